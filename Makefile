@@ -42,7 +42,7 @@ check: env ## format, lint, types, unit tests: under two minutes
 	$(VENV)/bin/ruff format --check -q .
 	$(VENV)/bin/ruff check -q .
 	@$(VENV)/bin/mypy >.build/mypy.log 2>&1 & types=$$!; \
-	  $(PY) -m pytest -q -n $(CHECK_JOBS) --check -m "not slow" tests/unit; tests=$$?; \
+	  $(PY) -m pytest -q -n $(CHECK_JOBS) --check --durations 5 -m "not slow" tests/unit; tests=$$?; \
 	  wait $$types; types=$$?; cat .build/mypy.log; exit $$((tests | types))
 
 coverage: env ## the unit tests, and which lines and branches they miss (details in .build/coverage-html)

@@ -120,6 +120,7 @@ def test_a_busy_machine_does_not_replace_idle_figures(page: Path, one: Benchmark
     assert page.read_text() == before
 
 
+@pytest.mark.slow
 def test_other_work_that_begins_during_a_run_is_noticed(page: Path, one: Benchmark) -> None:
     before, used = page.read_text(), iter([0.0, 1.5])
     assert "idle machine" in Suite(page, page.with_name("README.md"), allow_busy=False, used=lambda: next(used)).run(
@@ -128,12 +129,14 @@ def test_other_work_that_begins_during_a_run_is_noticed(page: Path, one: Benchma
     assert page.read_text() == before
 
 
+@pytest.mark.slow
 def test_busy_replaces_idle_figures_when_it_is_requested(page: Path, one: Benchmark) -> None:
     assert Suite(page, page.with_name("README.md"), allow_busy=True, used=lambda: 1.5, load=3.0).run(one) == ""
     assert "· busy, load 3.0 before it" in page.read_text()
     assert "| sum | 2 ms | 4 (peer) | 2x |  |" in page.read_text()
 
 
+@pytest.mark.slow
 def test_the_rows_of_the_readme_follow_those_of_the_page(page: Path, one: Benchmark) -> None:
     readme = page.with_name("README.md")
     assert Suite(page, readme, allow_busy=False, used=lambda: 0.0).run(one) == ""
@@ -146,18 +149,21 @@ def test_other_tables_of_the_readme_are_kept() -> None:
     assert with_figures_of(text, page) == text.replace("| a \\| b | 1 | 2 | 3 |", "| a \\| b | 5 ms |  |  |")
 
 
+@pytest.mark.slow
 def test_a_busy_machine_replaces_busy_figures(page: Path, one: Benchmark) -> None:
     page.write_text(page_of("one", table("python -m benchmarks.one", BUSY, [Figure("old", 1.0, "ms")])))
     assert Suite(page, page.with_name("README.md"), allow_busy=False, used=lambda: 1.5).run(one) == ""
     assert "| old |" not in page.read_text()
 
 
+@pytest.mark.slow
 def test_an_idle_machine_replaces_idle_figures(page: Path, one: Benchmark) -> None:
     assert Suite(page, page.with_name("README.md"), allow_busy=False, used=lambda: 0.0).run(one) == ""
     assert "· idle, load 0.0 before it" in page.read_text()
     assert page.read_text().endswith("What is missed.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["raise SystemExit(3)", SCRIPT + "raise SystemExit(3)", "print('no figure')"])
 def test_a_benchmark_that_fails_leaves_its_table_as_it_was(page: Path, one: Benchmark, script: str) -> None:
     (suite.ROOT / "benchmarks" / "one.py").write_text(script)
@@ -206,6 +212,7 @@ def test_a_table_does_not_lose_its_peer_by_itself(page: Path, alone: Benchmark) 
     assert page.read_text() == before
 
 
+@pytest.mark.slow
 def test_the_table_names_the_peer_that_did_not_run(page: Path, alone: Benchmark) -> None:
     run = Suite(page, page.with_name("README.md"), allow_busy=False, without_peers=True, used=lambda: 0.0)
     assert run.run(alone) == "without its peer: rust: no_such_program is missing"

@@ -101,6 +101,7 @@ def is_suspect(node: ast.Call) -> bool:
     return name in SUSPECT or any(word.arg in {"allow_pickle", "shell"} for word in node.keywords)
 
 
+@pytest.mark.slow
 def test_no_text_is_run_or_imported() -> None:
     found: Counter[tuple[str, str]] = Counter()
     for path in sources():
@@ -110,6 +111,7 @@ def test_no_text_is_run_or_imported() -> None:
     assert found == ALLOWED
 
 
+@pytest.mark.slow
 def test_only_results_and_streams_of_our_own_tasks_are_unpickled() -> None:
     found = set()
     for path in sources():

@@ -29,6 +29,7 @@ def names(page: Path) -> str:
     return page.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", pages(None), ids=names)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -58,6 +59,7 @@ def test_the_table_of_type_pairs_matches_the_code() -> None:
         assert documented.replace("`", "") == _VERDICTS[change.verdict].format(type=type_json(change.type)), (old, new)
 
 
+@pytest.mark.slow
 def test_every_error_class_has_a_remedy() -> None:
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     rooms = {

@@ -83,6 +83,7 @@ def test_a_status_of_an_error_is_raised_with_its_body(served: Callable[[Answer],
         assert answer_bytes(error) == b"soon"  # type: ignore[arg-type]  # has the method
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [
@@ -99,6 +100,7 @@ def test_headers_without_end_are_an_error(served: Callable[[Answer], str], answe
             answer_bytes(response)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "slowly"),
     [
@@ -127,6 +129,7 @@ def test_a_server_that_does_not_listen_is_an_error_of_the_url() -> None:
         limited_opener().open(f"http://127.0.0.1:{port}/", timeout=5)
 
 
+@pytest.mark.slow
 def test_every_module_opens_requests_with_limits() -> None:
     unlimited = {"urlopen", "build_opener", "HTTPConnection", "HTTPSConnection", "install_opener"}
     found = {

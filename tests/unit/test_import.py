@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import penstock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +40,7 @@ def test_import_loads_neither_spark_nor_arrow() -> None:
     assert loaded == "[]"
 
 
+@pytest.mark.slow
 def test_no_public_name_imports_spark() -> None:
     loaded = run(
         "import penstock, sys; [getattr(penstock, n) for n in penstock.__all__]; print('pyspark' in sys.modules)"
@@ -45,6 +48,7 @@ def test_no_public_name_imports_spark() -> None:
     assert loaded == "False"
 
 
+@pytest.mark.slow
 def test_planning_batches_does_not_import_pandas() -> None:
     """The planner imports this at each start; pandas, which Arrow asks for when it has a list, takes half a second."""
     modules = "penstock.pipelines.tasks.read, penstock.pipelines.mapping.pipeline_mapping"

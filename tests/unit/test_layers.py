@@ -330,6 +330,7 @@ def test_every_package_has_floors() -> None:
     assert {layer for layer in LAYERS if (ROOT / layer).is_dir()} <= FLOORS.keys()
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports for type checkers and inside functions count too: what they hide is a circle all the same."""
     places = {".".join(("penstock", *path.relative_to(ROOT).with_suffix("").parts)): path for path in modules()}

@@ -84,6 +84,7 @@ def test_columns_count_with_their_order() -> None:
     assert "columns" in str(difference(relation([], "INT", "INT"), pa.table({"b": [1], "a": [2]})))
 
 
+@pytest.mark.slow
 def test_every_golden_table_unpacks_and_agrees_with_itself() -> None:
     assert len(case_names()) == 129
     for name in case_names():

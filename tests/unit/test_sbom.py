@@ -12,6 +12,7 @@ from tests.sbom import LOCK, bill, locked
 TEXT = LOCK.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_every_package_of_the_lock_is_a_component_with_hashes() -> None:
     made = bill(TEXT, {"name": "penstock"}, "1")
     versions = re.findall(r"^([^ #]+)==([^ ;]+)", TEXT, re.MULTILINE)
@@ -25,6 +26,7 @@ def test_every_package_of_the_lock_is_a_component_with_hashes() -> None:
     assert arrow["purl"].startswith("pkg:pypi/pyarrow@")
 
 
+@pytest.mark.slow
 def test_equal_locks_give_equal_bills() -> None:
     texts = {json.dumps(bill(TEXT, {"name": "penstock"}, "1")) for _ in range(2)}
     assert len(texts) == 1

@@ -13,6 +13,8 @@ from benchmarks.shop.columns import TABLES, ShopTable
 from benchmarks.shop.judge import Wrong, check, expected_rows
 from benchmarks.shop.stream import PARTS, changes, write
 
+pytestmark = pytest.mark.slow
+
 EVENTS = 3000
 
 

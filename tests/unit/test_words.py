@@ -169,6 +169,7 @@ def test_a_page_uses_plain_words(page: Path) -> None:
     assert [(number, line, "write: " + WORDS[word]) for number, word, line in found] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", BUDGET)
 def test_docstrings_of_a_package_only_get_better(package: str) -> None:
     paths = [ROOT / package] if package.endswith(".py") else sorted((ROOT / package).rglob("*.py"))
@@ -194,6 +195,7 @@ def test_messages_of_a_package_only_get_better(package: str) -> None:
     assert len(found) <= MESSAGE_BUDGET[package], "\n".join(found)
 
 
+@pytest.mark.slow
 def test_names_of_tests_use_plain_words() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {name}: write {plain}"
@@ -206,6 +208,7 @@ def test_names_of_tests_use_plain_words() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_every_package_has_a_budget_for_messages() -> None:
     covered = [ROOT / package for package in MESSAGE_BUDGET]
     shipped = [

@@ -57,6 +57,7 @@ def kinds_named(tree: ast.AST) -> Iterator[str]:
                     yield f"line {node.lineno}: isinstance of a kind of source"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_pipelines_call_the_connector_instead_of_testing_for_a_kind(path: Path) -> None:
     assert list(kinds_named(source_tree(path))) == []

@@ -155,6 +155,7 @@ def test_a_source_that_is_only_passed_on_does_not_unpickle_its_stream() -> None:
     assert LOADED == ["stream"]
 
 
+@pytest.mark.slow
 def test_passing_a_source_on_imports_no_pipelines() -> None:
     # These modules take a second of CPU, and 30 MB in each process.
     code = "import sys, penstock.ingest.spark_stream; print([m for m in sys.modules if 'penstock.pipelines' in m])"

@@ -124,6 +124,7 @@ def serving(**settings: Any) -> Iterator[tuple[str, list[tuple[int, str, str | N
         thread.join(5)
 
 
+@pytest.mark.slow
 def test_the_login_in_a_registry_url_is_used_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     with serving() as (host, seen):
         client = SchemaRegistry(f"http://user:{HUSH}@{host}/", sleep=lambda _: None)
@@ -145,6 +146,7 @@ def test_redirects_of_a_registry_are_not_followed(scheme: str) -> None:
     assert HUSH not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_an_endless_reply_of_a_registry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "LARGEST_ANSWER", 1000)
     long = b'{"schema": "' + b"x" * 2000 + b'"}'
@@ -235,6 +237,7 @@ def test_brokers_are_verified_unless_disabled() -> None:
     assert off["ssl.endpoint.identification.algorithm"] == "none"
 
 
+@pytest.mark.slow
 def test_nested_aliases_are_refused_quickly() -> None:
     lines = ["x0: &x0 [a,a,a,a,a,a,a,a,a]"]
     lines += [f"k{at}: &x{at} [{','.join([f'*x{at - 1}'] * 9)}]" for at in range(1, 9)]

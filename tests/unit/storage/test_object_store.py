@@ -120,6 +120,7 @@ def test_an_unfinished_upload_creates_no_file(lake: ObjectStorage) -> None:
     assert not lake.exists("/half/f")
 
 
+@pytest.mark.slow
 def test_a_large_upload_is_multipart(lake: ObjectStorage) -> None:
     with lake.open_output("/large/f") as out:
         for _ in range(12):
@@ -189,6 +190,7 @@ class Forgetful(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["cut", "500"])
 def test_a_create_repeated_by_the_client_recognises_our_object(way: str) -> None:
     handler = type("Handler", (Forgetful,), {"objects": {}, "replies": [], "way": way})

@@ -117,6 +117,7 @@ def test_missing_credentials_are_reported(kind: str, url: str, cure: str) -> Non
         assert error.retryable is retryable
 
 
+@pytest.mark.slow
 def test_a_container_without_an_account() -> None:
     error = failure(ObjectStorage("abfs", "lake"), "read")
     assert "names no storage account" in error.message

@@ -71,6 +71,7 @@ def test_tags_are_created_by_id_time_and_watermark_replaced_and_renamed(tmp_path
         table.create_tag("never", watermark=501)
 
 
+@pytest.mark.slow
 def test_a_branch_is_created_written_and_fast_forwarded(tmp_path: Path) -> None:
     table = filled(tmp_path)
     table.create_tag("base", 2)

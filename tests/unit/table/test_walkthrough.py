@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 import penstock
 from penstock.table.handle import Table
@@ -61,6 +62,7 @@ def kinds(entries: list[ManifestEntry]) -> Counter[FileKind]:
     return Counter(entry.kind for entry in entries)
 
 
+@pytest.mark.slow
 def test_the_files_of_a_table_from_its_first_row_to_its_first_expiry(tmp_path: Path) -> None:
     catalog = penstock.Catalog(str(tmp_path))
     catalog.create_database("default")

@@ -238,6 +238,7 @@ def test_odd_json_in_rows_reads_as_text(bulk_rows: int) -> None:
     assert decoded.repaired == 1
 
 
+@pytest.mark.slow
 @PATHS
 def test_rows_without_content_of_many_columns_are_refused(bulk_rows: int) -> None:
     types = {f"column {number}": "int" for number in range(9000)}
@@ -272,6 +273,7 @@ def canal_messages(draw: st.DrawFn) -> dict[str, Any]:
     return change(kind, data, old if kind == "UPDATE" else None, mysqlType=TYPES, table=draw(st.sampled_from("tu")))
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples * 4 // 5, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(canal_messages(), min_size=1, max_size=8),
@@ -291,6 +293,7 @@ def test_bulk_and_record_path_return_the_same(
     assert bulk == records
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_random_bytes_result_in_rows_or_bad_records(data: st.DataObject) -> None:

@@ -75,6 +75,7 @@ def compare(values: list[bytes | None]) -> None:
         assert shown(values, images, 1) == shown(values, images, 10**9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 def test_usual_messages_of_any_operation_are_not_left_to_a_parser(*, reverse: bool) -> None:
     values = usual(2 * BLOCK + 100, reverse=reverse)

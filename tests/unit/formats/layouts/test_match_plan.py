@@ -56,6 +56,7 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [2, 7, 90])
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_values_that_were_equal_may_differ(change: dict[str, Any], share: int) -> None:
@@ -87,6 +88,7 @@ def changes_of(name: str) -> Iterator[bytes]:
             yield f'{{"before":null,"after":{row},{source},"op":"c","ts_ms":17}}'.encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["maxwell-json", "ogg-json", "debezium-json"])
 def test_messages_with_one_wrong_byte_among_usual_ones_are_read_as_by_the_parser(name: str) -> None:
     good = list(changes_of(name))

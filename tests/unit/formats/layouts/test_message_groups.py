@@ -29,6 +29,7 @@ def damaged(good: bytes) -> Iterator[bytes]:
             yield good[:place] + bytes([byte]) + good[place:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("good", GOOD)
 def test_messages_with_one_wrong_byte_are_read_as_by_the_parser(good: bytes) -> None:
     values = [message for damage in damaged(good) for message in (good, damage)]

@@ -7,8 +7,11 @@ from itertools import product
 from random import Random
 
 import numpy as np
+import pytest
 
 from penstock.formats.layouts.plain_values import plain_values
+
+pytestmark = pytest.mark.slow
 
 _NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 WORDS = (b"null", b"true", b"false")

@@ -170,6 +170,7 @@ def test_each_line_is_read_once_with_its_offset_for_any_ranges(
     assert read == wanted
 
 
+@pytest.mark.slow
 def test_the_ledger_merges_entries_and_keeps_all_names(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -107,6 +107,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+@pytest.mark.slow
 def test_the_question_imports_neither_spark_nor_what_reads_and_writes_tables(shop: Shop) -> None:
     """What it imports delays the start of Spark in runs that find something."""
     (shop.folder / "shop.yaml").write_text(

@@ -108,6 +108,7 @@ def test_dead_letters_that_fit_are_written_and_the_others_kept(shop: Shop, capsy
     assert (left["raw_value"], left["attempt"]) == ("{nonsense", 1)
 
 
+@pytest.mark.slow
 def test_dead_letters_of_a_run_with_flags_are_replayed_with_the_same_flags(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_replay_killed_before_its_end_writes_nothing_twice(shop: Shop) -> None
     assert (shop.snapshots("orders"), again.bad.keys()) == (before, {letters[0].position})
 
 
+@pytest.mark.slow
 def test_a_replay_does_not_move_the_position_of_the_pipeline(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     widened(shop)
     answered(capsys, "shop.yaml", "replay", code=8)
@@ -187,6 +189,7 @@ def test_a_limit_is_refused_where_all_dead_letters_are_taken(
     assert answered(capsys, "shop.yaml", "list")["letters"] == 2
 
 
+@pytest.mark.slow
 def test_one_dead_letter_is_called_one(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     widened(shop)
     assert main(["dlq", "shop.yaml", "replay"]) == 8
@@ -208,6 +211,7 @@ def test_a_pipeline_without_dead_letters_reports_that(tmp_path: Path, capsys: py
     assert main(["dlq", str(tmp_path / "p.yaml"), "burn"]) == 2
 
 
+@pytest.mark.slow
 def test_status_counts_dead_letters_by_table(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     def counted() -> tuple[int, dict[str, int]]:
         capsys.readouterr()
@@ -226,6 +230,7 @@ def test_status_counts_dead_letters_by_table(shop: Shop, capsys: pytest.CaptureF
     assert counted() == (0, {"ods.orders": 0} | letters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commits", range(4))
 def test_dead_letters_that_still_do_not_fit_survive_a_kill_at_any_operation(
     shop: Shop, commits: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -78,6 +78,7 @@ def test_wrong_arguments_are_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_stream_is_one_result_in_several_parts(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
     inserts = "INSERT INTO d.t VALUES (3, 'c'); INSERT INTO d.t VALUES (4, 'd')"
     assert main(["sql", inserts, "--warehouse", warehouse]) == 0
@@ -119,6 +120,7 @@ def test_a_signal_ends_a_stream_behind_a_commit(warehouse: str, number: signal.S
     assert table.scan().count() == 2
 
 
+@pytest.mark.slow
 def test_characters_that_the_output_lacks_are_escaped_and_refused_in_csv(tmp_path: Path) -> None:
     # As on a machine with an old locale; without the last two, Python would choose UTF-8 itself.
     locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}

@@ -87,6 +87,7 @@ def test_statements_are_typed_completed_and_remembered(tmp_path: Path) -> None:
     assert (tmp_path / "penstock" / "sql_history").stat().st_mode & 0o77 == 0
 
 
+@pytest.mark.slow
 def test_catalogs_are_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.pipelines.commands.sql_shell import _prompt_session
 

@@ -206,6 +206,7 @@ def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
     check_invariants(shop.orders)
 
 
+@pytest.mark.slow
 def test_flags_for_parallelism_mean_the_same_and_must_agree(shop: Shop) -> None:
     place = ["--partition", "dt=a", "--bucket-num", "2"]
     differ = shop.run("rescale", *place, "--sink-parallelism", "2", "--scan-parallelism", "3", expect=2)
@@ -286,6 +287,7 @@ def test_partitions_are_marked_as_done(shop: Shop) -> None:
     assert (Path(shop.orders.path) / "dt=a" / "_SUCCESS").is_file()
 
 
+@pytest.mark.slow
 def test_changelogs_expire_by_themselves(shop: Shop) -> None:
     keep = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20", "changelog-producer": "input"}
     table = shop.catalog.create_table("shop.log", COLUMNS, ["dt", "id"], ["dt"], {"bucket": "1", **keep})
@@ -337,6 +339,7 @@ def test_a_table_shows_columns_options_snapshots_and_files(shop: Shop) -> None:
     assert facts["tags"] == {"t": 3}
 
 
+@pytest.mark.slow
 def test_rows_are_deleted_by_a_condition(shop: Shop) -> None:
     assert shop.json("delete", "--where", "`id` = 2 and dt = 'a'") == {"snapshots": [4]}
     assert shop.values() == ["a1", "a3", "b1", "b2", "b3"]
@@ -344,6 +347,7 @@ def test_rows_are_deleted_by_a_condition(shop: Shop) -> None:
     assert "cannot be parsed" in shop.run("delete", "--where", "nowhere = 1", expect=2)
 
 
+@pytest.mark.slow
 def test_rows_are_deleted_by_a_query_over_other_tables(shop: Shop) -> None:
     shop.make("gone", commits=1)
     view = "CREATE TEMPORARY VIEW S AS SELECT id FROM gone WHERE dt = 'a'"
@@ -354,6 +358,7 @@ def test_rows_are_deleted_by_a_query_over_other_tables(shop: Shop) -> None:
     check_invariants(shop.orders)
 
 
+@pytest.mark.slow
 def test_tables_are_merged_by_paimons_flags(shop: Shop) -> None:
     shop.make("news", commits=4)
     flags = [
@@ -377,6 +382,7 @@ def test_a_partition_is_rescaled(shop: Shop) -> None:
     assert "select the partition" in shop.run("rescale", "--bucket-num", "3", expect=2)
 
 
+@pytest.mark.slow
 def test_a_table_and_a_whole_warehouse_are_cloned(shop: Shop, tmp_path: Path) -> None:
     to = ["--target-warehouse", str(tmp_path / "copy")]
     shop.run("clone", *to, "--target-table", "some", "--where", "dt = 'a'", "--target-table-conf", "bucket=2")
@@ -408,6 +414,7 @@ def sql(shop: Shop, query: str) -> list[list[object]]:
     return list(found["rows"])
 
 
+@pytest.mark.slow
 def test_sql_shows_and_describes_tables(shop: Shop) -> None:
     assert sql(shop, "SHOW TABLES") == sql(shop, "show tables in shop;") == [["shop", "orders"]]
     assert sql(shop, "SHOW DATABASES") == [["shop"]]
@@ -489,12 +496,14 @@ def test_an_error_is_printed_as_json_and_its_class_sets_the_exit_code(shop: Shop
     assert "error:" in shop.run("compact", expect=6)
 
 
+@pytest.mark.slow
 def test_the_command_runs_as_a_process(shop: Shop) -> None:
     words = ["-m", "penstock.pipelines.commands.main", "show", "shop.orders", "--warehouse", shop.warehouse, "--json"]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["table"] == "shop.orders"
 
 
+@pytest.mark.slow
 def test_sql_reads_a_tag_by_its_name(shop: Shop) -> None:
     shop.orders.create_tag("it's monday", 2)
     count = "select count(*) from shop.orders"

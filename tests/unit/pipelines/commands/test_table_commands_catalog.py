@@ -100,6 +100,7 @@ QUICK = {"compact", "delete"}  # the others take as long, and run in `make test`
 COMMANDS = sorted(TABLE_COMMANDS.keys() - REFUSED.keys())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
 )

@@ -109,6 +109,7 @@ def test_a_value_that_does_not_fit_is_counted_once_despite_a_replay(shop: Shop) 
     assert reports[0].ranges[0].tables["ods.orders"].bad.count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_dynamic_buckets_keep_a_key_in_one_bucket_over_batches_and_writers(shop: Shop, partitioned: bool) -> None:
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}

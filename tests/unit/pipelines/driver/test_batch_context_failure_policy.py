@@ -168,6 +168,7 @@ def test_check_warns_of_a_parked_table_until_it_is_released(shop: Shop) -> None:
     assert warned() == []
 
 
+@pytest.mark.slow
 def test_a_retry_applies_the_missed_batches_once_and_in_order(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}), insert("users", {"id": 1}))
     run(shop.spec())
@@ -197,6 +198,7 @@ def test_a_retry_applies_the_missed_batches_once_and_in_order(shop: Shop, monkey
     assert shop.ids("orders") == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_killed_retry_continues_and_writes_nothing_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = {"table-options": {"bucket": "-1"}}  # rows without keys: what is written twice shows
     keyless = {"sync-primary-keys-from-source-schema": False, **bucket}
@@ -286,6 +288,7 @@ def test_a_table_with_a_failed_commit_is_parked_and_receives_the_batch_once(
     assert shop.snapshots("orders") == 2
 
 
+@pytest.mark.slow
 def test_a_retry_keeps_dead_letters_after_their_snapshots_expired(shop: Shop) -> None:
     letters = ISOLATE | {"bad-record": "dead-letter"}
     shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))

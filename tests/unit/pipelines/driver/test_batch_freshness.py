@@ -29,6 +29,7 @@ def put_both(shop: DeferredShop, *numbers: int) -> None:
         shop.topics.put(row("fast", number), row("slow", number))
 
 
+@pytest.mark.slow
 def test_a_table_with_a_freshness_is_committed_once_in_this_time(shop: DeferredShop) -> None:
     shop.start(SLOW)
     put_both(shop, 0)
@@ -105,6 +106,7 @@ def test_a_bounded_run_drains_in_steps_of_its_limit(shop: DeferredShop) -> None:
     assert shop.ids("fast") == shop.ids("slow") == list(range(9))
 
 
+@pytest.mark.slow
 def test_a_deferred_range_that_is_larger_than_a_batch_is_read_in_steps(shop: DeferredShop) -> None:
     shop.start(SLOW, pipeline={"max-batch": {"rows": 4}})
     put_both(shop, 0)
@@ -518,6 +520,7 @@ def test_the_watermark_of_a_table_is_that_of_its_own_rows(shop: DeferredShop) ->
     assert [shop.snapshots(table)[0].watermark for table in ("fast", "slow")] == [START + 19_999, START + 9999]
 
 
+@pytest.mark.slow
 def test_every_row_is_there_once_after_random_stories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, night: bool
 ) -> None:

@@ -63,6 +63,7 @@ def care(shop: Shop) -> Maintenance:
     return Maintenance(shop.warehouse, lambda: ["ods.orders"], lambda: "shop-x", compact)
 
 
+@pytest.mark.slow
 def test_batches_leave_compaction_to_the_background_until_a_bucket_has_too_many_runs(shop: Shop) -> None:
     sink = {"table-options": BEHIND, "compaction": BACKGROUND}
     batches(shop, 0, 6, **sink)
@@ -71,6 +72,7 @@ def test_batches_leave_compaction_to_the_background_until_a_bucket_has_too_many_
     assert kinds(shop)[-1] is CommitKind.COMPACT
 
 
+@pytest.mark.slow
 def test_a_batch_compacts_only_the_bucket_with_too_many_runs(shop: Shop) -> None:
     sink = {"table-options": BEHIND | {"bucket": "2"}, "compaction": BACKGROUND}
     shop.put("000.json", *(insert("orders", {"id": number}) for number in range(20)))
@@ -102,6 +104,7 @@ def test_a_due_full_compaction_is_not_postponed(shop: Shop, more: dict[str, str]
         assert whole == (number % 2 == 0)
 
 
+@pytest.mark.slow
 def test_background_compaction_commits_under_a_separate_user_and_ends(shop: Shop) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     rows = shop.rows("orders")
@@ -134,6 +137,7 @@ def test_background_compaction_uses_at_most_a_quarter_of_the_slots(shop: Shop, s
     assert sorted(due.bucket for group in groups for due in group) == sorted(due.bucket for due in dues)
 
 
+@pytest.mark.slow
 def test_a_background_task_leaves_buckets_to_the_next_round_after_its_time_limit(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +164,7 @@ def latest(shop: Shop) -> Snapshot:
     return found
 
 
+@pytest.mark.slow
 def test_a_conflicting_compaction_is_dropped_with_its_files_and_rows_are_kept(shop: Shop) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     made = compacted_here(shop.warehouse)(due_buckets(shop.warehouse, "ods.orders"))
@@ -180,6 +185,7 @@ def test_compaction_needed_by_readers_runs_in_the_write_task(shop: Shop, options
         assert shop.ids("orders") == list(range(number + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", [pytest.param("none", marks=pytest.mark.slow), "full-compaction"])
 def test_inline_and_background_compaction_have_the_same_result(tmp_path: Path, producer: str) -> None:
     """Inline, in the background, or by `penstock compact` beside a job that leaves it alone."""

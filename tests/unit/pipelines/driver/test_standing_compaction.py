@@ -162,6 +162,7 @@ def test_errors_that_pass_are_tried_again(catalog: Catalog, caplog: pytest.LogCa
     assert sum("retried=true" in record.getMessage() for record in caplog.records) == 2
 
 
+@pytest.mark.slow
 def test_it_runs_beside_a_writer_until_it_is_stopped(catalog: Catalog) -> None:
     table = new_table(catalog, "orders")
     standing = of(catalog, "orders", strict=True)

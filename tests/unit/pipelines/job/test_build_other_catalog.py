@@ -111,6 +111,7 @@ def test_a_pipeline_and_commands_use_a_jdbc_catalog(shop: Shop, capsys: pytest.C
     check_invariants(table)
 
 
+@pytest.mark.slow
 def test_a_pipeline_and_commands_use_a_rest_catalog(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     with running(shop.folder / "files") as (theirs, options):
         given = {name: text for name, text in options.items() if name != "metastore"}

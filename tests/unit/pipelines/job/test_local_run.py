@@ -259,6 +259,7 @@ def test_spark_runs_large_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
     assert shop.ids("orders") == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_spark_runs_many_small_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process would take them one after the other, however many cores there are."""
     sections = {"pipeline": {"max-batch": {"rows": 1}}}
@@ -358,6 +359,7 @@ def test_an_error_of_the_source_ends_the_run(shop: Shop) -> None:
         found.run()
 
 
+@pytest.mark.slow
 def test_spark_starts_when_a_compaction_beside_the_batches_is_due(shop: Shop) -> None:
     sink = {"compaction": {"mode": "background"}, "table-options": {"bucket": "1"}}
     started = []

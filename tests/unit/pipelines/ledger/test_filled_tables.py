@@ -98,6 +98,7 @@ def test_a_table_that_lacks_messages_stops_the_run_before_a_batch(
     run(spec)  # what was accepted once is not asked again
 
 
+@pytest.mark.slow
 def test_a_new_name_without_messages_yet_is_not_refused_twice(shop: Shop) -> None:
     run(shop.spec())
     spec = another_prefix(shop)
@@ -111,6 +112,7 @@ def test_a_new_name_without_messages_yet_is_not_refused_twice(shop: Shop) -> Non
         run(spec)
 
 
+@pytest.mark.slow
 def test_a_new_name_whose_first_batch_is_repeated_is_known(shop: Shop) -> None:
     run(shop.spec())
     spec = another_prefix(shop)
@@ -124,6 +126,7 @@ def test_a_new_name_whose_first_batch_is_repeated_is_known(shop: Shop) -> None:
     assert shop.ids("x_orders") == [4]
 
 
+@pytest.mark.slow
 def test_unchanged_tables_are_accepted(shop: Shop) -> None:
     run(shop.spec())
     shop.put("4.json", insert("orders", {"id": 4}), insert("fresh", {"id": 4}))
@@ -134,6 +137,7 @@ def test_unchanged_tables_are_accepted(shop: Shop) -> None:
     assert kept(shop).sources == {("shop", name): f"ods.{name}" for name in ("orders", "users", "fresh")}
 
 
+@pytest.mark.slow
 def test_expired_snapshots_are_not_a_rollback(shop: Shop) -> None:
     for number in range(4, 7):  # orders alone goes on: the other table's mark grows old
         shop.put(f"{number}.json", insert("orders", {"id": number}))
@@ -262,6 +266,7 @@ def test_the_recorded_state_is_small_and_readable(shop: Shop) -> None:
     assert content["tables"]["ods.orders"]["batch"] == 1
 
 
+@pytest.mark.slow
 def test_check_and_status_report_missing_snapshots_before_a_run(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,7 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
+@pytest.mark.slow
 def test_each_row_has_the_columns_of_the_snapshot_that_its_commit_names(lake: Lake) -> None:
     lake.create("ods.orders", ORDERS, ())
     for number in range(4):
@@ -134,6 +135,7 @@ def test_expressions_filters_and_keys_use_the_columns_of_a_dimension(lake: Lake)
     assert {row["id"]: row["place"] for row in lake.rows("dwd.orders")} == expected
 
 
+@pytest.mark.slow
 def test_an_inner_lookup_leaves_out_rows_that_miss_and_follows_them(lake: Lake) -> None:
     lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
     lake.users(1, 2)

@@ -55,6 +55,7 @@ def test_lines_of_other_processes_are_json_if_configured() -> None:
     assert events[2]["at"]
 
 
+@pytest.mark.slow
 def test_lines_of_other_processes_have_their_time_and_level() -> None:
     lines = run("logfmt")
     assert "WARNING spark: BlockManager: odd" in lines[1]

@@ -371,6 +371,7 @@ def get(port: int, path: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+@pytest.mark.slow
 def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
     server = StatusServer("127.0.0.1:0", lambda: {"pipeline": "shop"}, lambda: b"penstock_up 1.0\n")
     code, page = get(server.port, "/")
@@ -387,12 +388,14 @@ def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
     server.close()
 
 
+@pytest.mark.slow
 def test_a_stalled_pipeline_is_not_healthy() -> None:
     server = StatusServer("127.0.0.1:0", dict, None, trouble=lambda: "nothing was committed")
     assert get(server.port, "/health") == (503, "nothing was committed\n")
     server.close()
 
 
+@pytest.mark.slow
 def test_a_failed_request_is_logged_without_traceback(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ def ending_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[byt
         process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ending_jvm")
 def test_any_error_after_a_stop_signal_waits_for_the_end_of_the_jvm() -> None:
     ended = jvm_ended(StreamingQueryException(STOPPED_FIRST), stopping=True)
@@ -33,6 +34,7 @@ def test_any_error_after_a_stop_signal_waits_for_the_end_of_the_jvm() -> None:
     assert ended.facts["killed_by"] == "signal 15"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ending_jvm")
 def test_an_error_of_a_running_jvm_is_delayed_only_if_its_connection_broke() -> None:
     assert jvm_ended(StreamingQueryException(STOPPED_FIRST)) is None

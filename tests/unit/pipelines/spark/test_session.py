@@ -41,6 +41,7 @@ def test_log_settings_are_part_of_the_package() -> None:
     assert LOG_SETTINGS.exists()
 
 
+@pytest.mark.slow
 def test_the_shipped_zip_contains_every_module_of_an_installation(tmp_path: Path) -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = config["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["packages"]
@@ -100,6 +101,7 @@ def test_a_spark_home_of_the_user_is_kept_for_workers_with_another_python(tmp_pa
     assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON="/usr/bin/other") is None
 
 
+@pytest.mark.slow
 def test_a_jvm_that_does_not_start_is_an_error_of_the_configuration() -> None:
     code = """
 from penstock.errors import ConfigError

@@ -110,6 +110,7 @@ def test_a_commit_of_another_job_is_a_conflict_that_leaves_no_files(table: penst
     assert content(table)[1] == "other"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "options", "spread"),
     [

@@ -43,6 +43,7 @@ def verified(lake: Lake, capsys: pytest.CaptureFixture[str], code: int, *words: 
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -119,6 +120,7 @@ def test_a_table_whose_rows_are_still_being_read_is_compared_later(lake: Lake) -
     assert compared.newest([]) is None
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_expired_cannot_be_compared(lake: Lake) -> None:
     lake.create("orders", LOGGED)
     lake.change("orders")

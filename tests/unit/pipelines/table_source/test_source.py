@@ -74,6 +74,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -98,6 +99,7 @@ def test_the_rows_and_the_changes_of_a_table_arrive(lake: Lake, options: dict[st
         assert lake.rows("dwd.orders") == lake.rows("ods.orders") != []
 
 
+@pytest.mark.slow
 def test_a_table_with_rows_is_read_in_batches_of_its_splits(lake: Lake) -> None:
     lake.create("orders", {"bucket": "5"})
     lake.change("orders", 200, deletes=False)
@@ -107,6 +109,7 @@ def test_a_table_with_rows_is_read_in_batches_of_its_splits(lake: Lake) -> None:
     assert len(made) > 2
 
 
+@pytest.mark.slow
 def test_an_aggregation_retracts_by_the_changelog(lake: Lake) -> None:
     lake.create("orders", LOGGED)
     rule = {"source-table": "ods.orders", "projection": "city, score", "primary-keys": ["city"]}
@@ -121,6 +124,7 @@ def test_an_aggregation_retracts_by_the_changelog(lake: Lake) -> None:
         assert {city: total for city, total in lake.rows("dwd.sums") if total} == {c: n for c, n in sums.items() if n}
 
 
+@pytest.mark.slow
 def test_a_row_that_leaves_the_filter_is_deleted(lake: Lake) -> None:
     lake.create("orders", LOGGED)
     rule = {"source-table": "ods.*", "filter": "score < 50"}
@@ -146,6 +150,7 @@ def test_two_tables_fill_one_wide_table(lake: Lake) -> None:
     }
 
 
+@pytest.mark.slow
 def test_schema_changes_are_followed(lake: Lake) -> None:
     table = lake.create("orders", LOGGED)
     lake.change("orders")
@@ -157,6 +162,7 @@ def test_schema_changes_are_followed(lake: Lake) -> None:
     assert (100, "a", 1, "new") in lake.rows("dwd.orders")
 
 
+@pytest.mark.slow
 def test_a_consumer_keeps_the_snapshots_that_are_not_read(lake: Lake) -> None:
     table = lake.create("orders", LOGGED)
     lake.change("orders")
@@ -171,6 +177,7 @@ def test_a_consumer_keeps_the_snapshots_that_are_not_read(lake: Lake) -> None:
     assert lake.rows("dwd.orders") == lake.rows("ods.orders")
 
 
+@pytest.mark.slow
 def test_a_position_that_expired_or_was_rolled_back_is_lost(lake: Lake) -> None:
     table = lake.create("orders", {"bucket": "1"})
     for _ in range(3):

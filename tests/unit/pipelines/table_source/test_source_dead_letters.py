@@ -55,6 +55,7 @@ def high(*ids: int) -> list[dict[str, Any]]:
     return [{"id": one, "city": "a", "score": 1000 + one} for one in ids]
 
 
+@pytest.mark.slow
 def test_rows_of_several_batches_of_the_state_are_all_replayed(lake: Lake) -> None:
     """Each batch numbers its rows from 0, so the place must name the part of the table."""
     lake.create("orders", {"bucket": "5"})
@@ -148,6 +149,7 @@ def test_a_value_that_does_not_fit_its_table_is_kept_as_it_was_read(lake: Lake) 
     assert lake.rows("dwd.orders") == [(1, "a", 2002), (2, "b", None)]
 
 
+@pytest.mark.slow
 def test_a_replayed_update_removes_the_row_that_leaves_the_filter(lake: Lake) -> None:
     lake.create("orders", LOGGED)
     rule = [{"source-table": "ods.*", "filter": "score % 2 = 0"}]

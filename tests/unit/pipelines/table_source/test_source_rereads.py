@@ -30,6 +30,7 @@ def spoil(lake: Lake, name: str) -> None:
     assert lake.rows(f"dwd.{name}") != lake.rows(f"ods.{name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [LOGGED, {"bucket": "2"}], ids=str)
 def test_a_table_is_emptied_and_read_again_and_its_changes_follow(lake: Lake, options: dict[str, Any]) -> None:
     lake.create("orders", options)
@@ -75,6 +76,7 @@ def test_several_sources_of_one_table_are_read_again_together(lake: Lake) -> Non
     assert lake.rows("dwd.all") == [(1, "a", 1), (2, "b", 2)]
 
 
+@pytest.mark.slow
 def test_a_lost_position_is_read_again_on_request_or_by_policy(lake: Lake) -> None:
     for name in ("orders", "users"):
         lake.create(name, {"bucket": "1"})
@@ -93,6 +95,7 @@ def test_a_lost_position_is_read_again_on_request_or_by_policy(lake: Lake) -> No
         assert lake.rows("dwd.users") == lake.rows("ods.users") != []
 
 
+@pytest.mark.slow
 def test_a_table_that_was_created_again_is_read_from_its_beginning(lake: Lake) -> None:
     lake.create("orders", LOGGED)
     for _ in range(3):
@@ -141,6 +144,7 @@ def test_a_table_that_the_pipeline_does_not_write_cannot_be_reset(lake: Lake) ->
         lake.run("orders", pipeline={"reset": ["dwd.order"]})
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_new_column_are_read_with_it(lake: Lake) -> None:
     table = lake.create("orders", LOGGED)
     lake.change("orders", deletes=False)

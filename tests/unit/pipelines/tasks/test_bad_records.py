@@ -107,6 +107,7 @@ def test_a_wrong_option_stops_at_once_and_captures_nothing(shop: Shop, policy: s
     assert policy == "skip" or len(letters(shop)) == 20
 
 
+@pytest.mark.slow
 def test_the_limit_of_bad_records_counts_recent_batches(shop: Shop) -> None:
     for number in range(20):
         shop.put(f"{number:02}.json", "no JSON at all")

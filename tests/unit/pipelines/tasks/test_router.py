@@ -42,6 +42,7 @@ def test_tables_of_one_bucket_are_spread_over_the_writers(tmp_path: Path) -> Non
     assert writers == {0, 1, 2, 3}
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=80, unique=True), st.integers(1, 5))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
 def test_new_keys_of_dynamic_buckets_have_one_writer_and_known_ones_their_bucket(

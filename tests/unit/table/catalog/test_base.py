@@ -75,6 +75,7 @@ def ids(table: Table) -> list[int]:
     return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.slow
 def test_databases_are_created_listed_and_dropped(catalog: penstock.Catalog) -> None:
     assert not catalog.backend.exists()
     catalog.create_database("shop")
@@ -107,6 +108,7 @@ def test_tables_are_created_listed_renamed_and_dropped(catalog: penstock.Catalog
         catalog.table("ods.sales")
 
 
+@pytest.mark.slow
 def test_a_missing_table_is_compared_with_those_that_exist(catalog: penstock.Catalog) -> None:
     orders(catalog)
     with pytest.raises(TableMissing) as caught:
@@ -134,6 +136,7 @@ def test_tasks_open_the_same_tables(settings: CatalogSettings) -> None:
     assert pickle.loads(pickle.dumps(received.store("shop.orders"))).commits == received.store("shop.orders").commits
 
 
+@pytest.mark.slow
 def test_tables_are_cloned_and_copied_into_a_catalog(catalog: penstock.Catalog, tmp_path: Path) -> None:
     source = penstock.create_table(f"{tmp_path}/source", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
     put(source, 1, 2)
@@ -180,6 +183,7 @@ def test_snapshots_and_schemas_are_committed_by_the_catalog(locked: CatalogSetti
     assert server.schemas == [("shop.orders", 1)]
 
 
+@pytest.mark.slow
 def test_writers_lose_no_commit_on_a_store_that_overwrites(locked: CatalogSettings, server: Metastore) -> None:
     catalog = locked.open()
     catalog.create_database("shop")

@@ -76,6 +76,7 @@ def test_two_processes_lose_no_commit_on_a_store_that_overwrites(tmp_path: Path)
     check_invariants(table)
 
 
+@pytest.mark.slow
 def test_a_commit_waits_for_the_lock_and_fails_without_it(tmp_path: Path) -> None:
     table = events(catalog(tmp_path, locks(tmp_path, 200)))
     with locks(tmp_path).held("shop.events", Environment()):
@@ -90,6 +91,7 @@ def test_a_commit_waits_for_the_lock_and_fails_without_it(tmp_path: Path) -> Non
     check_invariants(table)
 
 
+@pytest.mark.slow
 def test_branches_have_separate_locks_as_in_java(tmp_path: Path) -> None:
     table = events(catalog(tmp_path, locks(tmp_path, 200)))
     append(table, 1)

@@ -50,11 +50,13 @@ def test_options_of_other_kinds_are_logged(caplog: pytest.LogCaptureFixture) -> 
     assert "lock.enabled" in caplog.text
 
 
+@pytest.mark.slow
 def test_an_unknown_warehouse_is_the_servers_word(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     with pytest.raises(ConfigError, match="there is no such warehouse"):
         penstock.Catalog("other", lake[1]).databases()
 
 
+@pytest.mark.slow
 def test_tables_of_other_formats_are_neither_listed_nor_opened(
     lake: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
@@ -77,6 +79,7 @@ def test_tables_of_other_formats_are_neither_listed_nor_opened(
         catalog.create_table("shop.csv", COLUMNS)
 
 
+@pytest.mark.slow
 def test_what_the_server_forbids_is_an_error_and_not_an_absence(
     lake: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
@@ -93,6 +96,7 @@ def test_what_the_server_forbids_is_an_error_and_not_an_absence(
         catalog.tables("shop")
 
 
+@pytest.mark.slow
 def test_the_database_of_a_table_is_created_with_it(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     from penstock.table.schema.new_schema import create_schema
 
@@ -103,6 +107,7 @@ def test_the_database_of_a_table_is_created_with_it(lake: tuple[RestCatalogServe
     assert catalog.tables("shop") == ["orders"]
 
 
+@pytest.mark.slow
 def test_a_table_of_a_server_is_where_the_server_says(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     server, options = lake
     catalog = penstock.Catalog("lake", options)
@@ -115,6 +120,7 @@ def test_a_table_of_a_server_is_where_the_server_says(lake: tuple[RestCatalogSer
     assert not Path(table.path).exists()
 
 
+@pytest.mark.slow
 def test_a_database_has_the_properties_and_the_place_of_the_server(
     lake: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
@@ -123,6 +129,7 @@ def test_a_database_has_the_properties_and_the_place_of_the_server(
     assert catalog.database_properties("shop") == {"team": "sales", "location": str(lake[0].folder)}
 
 
+@pytest.mark.slow
 def test_a_check_says_what_answers(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     assert penstock.Catalog("lake", lake[1]).backend.check() == f"{lake[1]['uri']} answers and has 0 databases in lake"
     lake[0].faults.append(Fault("GET", "/databases", 403))

@@ -57,12 +57,14 @@ def client(options: dict[str, str], pauses: list[float]) -> RestServer:
     return RestServer(options["uri"], "lake", tuple(sorted(options.items())), environment)
 
 
+@pytest.mark.slow
 def test_the_prefix_comes_from_the_server(server: RestServer, theirs: RestCatalogServer) -> None:
     assert server.settings["prefix"] == PREFIX
     server.get("databases")
     assert [path for _, path, _ in theirs.requests] == ["/v1/config?warehouse=lake", "/v1/lake+of+tests/databases"]
 
 
+@pytest.mark.slow
 def test_defaults_of_the_server_yield_to_the_user_and_its_overrides_do_not(
     running_server: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
@@ -86,18 +88,21 @@ def test_all_pages_of_a_list_are_read(server: RestServer, theirs: RestCatalogSer
     assert len(theirs.requests) == 1 + 3
 
 
+@pytest.mark.slow
 def test_a_page_that_is_repeated_is_an_error(server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RestServer, "get", lambda *_, **__: {"databases": ["a"], "nextPageToken": "1"})
     with pytest.raises(StoreError, match="repeats a page"):
         server.listed("databases", key="databases")
 
 
+@pytest.mark.slow
 def test_names_are_encoded_as_segments_of_a_path(server: RestServer, theirs: RestCatalogServer) -> None:
     for name in ("a/b", "a b", "a%2Fb", "größe", "a?b#c", "*~"):
         theirs.databases = {name: {}}
         assert server.get("databases", name)["name"] == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "kind", "message"),
     [
@@ -124,6 +129,7 @@ def test_errors_are_those_of_this_library(
     assert theirs.databases == {}
 
 
+@pytest.mark.slow
 def test_a_login_that_is_refused_says_which_option_to_check(
     running_server: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
@@ -134,6 +140,7 @@ def test_a_login_that_is_refused_says_which_option_to_check(
     assert "wrong" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_requests_to_a_busy_server_are_repeated(
@@ -148,6 +155,7 @@ def test_requests_to_a_busy_server_are_repeated(
     assert pauses == [1.0, 2.0, 4.0]
 
 
+@pytest.mark.slow
 def test_requests_to_a_busy_server_end_after_a_limit(
     server: RestServer, theirs: RestCatalogServer, pauses: list[float]
 ) -> None:
@@ -157,6 +165,7 @@ def test_requests_to_a_busy_server_end_after_a_limit(
     assert pauses == [7.0] * 5
 
 
+@pytest.mark.slow
 def test_a_pause_that_a_server_asks_for_is_bounded(
     server: RestServer, theirs: RestCatalogServer, pauses: list[float]
 ) -> None:
@@ -165,6 +174,7 @@ def test_a_pause_that_a_server_asks_for_is_bounded(
     assert pauses == [64.0]
 
 
+@pytest.mark.slow
 def test_a_read_is_repeated_after_a_cut_and_a_change_is_not(server: RestServer, theirs: RestCatalogServer) -> None:
     theirs.faults.append(Fault("GET", "/databases", cut=True))
     assert server.get("databases")["databases"] == []
@@ -185,6 +195,7 @@ def test_a_server_that_does_not_run_is_an_error_at_once(pauses: list[float]) -> 
     assert pauses == []
 
 
+@pytest.mark.slow
 def test_the_token_is_read_for_each_request(
     running_server: tuple[RestCatalogServer, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -223,12 +234,14 @@ def other() -> Iterator[str]:
         found.shutdown()
 
 
+@pytest.mark.slow
 def test_a_redirect_does_not_carry_the_token_elsewhere(other: str) -> None:
     with pytest.raises(RestRefused) as caught:
         client({"uri": other, "token": "t"}, []).get("databases")
     assert caught.value.facts["status"] == 302
 
 
+@pytest.mark.slow
 def test_a_reply_that_is_not_json_names_the_address(other: str) -> None:
     with pytest.raises(RestMalformed, match="not as its protocol requires: it is not JSON: <html>") as caught:
         client({"uri": other, "token": "t"}, []).get("else")
@@ -327,6 +340,7 @@ def test_what_is_no_address_is_refused_without_its_secrets(given: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_nothing_secret_is_logged(
     running_server: tuple[RestCatalogServer, dict[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:

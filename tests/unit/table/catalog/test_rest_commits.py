@@ -53,6 +53,7 @@ def ids(table: Table) -> list[int]:
     return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.slow
 def test_a_commit_whose_reply_is_lost_counts_once(lake: Lake) -> None:
     lake.server.faults.append(Fault("POST", "/commit", cut=True))
     put(lake.table, 1, identifier=7)
@@ -63,6 +64,7 @@ def test_a_commit_whose_reply_is_lost_counts_once(lake: Lake) -> None:
     check_invariants(lake.table.refresh())
 
 
+@pytest.mark.slow
 def test_a_commit_whose_request_is_lost_is_sent_again(lake: Lake) -> None:
     lake.server.faults.append(Fault("POST", "/commit", status=502))
     put(lake.table, 1, identifier=7)
@@ -71,6 +73,7 @@ def test_a_commit_whose_request_is_lost_is_sent_again(lake: Lake) -> None:
     check_invariants(lake.table.refresh())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503, 500])
 def test_a_commit_of_a_busy_server_is_tried_again(lake: Lake, status: int) -> None:
     lake.server.faults.append(Fault("POST", "/commit", status=status, times=2))
@@ -79,6 +82,7 @@ def test_a_commit_of_a_busy_server_is_tried_again(lake: Lake, status: int) -> No
     check_invariants(lake.table.refresh())
 
 
+@pytest.mark.slow
 def test_another_writer_between_the_lost_request_and_the_look_is_not_mistaken_for_ours(lake: Lake) -> None:
     def other() -> None:
         put(lake.catalog.table("shop.orders"), 9)
@@ -90,6 +94,7 @@ def test_another_writer_between_the_lost_request_and_the_look_is_not_mistaken_fo
     check_invariants(lake.table.refresh())
 
 
+@pytest.mark.slow
 def test_a_commit_that_stays_uncertain_deletes_nothing_and_is_found_by_its_identifier(lake: Lake) -> None:
     table = lake.catalog.table("shop.orders")
     lake.catalog.alter_table("shop.orders", [penstock.SetOption("commit.max-retries", "0")])
@@ -117,6 +122,7 @@ def _put_with_blind_look(lake: Lake, table: Table) -> None:
         lake.server.faults.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [400, 401, 403])
 def test_a_refused_commit_leaves_nothing(lake: Lake, status: int) -> None:
     lake.server.faults.append(Fault("POST", "/commit", status=status))
@@ -128,6 +134,7 @@ def test_a_refused_commit_leaves_nothing(lake: Lake, status: int) -> None:
     check_invariants(lake.table.refresh())
 
 
+@pytest.mark.slow
 def test_a_table_that_was_created_again_is_not_written_by_a_writer_of_the_old_one(lake: Lake) -> None:
     writer = lake.table.writer(commit_user="job")
     writer.write(pa.table({"id": [1], "dt": ["x"]}, schema=ROW_TYPE))
@@ -139,6 +146,7 @@ def test_a_table_that_was_created_again_is_not_written_by_a_writer_of_the_old_on
     assert old.newest == {}
 
 
+@pytest.mark.slow
 def test_statistics_of_partitions_add_up(lake: Lake) -> None:
     put(lake.table, 1, 2, dt="x")
     put(lake.table, 3, dt="y")
@@ -151,6 +159,7 @@ def test_statistics_of_partitions_add_up(lake: Lake) -> None:
     assert {row["partition"].strip("{}"): row["file_size_in_bytes"] for row in files} == sizes
 
 
+@pytest.mark.slow
 def test_the_newest_snapshot_is_the_servers(lake: Lake) -> None:
     put(lake.table, 1)
     put(lake.table, 2)
@@ -165,12 +174,14 @@ def test_the_newest_snapshot_is_the_servers(lake: Lake) -> None:
     assert ids(lake.table.refresh()) == [1]
 
 
+@pytest.mark.slow
 def test_a_server_without_snapshots_leaves_them_to_files(lake: Lake) -> None:
     put(lake.table, 1)
     lake.server.faults.append(Fault("GET", "/snapshot", status=501, times=100))
     assert ids(lake.table.refresh()) == [1]
 
 
+@pytest.mark.slow
 def test_a_store_is_pickled_for_tasks_without_its_token(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     put(lake.table, 1)
     options = {**lake.options, "token": "${TOKEN_OF_THE_TEST}"}
@@ -182,6 +193,7 @@ def test_a_store_is_pickled_for_tasks_without_its_token(lake: Lake, monkeypatch:
     assert ids(Table(pickle.loads(sent))) == [1]
 
 
+@pytest.mark.slow
 def test_a_schema_change_whose_reply_is_lost_is_done_once(lake: Lake) -> None:
     lake.server.faults.append(Fault("POST", "/orders", cut=True))
     lake.catalog.alter_table("shop.orders", [penstock.AddColumn("more", "INT")])
@@ -189,6 +201,7 @@ def test_a_schema_change_whose_reply_is_lost_is_done_once(lake: Lake) -> None:
     assert lake.catalog.store("shop.orders").schema().id == 1
 
 
+@pytest.mark.slow
 def test_a_schema_change_that_did_not_happen_is_an_error(lake: Lake) -> None:
     lake.server.faults.append(Fault("POST", "/orders", status=502))
     with pytest.raises(StoreError, match="the REST catalog failed"):
@@ -196,6 +209,7 @@ def test_a_schema_change_that_did_not_happen_is_an_error(lake: Lake) -> None:
     assert lake.catalog.table("shop.orders").schema.names == ["id", "dt"]
 
 
+@pytest.mark.slow
 def test_a_schema_change_beside_another_ones_is_checked_again(lake: Lake) -> None:
     def other() -> None:
         lake.catalog.alter_table("shop.orders", [penstock.AddColumn("theirs", "INT")])
@@ -205,18 +219,21 @@ def test_a_schema_change_beside_another_ones_is_checked_again(lake: Lake) -> Non
     assert lake.catalog.table("shop.orders").schema.names == ["id", "dt", "theirs", "more"]
 
 
+@pytest.mark.slow
 def test_a_refused_schema_change_is_the_servers_word(lake: Lake) -> None:
     lake.server.faults.append(Fault("POST", "/orders", status=403))
     with pytest.raises(ConfigError, match="refused a request"):
         lake.catalog.alter_table("shop.orders", [penstock.AddColumn("more", "INT")])
 
 
+@pytest.mark.slow
 def test_a_change_that_paimon_refuses_is_not_sent(lake: Lake) -> None:
     with pytest.raises(ConfigError):
         lake.catalog.alter_table("shop.orders", [penstock.DropColumn("dt")])
     assert not [path for method, path, _ in lake.server.requests if method == "POST" and path.endswith("/orders")]
 
 
+@pytest.mark.slow
 def test_branches_and_rollback_use_the_server(lake: Lake) -> None:
     put(lake.table, 1)
     lake.table.create_tag("one")

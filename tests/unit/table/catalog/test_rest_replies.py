@@ -52,6 +52,7 @@ def replace(server: RestCatalogServer, end: str, change: Callable[[dict[str, Any
     server.answer = changed  # type: ignore[method-assign]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["abc", {"a": 1}, [1, 2], ["a", None], 5, ["\ud800"]])
 def test_a_list_of_names_that_is_not_one_is_an_error(
     lake: tuple[RestCatalogServer, penstock.Catalog], names: Any
@@ -64,6 +65,7 @@ def test_a_list_of_names_that_is_not_one_is_an_error(
     assert caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["id", "path"])
 @pytest.mark.parametrize("value", [None, "", 5, ["x"]])
 def test_a_table_without_an_id_or_path_is_not_opened(
@@ -75,6 +77,7 @@ def test_a_table_without_an_id_or_path_is_not_opened(
         catalog.table("shop.orders")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["file:/a\x00b", "~nobody-of-this-name/x", "/a\x00b"])
 def test_a_place_of_a_table_that_is_not_a_path_is_named(
     lake: tuple[RestCatalogServer, penstock.Catalog], path: str
@@ -85,6 +88,7 @@ def test_a_place_of_a_table_that_is_not_a_path_is_named(
         catalog.table("shop.orders")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [5, ["x"], {"options": "x"}, {"options": {"type": []}}])
 def test_a_schema_that_is_not_an_object_is_an_error(
     lake: tuple[RestCatalogServer, penstock.Catalog], schema: Any
@@ -95,6 +99,7 @@ def test_a_schema_that_is_not_an_object_is_an_error(
         catalog.table("shop.orders")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reply", [{}, {"snapshot": None}, {"snapshot": {"snapshot": []}}, {"snapshot": {}}])
 def test_a_snapshot_that_is_missing_in_a_reply_is_an_error(
     lake: tuple[RestCatalogServer, penstock.Catalog], reply: Any
@@ -106,6 +111,7 @@ def test_a_snapshot_that_is_missing_in_a_reply_is_an_error(
         catalog.store("shop.orders").snapshots.latest()
 
 
+@pytest.mark.slow
 def test_a_snapshot_with_wrong_members_names_the_table(lake: tuple[RestCatalogServer, penstock.Catalog]) -> None:
     server, catalog = lake
     put(catalog.table("shop.orders"))
@@ -114,6 +120,7 @@ def test_a_snapshot_with_wrong_members_names_the_table(lake: tuple[RestCatalogSe
         catalog.store("shop.orders").snapshots.latest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["defaults", "overrides"])
 @pytest.mark.parametrize("value", [[], "x", {"a": {}}])
 def test_settings_of_the_server_that_are_not_options_are_refused(tmp_path: Path, part: str, value: Any) -> None:
@@ -123,6 +130,7 @@ def test_settings_of_the_server_that_are_not_options_are_refused(tmp_path: Path,
             penstock.Catalog("lake", options).databases()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"), [("header.X-A", "a\r\nX-B: b"), ("header.X-A", "日本"), ("header.X A", "b"), ("header.", "b")]
 )

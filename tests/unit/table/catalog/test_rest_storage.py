@@ -42,6 +42,7 @@ def token(number: int, expires: int) -> dict[str, Any]:
     return {"token": {"s3.access-key": f"key-{number}", "unknown": "ignored"}, "expiresAtMillis": expires}
 
 
+@pytest.mark.slow
 def test_a_token_is_used_and_renewed_in_time(
     lake: tuple[RestCatalogServer, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_token_is_used_and_renewed_in_time(
     assert opened[1]["s3.access-key"] == "key-2"
 
 
+@pytest.mark.slow
 def test_a_short_token_is_used_for_half_of_its_time(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     server, options = lake
     clock = Clock()
@@ -86,6 +88,7 @@ def test_a_short_token_is_used_for_half_of_its_time(lake: tuple[RestCatalogServe
     assert tokens(server) == 2
 
 
+@pytest.mark.slow
 def test_every_request_for_files_uses_the_store_of_the_token(
     lake: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
@@ -117,6 +120,7 @@ def test_every_request_for_files_uses_the_store_of_the_token(
     assert storage.list(f"{folder}-2") == []
 
 
+@pytest.mark.slow
 def test_a_server_without_tokens_is_an_error(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     server, options = lake
     catalog = penstock.Catalog("lake", options)

@@ -87,6 +87,7 @@ def test_stores_beside_the_catalog_do_not_learn_its_kind(tmp_path: Path) -> None
     assert settings.store_options == {"local.sync": "false"}
 
 
+@pytest.mark.slow
 def test_tasks_import_no_operations_of_tables() -> None:
     code = "import sys, penstock.table.catalog.settings as s; s.CatalogSettings('/nowhere').databases();"
     code += "print(*(name for name in sys.modules if name.startswith('penstock.table')))"

@@ -113,6 +113,7 @@ def identity(number: int) -> BatchIdentity:
     return BatchIdentity("p", "checkpoint", number, {"at": number}, {"at": number + 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buckets", [1, 4])
 @pytest.mark.parametrize("producer", ["append", "none", "input", "lookup"])
 def test_a_batch_makes_as_many_requests_as_the_estimate_says(log: Log, producer: str, buckets: int) -> None:
@@ -135,6 +136,7 @@ def test_a_batch_makes_as_many_requests_as_the_estimate_says(log: Log, producer:
     assert tasks.open().table(name).scan().to_arrow().num_rows == (150 if producer == "append" else 50)
 
 
+@pytest.mark.slow
 def test_a_table_without_rows_in_a_batch_costs_nothing(log: Log) -> None:
     driver = table_of(log, "db.idle", ("id",), {"bucket": "1"})
     log.entries.clear()

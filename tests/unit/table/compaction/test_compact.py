@@ -99,6 +99,7 @@ class Player:
 LOOKING_UP = [name for name in TABLES if name.startswith(("lookup", "vectors", "first row"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_reads_changelogs_and_vectors_follow_the_table(name: str) -> None:
     follow(name, None)

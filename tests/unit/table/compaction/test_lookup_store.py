@@ -71,6 +71,7 @@ def test_merged_rows_of_a_bucket_stay_for_an_hour_after_their_last_use(tmp_path:
     assert {path.stem for path in tmp_path.glob("*.arrow")} == {names[0], names[1], names[3]}
 
 
+@pytest.mark.slow
 def test_a_dropped_table_leaves_no_lookup_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(tmp_path, "here", monkeypatch)
     catalog = penstock.Catalog(str(tmp_path / "warehouse"))

@@ -73,6 +73,7 @@ def test_a_sort_keeps_all_rows(tmp_path: Path, strategy: str, buffer: str) -> No
             assert found == sorted(found, key=order_key)
 
 
+@pytest.mark.slow
 def test_files_are_ranges_of_the_order(tmp_path: Path) -> None:
     table = filled(tmp_path, commits=2, each=20_000, target_file_size="64 kb")
     table.sort(["x", "y"], "zorder", options={"write-buffer-size": "400 kb"})

@@ -170,6 +170,7 @@ def test_parallel_assigners_open_at_most_the_allowed_buckets(tmp_path: Path) -> 
     assert opened == {0, 1}
 
 
+@pytest.mark.slow
 def test_a_writer_keeps_its_index_over_many_commits(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     with table.writer(commit_user="etl") as writer:
@@ -301,6 +302,7 @@ def test_an_index_in_use_is_not_evicted(tmp_path: Path) -> None:
     assert not (first.folder / "index.json").exists()
 
 
+@pytest.mark.slow
 def test_an_index_is_removed_with_its_table_or_name(tmp_path: Path) -> None:
     catalog = penstock.Catalog(str(tmp_path / "warehouse"))
     catalog.create_database("shop")

@@ -287,6 +287,7 @@ def test_local_timestamps_in_orc_files_of_java_are_read() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_large_row_group_of_long_rows_is_read_in_parts(tmp_path: Path) -> None:
     """Neither the group, compressed as it is, nor a batch of as many rows as of short ones is held."""
     rows, width = 8_000, 4_000
@@ -308,6 +309,7 @@ def test_a_large_row_group_of_long_rows_is_read_in_parts(tmp_path: Path) -> None
     assert most < rows * width * 2 // 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("BYTES", marks=pytest.mark.slow), "STRING"])
 def test_a_batch_of_long_rows_has_fewer_of_them_in_orc_too(tmp_path: Path, kind: str) -> None:
     """As the file's statistics tell: texts that are alike leave a small file."""

@@ -180,6 +180,7 @@ def test_dictionaries_are_for_columns_of_few_values_in_files_of_many_rows() -> N
     assert with_dictionary(1_000) == []
 
 
+@pytest.mark.slow
 def test_deltas_that_a_codec_does_not_shrink_are_stored_uncompressed() -> None:
     draw = np.random.default_rng(1)
     inner = Field(5, "tags", ArrayType(INT))
@@ -218,6 +219,7 @@ def test_deltas_that_a_codec_does_not_shrink_are_stored_uncompressed() -> None:
     assert file.read().column("random").equals(data.column("random"))
 
 
+@pytest.mark.slow
 def test_long_rows_make_small_row_groups() -> None:
     long = pa.table({"id": pa.array(range(2000)), "name": pa.array(["x" * 40_000] * 2000)})
     store, (file,) = written(long, APPEND)

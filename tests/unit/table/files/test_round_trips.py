@@ -145,6 +145,7 @@ def test_avro_refuses_timestamps_of_nanoseconds_by_column() -> None:
     assert caught.value.facts["column"] == "t"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file_format", "codec"),
     [

@@ -42,6 +42,7 @@ def content(table: Table) -> list[str]:
     return ordered(table.scan().to_arrow())
 
 
+@pytest.mark.slow
 def test_each_snapshot_of_an_append_table_is_read_by_pyiceberg(tmp_path: Path) -> None:
     table, seen = append_table(tmp_path), {}
     for number in range(4):
@@ -82,6 +83,7 @@ def test_a_table_with_keys_shows_what_a_full_compaction_merged(tmp_path: Path) -
     assert ordered(iceberg_rows(folder_of(table))) == content(table) != merged
 
 
+@pytest.mark.slow
 def test_deletion_vectors_show_each_commit(tmp_path: Path) -> None:
     table, seen = new_table(tmp_path, COLUMNS, options={**ONE_BUCKET, **VECTORS}), {}
     for number in range(6):
@@ -114,6 +116,7 @@ with table.writer() as writer:
 """
 
 
+@pytest.mark.slow
 def test_the_next_commit_publishes_what_a_killed_process_did_not(tmp_path: Path) -> None:
     table = append_table(tmp_path)
     commit(table, (1, "a", "mon"))
@@ -199,6 +202,7 @@ class Counted(LocalStorage):
         return super().read(path)
 
 
+@pytest.mark.slow
 def test_a_commit_reads_as_much_after_many_commits_as_after_few(tmp_path: Path) -> None:
     table = append_table(tmp_path)
     counted = Table(replace(table._store, storage=Counted(sync=False)))
@@ -211,6 +215,7 @@ def test_a_commit_reads_as_much_after_many_commits_as_after_few(tmp_path: Path) 
     assert max(reads[1:]) == min(reads[1:]) <= 4
 
 
+@pytest.mark.slow
 def test_small_manifests_are_merged(tmp_path: Path) -> None:
     table = new_table(
         tmp_path,

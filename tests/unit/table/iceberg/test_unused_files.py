@@ -51,6 +51,7 @@ def test_nothing_that_publications_keep_is_an_orphan(options: Mapping[str, str],
     assert orphans(table) == set()
 
 
+@pytest.mark.slow
 def test_an_unfinished_publication_leaves_orphans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = filled(tmp_path)
     before = folder_files(table)

@@ -42,6 +42,7 @@ def names(dimension: Dimension, ids: list[int]) -> list[tuple[int, str]]:
     return sorted(zip(found.keys.tolist(), found.rows.column("name").to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [("id", "day", "hour"), ()], ids=["keys", "no keys"])
 def test_the_newest_partitions_are_those_of_the_snapshot(tmp_path: Path, keys: tuple[str, ...]) -> None:
     table, chance = table_of(tmp_path / "w", keys), random.Random(4)

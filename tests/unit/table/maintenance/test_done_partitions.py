@@ -68,6 +68,7 @@ def test_a_daily_partition_is_done_after_the_idle_time(tmp_path: Path) -> None:
     assert mark_due(at(table, "2026-01-09").store) == []  # both are marked
 
 
+@pytest.mark.slow
 def test_all_partitions_done_between_two_checks_are_marked(tmp_path: Path) -> None:
     days = [str(date.fromordinal(date(2025, 1, 1).toordinal() + number)) for number in range(130)]
     table = filled(tmp_path, *days, options=RULE)
@@ -137,6 +138,7 @@ def url() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_partition_done_by_watermark_is_reported_once(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_partition_done_by_watermark_is_reported_once(
     assert [item["partition"] for item in _Listener.seen] == ["dt=2026-01-01/", "dt=2026-01-01/", "dt=2026-01-02/"]
 
 
+@pytest.mark.slow
 def test_done_partitions_are_reported(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"partition.mark-done-action": "http-report", "partition.mark-done-action.http.url": url}
     options["partition.mark-done-action.http.params"] = "key=value"

@@ -557,6 +557,7 @@ def outcome(disk: Disk) -> dict[str, bytes]:
     return {path: data for path, (data, _) in disk.files.items() if not path.endswith((".tmp", "EARLIEST"))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [forward, branch_off, back, untag])
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.DIES_BEFORE, Fault.DIES_AFTER])
 def test_a_failed_operation_is_completed_by_a_retry(verb: Callable[[TableStore], None], fault: Fault) -> None:

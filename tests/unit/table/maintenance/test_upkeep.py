@@ -77,6 +77,7 @@ def test_partitions_are_checked_at_the_configured_interval(tmp_path: Path) -> No
     assert keep_up(later(table, NOW + 24 * HOUR), after).partitions_checked == NOW + 24 * HOUR
 
 
+@pytest.mark.slow
 def test_a_batch_commit_expires_partitions_if_configured(tmp_path: Path) -> None:
     options = {"partition__expiration_time": "29 d", "end_input__check_partition_expire": "true"}
     assert len(content(filled(tmp_path / "a", 1, **options))) == 1  # its clock stands in 2023

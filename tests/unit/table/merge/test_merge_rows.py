@@ -15,6 +15,8 @@ from tests.unit.table.merge.engine_model import Row, merge_key
 from tests.unit.table.merge.engine_tables import TABLES, random_row
 from tests.unit.table.merge.tables import rows_table, spec_of
 
+pytestmark = pytest.mark.slow
+
 
 def random_runs(random: Random, columns: dict[str, Any], kinds: list[int]) -> list[list[tuple[int, int, Row]]]:
     """Sorted runs, older first: one row a key in each."""

@@ -33,6 +33,7 @@ def runs_of(spec: MergeSpec, random: Random, keys_of: Sequence[Any]) -> list[pa.
     return runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("options", [{}, {"sequence.field": "v"}], ids=["newest", "by a sequence field"])
 @pytest.mark.parametrize("numbered", [True, False], ids=["numbered", "in order"])

@@ -36,6 +36,7 @@ def test_blocks_are_those_that_were_written(codec: str) -> None:
     assert read_records(container([], codec), SHAPE, "f", {}) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", sorted({*CODECS} - {"null"}))
 def test_a_bomb_is_refused_before_it_fills_the_memory(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = container([{"a": bytes(24 << 20), "n": 1}], codec)

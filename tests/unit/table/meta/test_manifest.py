@@ -123,6 +123,7 @@ indexed = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(entries, max_size=4), st.sampled_from(["zstandard", "deflate", "null"]))
 def test_entries_survive_their_manifest(some: list[ManifestEntry], codec: str) -> None:
     data = write_manifest(some, codec)

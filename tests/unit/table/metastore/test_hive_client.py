@@ -35,6 +35,7 @@ def test_a_metastore_that_cannot_be_reached_may_be_tried_again() -> None:
     assert caught.value.retryable
 
 
+@pytest.mark.slow
 def test_the_client_that_is_not_installed_is_named() -> None:
     code = "import sys; sys.modules['pymetastore'] = None\n"
     code += "import penstock; penstock.Catalog('/lake', {'metastore': 'hive', 'uri': 'thrift://host'})"

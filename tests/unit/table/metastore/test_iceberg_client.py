@@ -63,6 +63,7 @@ CONFIG = {"defaults": {"prefix": "theirs", "scope": "all"}, "overrides": {"prefi
 TABLE = {"metadata": {"table-uuid": "u"}}
 
 
+@pytest.mark.slow
 def test_the_server_names_the_prefix_and_names_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE_TOKEN", "abc")
     replies = {
@@ -79,6 +80,7 @@ def test_the_server_names_the_prefix_and_names_are_encoded(monkeypatch: pytest.M
         assert "abc" not in repr(client)
 
 
+@pytest.mark.slow
 def test_a_credential_is_exchanged_for_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE_CREDENTIAL", "me:s3:cret")
     replies = {
@@ -96,6 +98,7 @@ def test_a_credential_is_exchanged_for_a_token(monkeypatch: pytest.MonkeyPatch) 
         assert received[-1][2]["Authorization"] == "Bearer t1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "body", "kind", "message"),
     [
@@ -117,6 +120,7 @@ def test_refusals_and_other_replies_are_errors(status: int, body: Any, kind: typ
         IcebergCatalogClient.of(uri, {}).table("db", "t")
 
 
+@pytest.mark.slow
 def test_settings_of_the_server_name_no_secret_of_this_machine() -> None:
     replies = {"GET /api/v1/config": (200, {"overrides": {"token": "${HOME}"}})}
     with server(replies) as (uri, _), pytest.raises(ConfigError, match="a reference to a secret of this machine"):

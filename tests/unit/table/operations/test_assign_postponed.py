@@ -53,6 +53,7 @@ def test_writers_of_postponed_rows_do_not_conflict(tmp_path: Path) -> None:
     assert content(table) == [(1, 1), (2, 2)]
 
 
+@pytest.mark.slow
 def test_a_delete_reports_the_rows_that_wait_for_their_bucket(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = new_table(tmp_path, COLUMNS, options={"bucket": "-2", "write-only": "true"})
     for number in (1, 2):

@@ -102,6 +102,7 @@ def test_only_buckets_that_are_due_become_units(tmp_path: Path) -> None:
     assert recorder.units == []
 
 
+@pytest.mark.slow
 def test_files_of_a_partition_without_buckets_are_several_units(tmp_path: Path) -> None:
     table = made(tmp_path, "append", turns=24)
     files = shape(table).total()
@@ -116,6 +117,7 @@ def test_files_of_a_partition_without_buckets_are_several_units(tmp_path: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_files_of_an_action_that_fails_are_deleted(tmp_path: Path) -> None:
     table = made(tmp_path, "keys")
 

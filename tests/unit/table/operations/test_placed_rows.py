@@ -31,6 +31,7 @@ def test_files_that_a_filter_excludes_have_no_number(tmp_path: Path) -> None:
     assert len(found.files) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", ["false", "true"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_rows_keep_their_ids(tmp_path: Path, file_format: str, vectors: str) -> None:

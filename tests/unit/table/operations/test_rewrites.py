@@ -251,6 +251,7 @@ def test_a_clone_has_columns_options_and_rows_and_no_history(shop: penstock.Cata
     assert content(clone) == content(shop.table("shop.t"))
 
 
+@pytest.mark.slow
 def test_the_clone_of_a_table_with_postponed_buckets_shows_its_rows(shop: penstock.Catalog) -> None:
     source = shop.create_table("shop.later", COLUMNS, ["id"], options={"bucket": "-2"})
     add(source, (1, "one", None), (2, "two", None))
@@ -342,6 +343,7 @@ def test_two_source_rows_for_one_target_row_are_refused(shop: penstock.Catalog) 
         merge_into(shop, "shop.t", "s", "t.id <= s.id", [Clause("matched-upsert", "v = s.v")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [

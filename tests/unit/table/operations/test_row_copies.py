@@ -96,6 +96,7 @@ def made(folder: Path, kind: str, seed: int = 1) -> Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "kind"), CASES, ids=lambda one: one if isinstance(one, str) else one.__name__)
 def test_units_change_the_rows_that_the_action_names(tmp_path: Path, action: Action, kind: str) -> None:
     table, recorder = made(tmp_path, kind), Recorder()
@@ -113,6 +114,7 @@ def test_units_change_the_rows_that_the_action_names(tmp_path: Path, action: Act
     assert (max(map(len, recorder.jobs)) > 1) == divided
 
 
+@pytest.mark.slow
 def test_a_rescale_has_a_unit_for_each_common_divisor_and_partition(tmp_path: Path) -> None:
     table, recorder = made(tmp_path, "fixed"), Recorder()
     for number in (6, 3, 5, 10):
@@ -120,6 +122,7 @@ def test_a_rescale_has_a_unit_for_each_common_divisor_and_partition(tmp_path: Pa
     assert [len(job) for job in recorder.jobs] == [2 * common for common in (2, 3, 1, 5)]  # of 4 and 6, 6 and 3, ...
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", [rescaled, deleted, cloned])
 def test_an_action_that_fails_leaves_no_files_and_no_snapshot(tmp_path: Path, action: Action) -> None:
     table = made(tmp_path, "fixed")

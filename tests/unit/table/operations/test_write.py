@@ -371,6 +371,7 @@ def test_append_buckets_keep_their_order_through_compaction(tmp_path: Path) -> N
     assert table.scan().plan().files < 6
 
 
+@pytest.mark.slow
 def test_lookup_rows_are_removed_with_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))

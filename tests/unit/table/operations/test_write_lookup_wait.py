@@ -68,6 +68,7 @@ def test_a_commit_precedes_its_compaction_and_the_next_one_completes_it(tmp_path
     check_invariants(table)
 
 
+@pytest.mark.slow
 def test_readers_of_the_changes_lose_nothing(tmp_path: Path) -> None:
     lagging = table_of(tmp_path / "lagging", "lookup")
     waiting = table_of(tmp_path / "waiting", "lookup", **{"lookup-wait": "true"})

@@ -93,6 +93,7 @@ def _used(tree: ast.Module) -> set[str]:
     return {option.key for option in options if isinstance(option, TableOption)}
 
 
+@pytest.mark.slow
 def test_every_option_that_acts_is_read_by_code() -> None:
     used = _used_options()
     stored_for_others = {"penstock.<name>", "pipelines.<name>"}  # of users, and of Spark
@@ -148,6 +149,7 @@ def _string_keyed(path: Path, tree: ast.Module) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_code_reads_options_by_their_declarations_and_not_by_text() -> None:
     assert [found for path, tree in _modules() for found in _string_keyed(path, tree)] == []
 

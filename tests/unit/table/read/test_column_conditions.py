@@ -61,6 +61,7 @@ def filled(folder: Path, rows: int, turns: int = 1, file_format: str = "parquet"
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [1, 3])
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_filtered_scans_return_what_a_filter_of_all_rows_returns(
@@ -86,6 +87,7 @@ def test_filtered_scans_return_what_a_filter_of_all_rows_returns(
         assert table.scan(columns=["n"], where=where).to_arrow().num_rows == all_rows.filter(where).num_rows
 
 
+@pytest.mark.slow
 def test_a_point_query_decodes_few_rows_of_the_other_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = filled(tmp_path, 60_000)
     ids = table.scan(columns=["id"]).to_arrow()["id"].to_pylist()

@@ -45,6 +45,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_duckdb_finds_the_rows_that_it_finds_in_a_copy(table: Table, condition: str) -> None:
     connection = table.scan().to_duckdb("lazy")
@@ -143,6 +144,7 @@ def test_a_frame_keeps_its_snapshot_and_its_limit(tmp_path: Path) -> None:
     assert frame.head(0).collect().height == 0
 
 
+@pytest.mark.slow
 def test_conditions_of_the_scan_and_of_the_engine_are_both_applied(table: Table) -> None:
     for where in (pc.field("size") > 0, "size > 0"):
         scan = table.scan(columns=["id", "size"], where=where)

@@ -80,6 +80,7 @@ def test_the_option_branch_names_what_is_written(table: Table, name: str) -> Non
     assert ids(table.branch("b")) == expected
 
 
+@pytest.mark.slow
 def test_the_option_branch_names_what_is_read(table: Table, catalog: penstock.Catalog) -> None:
     assert ids(table, options=ON_BRANCH) == ids(table, branch="b") == [1, 2]
     assert ids(table.branch("b"), options={"branch": "main"}) == ids(table.branch("b"), branch="main") == [1]
@@ -116,6 +117,7 @@ def fallen_back(catalog: penstock.Catalog, keys: list[str], branch_keys: list[st
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "branch_keys"), [(["dt", "id"], ["dt", "id"]), ([], ["dt", "id"]), ([], [])], ids=["keys", "mixed", "none"]
 )
@@ -136,6 +138,7 @@ def test_partitions_missing_in_main_are_read_from_the_fallback_branch(
     assert ids(table) == [1, 7]
 
 
+@pytest.mark.slow
 def test_time_travel_reads_the_fallback_branch_of_that_time(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     write(table, dt="c", id=1, v="main")
@@ -146,6 +149,7 @@ def test_time_travel_reads_the_fallback_branch_of_that_time(catalog: penstock.Ca
     assert ids(table, snapshot=1) == [1]
 
 
+@pytest.mark.slow
 def test_a_fallback_branch_with_a_different_schema_is_refused(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     catalog.alter_table("d.f", [penstock.AddColumn("new", "INT")])
@@ -153,12 +157,14 @@ def test_a_fallback_branch_with_a_different_schema_is_refused(catalog: penstock.
         table.scan().to_arrow()
 
 
+@pytest.mark.slow
 def test_rows_of_the_fallback_branch_are_not_deleted_through_main(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     table.delete("id >= 1")
     assert ids(table) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["ro", "read_optimized", "audit_log", "binlog"])
 def test_system_tables_with_rows_read_partitions_of_the_fallback_branch(catalog: penstock.Catalog, system: str) -> None:
     main = catalog.create_table("d.u", COLUMNS, [], ["dt"])
@@ -182,6 +188,7 @@ def test_system_tables_with_rows_read_partitions_of_the_fallback_branch(catalog:
     assert catalog.table(f"d.u${system}").scan(options={"scan.snapshot-id": "1"}).to_arrow().num_rows == 1
 
 
+@pytest.mark.slow
 def test_files_of_the_fallback_branch_are_listed(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     listed = table.system("files").to_pylist()
@@ -196,6 +203,7 @@ def test_files_of_the_fallback_branch_are_listed(catalog: penstock.Catalog) -> N
     assert [row["partition"] for row in catalog.table("d.f").system("files").to_pylist()] == ["{a}"]
 
 
+@pytest.mark.slow
 def test_partitions_of_the_fallback_branch_are_listed(catalog: penstock.Catalog) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
     assert column(run(catalog, "SHOW PARTITIONS f")) == ["dt=a", "dt=b"]
@@ -210,6 +218,7 @@ def test_partitions_of_the_fallback_branch_are_listed(catalog: penstock.Catalog)
     assert column(run(catalog, "SHOW PARTITIONS f")) == ["dt=a", "dt=c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exists", ["", "IF EXISTS "])
 def test_partitions_of_the_fallback_branch_are_dropped_in_the_branch(catalog: penstock.Catalog, exists: str) -> None:
     table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])

@@ -60,6 +60,7 @@ HELD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HELD)
 def test_expressions_and_texts_keep_the_same_rows(table: Table, name: str) -> None:
     expression, text, wanted = HELD[name]
@@ -107,6 +108,7 @@ def test_a_long_list_of_alternatives_becomes_one_lookup(table: Table) -> None:
         RowFilter.of(f"{many} or", table.schema, "t")
 
 
+@pytest.mark.slow
 def test_a_column_with_a_quote_in_its_name_is_found_in_the_condition() -> None:
     batch = pa.RecordBatch.from_pydict({'a"b': [1, 2], "a`b": [3, 4], "c": [5, 6]})
     for text, name in (
@@ -122,6 +124,7 @@ def test_a_column_with_a_quote_in_its_name_is_found_in_the_condition() -> None:
     assert RowFilter.of(F('a"b') == 1, batch.schema, "t").columns(batch.schema.names) == {'a"b'}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFUSED)
 def test_unsupported_conditions_are_refused_with_the_reason(table: Table, name: str) -> None:
     where, reason = REFUSED[name]
@@ -135,6 +138,7 @@ def test_an_empty_table_refuses_conditions_as_a_full_one_does(table: Table) -> N
         table.scan(where=F("nam") == "x").to_arrow()
 
 
+@pytest.mark.slow
 def test_system_tables_accept_and_refuse_the_same_conditions(table: Table, tmp_path: Path) -> None:
     snapshots = penstock.Catalog(str(tmp_path)).table("d.t$snapshots")
     assert snapshots.scan(where="snapshot_id = 1").to_arrow().num_rows == 1
@@ -169,6 +173,7 @@ WRONG: dict[str, tuple[Callable[[Table], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_arguments_of_another_kind_are_refused_by_name(table: Table, name: str) -> None:
     verb, reason = WRONG[name]
@@ -197,6 +202,7 @@ ROWS_REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS_REFUSED)
 def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(table: Table, name: str) -> None:
     columns, kinds, reason = ROWS_REFUSED[name]

@@ -90,6 +90,7 @@ PRUNED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRUNED)
 def test_a_condition_skips_files_without_matching_rows(table: Table, name: str) -> None:
     where, wanted = PRUNED[name]
@@ -99,6 +100,7 @@ def test_a_condition_skips_files_without_matching_rows(table: Table, name: str) 
     assert table.scan(where=where).to_arrow().sort_by("id").equals(every)
 
 
+@pytest.mark.slow
 def test_conditions_on_values_skip_files_only_if_no_newer_row_is_missed(table: Table) -> None:
     assert files(table, F("note") == "note 5") == 24  # an older file may hold what a newer one replaced
     table.compact()
@@ -166,6 +168,7 @@ def test_rows_on_level_0_are_invisible_if_compactions_decide_what_is_read(
     assert content(table) == [(1, "a", None)]
 
 
+@pytest.mark.slow
 def test_only_requested_columns_are_returned_in_the_requested_order(table: Table) -> None:
     found = table.scan(columns=["note", "id"], where=F("city") == "a").to_arrow()
     assert found.column_names == ["note", "id"]
@@ -205,6 +208,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_condition_in_sql_skips_files(partitioned: Table, text: str) -> None:
     scan = partitioned.scan(where=text)
@@ -214,12 +218,14 @@ def test_a_condition_in_sql_skips_files(partitioned: Table, text: str) -> None:
     assert sorted(scan.to_arrow()["id"].to_pylist()) == sorted(everything["id"].to_pylist())
 
 
+@pytest.mark.slow
 def test_a_delete_by_sql_keeps_other_partitions(partitioned: Table, opened: list[str]) -> None:
     partitioned.delete("dt = '2' AND id = 21")
     assert {path.split("/dt=")[1][0] for path in opened} == {"2"}
     assert partitioned.scan().to_arrow().num_rows == 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "partitions"),
     [
@@ -236,6 +242,7 @@ def test_a_query_reads_only_files_that_match_its_condition(
     assert {path.split("/dt=")[1][0] for path in opened} == partitions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "partitions"),
     [
@@ -257,6 +264,7 @@ def test_an_update_reads_only_files_that_match_its_condition(
     assert {path.split("/city=")[1][0] for path in opened} == partitions
 
 
+@pytest.mark.slow
 def test_a_statement_sees_one_snapshot_and_the_newest_columns(partitioned: Table) -> None:
     catalog = penstock.Catalog(partitioned.path.partition("/shop.db")[0])
     with Session(catalog) as session:
@@ -266,6 +274,7 @@ def test_a_statement_sees_one_snapshot_and_the_newest_columns(partitioned: Table
         assert session.query("SELECT count(*) AS n FROM shop.orders")["n"].to_pylist() == [12]
 
 
+@pytest.mark.slow
 def test_a_damaged_file_keeps_its_error_in_sql(partitioned: Table) -> None:
     for path in Path(partitioned.path).rglob("*.parquet"):
         path.write_bytes(b"PAR1")
@@ -273,6 +282,7 @@ def test_a_damaged_file_keeps_its_error_in_sql(partitioned: Table) -> None:
         session.query("SELECT sum(id) FROM shop.orders")
 
 
+@pytest.mark.slow
 def test_a_limit_ends_the_reading(partitioned: Table, opened: list[str]) -> None:
     assert partitioned.scan(limit=3).to_arrow().num_rows == 3
     assert len(opened) == 1
@@ -285,6 +295,7 @@ def test_rows_are_counted_by_a_condition_and_a_limit(partitioned: Table) -> None
     assert (partitioned.count(), partitioned.count("dt = '1'"), partitioned.scan(limit=5).count()) == (12, 4, 5)
 
 
+@pytest.mark.slow
 def test_rows_with_keys_are_counted(table: Table) -> None:
     assert table.count() == 1200
     assert table.scan(snapshot=2).count() == 400

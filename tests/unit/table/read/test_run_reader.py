@@ -12,6 +12,8 @@ import penstock
 from penstock.table.files.file_reader import FileReader
 from penstock.table.handle import Table
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = [("k", "INT NOT NULL"), ("t", "STRING NOT NULL"), ("a", "BIGINT"), ("b", "STRING")]
 ENGINES: list[dict[str, str]] = [
     {},

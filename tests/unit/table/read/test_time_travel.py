@@ -40,6 +40,7 @@ def seen(table: Table, **arguments: object) -> list[str]:
     return [f"{kind}{name}" for kind, name in zip(kinds, found["name"].to_pylist(), strict=True)]
 
 
+@pytest.mark.slow
 def test_time_travel_returns_the_rows_of_that_time(table: Table) -> None:
     times = [snapshot.time_millis for snapshot in table.snapshots]
     assert [seen(table, snapshot=n) for n in (1, 2, 3)] == [["a", "b"], ["a", "bb"], ["bb", "c"]]
@@ -70,6 +71,7 @@ def test_a_compacted_read_of_a_table_without_compaction_returns_its_rows(tmp_pat
     assert seen(table, mode="compacted-full") == ["a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("every", "shown"), [({}, ["a", "b", "c", "d", "e"]), (DELTA_COMMITS, ["a", "b", "c"])])
 def test_a_compacted_read_uses_full_compactions_of_certain_commits(
     tmp_path: Path, every: dict[str, str], shown: list[str]
@@ -85,6 +87,7 @@ def test_a_compacted_read_uses_full_compactions_of_certain_commits(
     assert seen(table, mode="compacted-full") == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["from-timestamp", "from-snapshot", "from-snapshot-full", "incremental"])
 def test_a_scan_mode_without_its_position_is_refused(table: Table, mode: str) -> None:
     with pytest.raises(ConfigError, match="needs a snapshot, tag or time to start from"):
@@ -156,6 +159,7 @@ ENGINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_difference_is_of_the_merged_states(tmp_path: Path, engine: str, compacted: bool) -> None:
@@ -225,6 +229,7 @@ def test_a_stream_contains_overwrites_if_configured(
     assert [f"{row['rowkind']} {row['s']}" for row in found] == messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [
@@ -249,6 +254,7 @@ def test_ends_of_changes_are_whole_numbers(table: Table) -> None:
         table.changes("1", 2)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, -1])
 def test_a_snapshot_that_never_existed_has_not_expired(table: Table, number: int) -> None:
     with pytest.raises(SnapshotMissing, match=f"snapshot {number} does not exist"):

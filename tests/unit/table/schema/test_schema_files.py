@@ -204,11 +204,13 @@ schemas = st.builds(
 ).map(_whole)
 
 
+@pytest.mark.slow
 @given(schemas)
 def test_schemas_survive_their_file(schema: TableSchema) -> None:
     assert parse_schema(schema_json(schema), "schema-0") == schema
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)

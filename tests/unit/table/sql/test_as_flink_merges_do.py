@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.table.sql.steps import Refused, Step, Stream, check_case
 
+pytestmark = pytest.mark.slow
+
 
 def table(columns: str, **options: str) -> str:
     """Return the statement that creates `t` with the key `k` and options, whose keys have `_` in place of `.`."""

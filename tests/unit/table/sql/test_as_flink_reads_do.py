@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.table.sql.steps import Refused, Step, Stream, check_case
 
+pytestmark = pytest.mark.slow
+
 THREE = (
     "CREATE TABLE t (id INT, v STRING)",
     "INSERT INTO t VALUES (1, 'a')",

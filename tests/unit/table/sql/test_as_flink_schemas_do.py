@@ -10,6 +10,8 @@ import pytest
 
 from tests.unit.table.sql.steps import Refused, Step, check_case
 
+pytestmark = pytest.mark.slow
+
 NESTED = {
     f"members of rows, arrays and maps in {form}": (
         "CREATE TABLE t (id INT, r ROW(a INT, b ROW(c STRING, d INT NOT NULL)), l ARRAY<ROW(a INT, b STRING)>, "

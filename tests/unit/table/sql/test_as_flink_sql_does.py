@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.table.sql.steps import Refused, Shown, Step, Stream, check_case
 
+pytestmark = pytest.mark.slow
+
 PK = "id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED"
 CASES: dict[str, tuple[Step, ...]] = {
     "a table does not have the option branch": (

@@ -19,6 +19,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         yield interpreter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [

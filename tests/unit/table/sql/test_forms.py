@@ -160,12 +160,14 @@ def started(tmp_path: Path) -> Iterator[Started]:
         check_invariants(started.catalog.table(f"shop.{name}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", RUNS)
 def test_a_form_runs(started: Started, form: str) -> None:
     for table in ("orders", "log") if "{table}" in RUNS[form] else ("",):
         started.run(RUNS[form].format(folder=started.folder, table=table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", REFUSED)
 def test_a_form_is_refused_with_its_place(started: Started, form: str) -> None:
     statement, line, column = REFUSED[form]

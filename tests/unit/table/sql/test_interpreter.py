@@ -65,6 +65,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
             check_invariants(shop.catalog.table(name))
 
 
+@pytest.mark.slow
 def test_rows_are_inserted_with_defaults_and_types_of_the_table(shop: Shop) -> None:
     result = shop.run("INSERT INTO orders PARTITION (dt = 'c') (Status, id) SELECT 'x', '10'")
     assert result.to_pylist() == [{"inserted": 1, "updated": 0, "deleted": 0, "snapshot": 2}]
@@ -78,6 +79,7 @@ def test_rows_are_inserted_with_defaults_and_types_of_the_table(shop: Shop) -> N
     assert shop.rows("SELECT * FROM orders WHERE id = 11") == [(11, None, Decimal("1.50"), "d")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -119,6 +121,7 @@ def test_a_refused_statement_changes_nothing_and_names_its_position(shop: Shop, 
     assert error.facts["line"] == 2
 
 
+@pytest.mark.slow
 def test_an_error_of_the_engine_has_its_position_in_the_statement(shop: Shop) -> None:
     error = shop.refused("SELECT 1;\nSELECT id,\n  foo FROM orders")
     assert (error.facts["line"], error.facts["column"]) == (3, 3)
@@ -126,6 +129,7 @@ def test_an_error_of_the_engine_has_its_position_in_the_statement(shop: Shop) ->
     assert (error.facts["line"], error.facts["column"]) == (2, 14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -144,6 +148,7 @@ def test_a_statement_that_fails_half_way_leaves_no_file(shop: Shop, statement: s
     assert files() == before
 
 
+@pytest.mark.slow
 def test_another_kind_of_catalog_keeps_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "site", monkeypatch)
     warehouse, options = f"memory://{tmp_path}", {"metastore": "locked", "place": f"{tmp_path}/places"}
@@ -154,6 +159,7 @@ def test_another_kind_of_catalog_keeps_the_tables(tmp_path: Path, monkeypatch: p
     assert penstock.sql("SHOW DATABASES", warehouse, options=options).num_rows == 0
 
 
+@pytest.mark.slow
 def test_an_overwrite_replaces_written_partitions_one_partition_or_the_table(shop: Shop) -> None:
     shop.run("INSERT OVERWRITE orders SELECT 9, 'o', 1, 'a'")
     assert [row[0] for row in shop.rows()] == [3, 9]
@@ -170,6 +176,7 @@ def test_an_overwrite_replaces_written_partitions_one_partition_or_the_table(sho
     assert [row[0] for row in shop.rows()] == [2]
 
 
+@pytest.mark.slow
 def test_rows_are_updated_by_one_commit(shop: Shop) -> None:
     result = shop.run("UPDATE orders o SET amount = o.amount * 2, status = upper(status) WHERE dt = 'a'")
     assert result.to_pylist() == [{"inserted": 0, "updated": 2, "deleted": 0, "snapshot": 2}]
@@ -183,6 +190,7 @@ def test_rows_are_updated_by_one_commit(shop: Shop) -> None:
     assert shop.rows("SELECT status FROM orders WHERE id = 1") == [("paid",)]
 
 
+@pytest.mark.slow
 def test_the_changelog_of_an_update_contains_the_old_row(shop: Shop) -> None:
     shop.run("ALTER TABLE orders SET ('changelog-producer' = 'input'); UPDATE orders SET status = 'x' WHERE id = 1")
     shop.run("DELETE FROM orders WHERE id = 2")
@@ -190,6 +198,7 @@ def test_the_changelog_of_an_update_contains_the_old_row(shop: Shop) -> None:
     assert shop.rows(query) == [("-U", 1, "new"), ("+U", 1, "x"), ("-D", 2, "new")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "left"),
     [
@@ -205,6 +214,7 @@ def test_rows_are_deleted(shop: Shop, where: str, left: list[int]) -> None:
     assert [row[0] for row in shop.rows()] == left
 
 
+@pytest.mark.slow
 def test_a_delete_without_condition_empties_the_table(shop: Shop) -> None:
     assert shop.run("DELETE FROM orders").to_pylist()[0]["deleted"] == 3
     assert shop.rows() == []
@@ -212,6 +222,7 @@ def test_a_delete_without_condition_empties_the_table(shop: Shop) -> None:
     assert shop.rows() == []
 
 
+@pytest.mark.slow
 def test_tables_without_keys_are_deleted_from(shop: Shop) -> None:
     shop.run("CREATE TABLE log (a INT, b STRING); INSERT INTO log VALUES (1, 'x'), (2, 'y'), (2, 'y')")
     shop.run("DELETE FROM log AS l WHERE l.a = 1")
@@ -221,17 +232,20 @@ def test_tables_without_keys_are_deleted_from(shop: Shop) -> None:
     assert shop.rows("SELECT * FROM log") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["aggregation", "first-row"])
 def test_merge_engines_that_do_not_replace_values_refuse_updates(shop: Shop, engine: str) -> None:
     shop.run(f"CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('merge-engine' = '{engine}')")
     assert engine in str(shop.refused("UPDATE t SET v = 1"))
 
 
+@pytest.mark.slow
 def test_a_table_with_kinds_in_a_column_refuses_updates(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, k STRING) WITH ('rowkind.field' = 'k')")
     assert "the kind of a row" in str(shop.refused("UPDATE t SET k = '+I'"))
 
 
+@pytest.mark.slow
 def test_partial_updates_cannot_set_null(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, v INT) WITH ('merge-engine' = 'partial-update')")
     shop.run("INSERT INTO t VALUES (1, 1), (2, NULL); UPDATE t SET v = v + 1")
@@ -240,6 +254,7 @@ def test_partial_updates_cannot_set_null(shop: Shop) -> None:
     assert "cannot be set to null" in str(shop.refused("UPDATE t SET v = CASE WHEN id = 2 THEN 5 END"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "seq", "refused"),
     [
@@ -265,6 +280,7 @@ def test_an_update_that_the_sequence_field_would_ignore_is_refused(
     assert shop.rows("SELECT v FROM t") == [(1 if refused else 2,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "value"),
     [("scan.snapshot-id", "1"), ("scan.fallback-branch", "b"), ("incremental-between", "0,1"), ("scan.tag-name", "t")],
@@ -284,10 +300,12 @@ def test_changes_are_made_to_the_newest_rows_only(shop: Shop, option: str, value
     shop.run(f"ALTER TABLE orders RESET ('{option}'); {statement}")
 
 
+@pytest.mark.slow
 def test_texts_in_double_quotes_are_explained(shop: Shop) -> None:
     assert "texts are in single quotes" in str(shop.refused('SELECT * FROM orders WHERE status = "new"'))
 
 
+@pytest.mark.slow
 def test_a_merge_runs_the_first_clause_that_applies(shop: Shop) -> None:
     shop.run(
         "CREATE TABLE s AS SELECT 1 AS id, 'gone' AS status, true AS gone "
@@ -307,6 +325,7 @@ def test_a_merge_runs_the_first_clause_that_applies(shop: Shop) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_merge_with_stars_copies_columns_by_name(shop: Shop) -> None:
     shop.run(
         "CREATE TABLE s AS SELECT 'a' AS dt, 1 AS ID, 5 AS amount, 'x' AS status UNION ALL VALUES ('q', 8, 6, 'y')"
@@ -319,6 +338,7 @@ def test_a_merge_with_stars_copies_columns_by_name(shop: Shop) -> None:
     assert "the source has no column 'status'" in str(shop.refused(missing))
 
 
+@pytest.mark.slow
 def test_a_target_row_is_changed_by_one_source_row(shop: Shop) -> None:
     twice = "USING (SELECT 3 AS id UNION ALL SELECT 3) s ON orders.id = s.id"
     error = shop.refused(f"MERGE INTO orders {twice} WHEN MATCHED THEN UPDATE SET status = 'q'")
@@ -327,6 +347,7 @@ def test_a_target_row_is_changed_by_one_source_row(shop: Shop) -> None:
     assert [row[0] for row in shop.rows()] == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -386,6 +407,7 @@ def test_describe_extended_shows_what_the_table_has_beside_columns(shop: Shop) -
     assert shop.rows("DESCRIBE EXTENDED `orders$snapshots`") == shop.rows("DESCRIBE `orders$snapshots`")
 
 
+@pytest.mark.slow
 def test_a_table_is_altered_in_one_version(shop: Shop) -> None:
     shop.run("ALTER TABLE orders ADD (a INT AFTER id, b STRING COMMENT 'x')")
     assert shop.catalog.table("shop.orders").schema_id == 1
@@ -419,6 +441,7 @@ def test_listings_show_existing_objects(shop: Shop) -> None:
     assert (after.fields, after.options, after.primary_keys) == (before.fields, before.options, before.primary_keys)
 
 
+@pytest.mark.slow
 def test_views_read_the_newest_snapshot_of_each_statement(shop: Shop) -> None:
     shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM orders; INSERT INTO orders VALUES (4, 'x', 1, 'b')")
     assert shop.rows("SELECT count(*) FROM v") == [(4,)]
@@ -426,6 +449,7 @@ def test_views_read_the_newest_snapshot_of_each_statement(shop: Shop) -> None:
     assert "v" in str(shop.refused("SELECT * FROM v"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "ids"),
     [
@@ -441,6 +465,7 @@ def test_a_cte_name_hides_a_table(shop: Shop, query: str, ids: list[int]) -> Non
     assert [row[0] for row in shop.rows(query)] == ids
 
 
+@pytest.mark.slow
 def test_times_are_cut_to_the_precision_of_the_column(shop: Shop) -> None:
     shop.run("CREATE TABLE times (a TIMESTAMP_LTZ(3), b TIMESTAMP_LTZ(0), c TIMESTAMP(3), d TIMESTAMP(0), e TIME(3))")
     at = "'2026-01-31 12:00:00.123456'"
@@ -457,6 +482,7 @@ def test_one_statement_reads_one_snapshot(shop: Shop) -> None:
     assert shop.rows(query) == [(0, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "count"),
     [
@@ -474,6 +500,7 @@ def test_older_snapshots_and_system_tables_are_read(shop: Shop, query: str, coun
     assert shop.rows(f"SELECT count(*) FROM {query}") == [(count,)]
 
 
+@pytest.mark.slow
 def test_procedures_call_operations_of_the_library(shop: Shop) -> None:
     shop.run(
         "INSERT INTO orders VALUES (4, 'x', 1, 'b'); CALL sys.compact('orders'); CALL sys.create_tag('orders', 't', 1)"
@@ -500,6 +527,7 @@ def test_databases_are_created_and_dropped_with_their_tables(shop: Shop) -> None
     assert shop.rows("SHOW DATABASES") == []
 
 
+@pytest.mark.slow
 def test_a_script_opens_its_catalogs(tmp_path: Path) -> None:
     script = f"""
         CREATE CATALOG one WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}/one');
@@ -565,6 +593,7 @@ def test_system_tables_of_a_snapshot_travel_in_time(shop: Shop) -> None:
         shop.rows(f"SELECT * FROM orders{system} {hint}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -578,6 +607,7 @@ def test_options_that_a_system_table_cannot_follow_are_refused(shop: Shop, query
     assert message in str(shop.refused(f"SELECT * FROM {query}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "ids"),
     [
@@ -597,6 +627,7 @@ def test_options_and_functions_of_spark_select_rows(shop: Shop, query: str, ids:
     assert sorted(row[0] for row in shop.rows(query)) == ids  # type: ignore[type-var]  # ids are numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "rows"),
     [
@@ -634,6 +665,7 @@ def test_functions_for_changes_read_as_in_paimon(shop: Shop, query: str, rows: l
     assert sorted(shop.rows(query), key=repr) == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -657,6 +689,7 @@ def test_wrong_calls_of_functions_for_changes_are_refused(shop: Shop, call: str,
     assert (error.facts["line"], error.facts["column"]) == (2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "message"),
     [

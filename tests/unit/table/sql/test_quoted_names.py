@@ -25,6 +25,7 @@ def run(interpreter: Interpreter, script: str) -> list[dict[str, Any]]:
     return result.to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
 
+@pytest.mark.slow
 def test_statements_on_names_with_quotes(interpreter: Interpreter) -> None:
     run(
         interpreter,
@@ -58,6 +59,7 @@ def test_a_shown_statement_creates_the_table_again(interpreter: Interpreter) -> 
     assert run(interpreter, "SHOW CREATE TABLE `t``1`") == [shown]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["keyed", "log"])
 def test_a_backquote_in_a_text_is_no_name(interpreter: Interpreter, table: str) -> None:
     key = ", PRIMARY KEY (id) NOT ENFORCED" if table == "keyed" else ""

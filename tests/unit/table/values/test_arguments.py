@@ -40,6 +40,7 @@ def table(tmp_path: Path) -> Table:
     return table
 
 
+@pytest.mark.slow
 def test_ids_that_numpy_has_made_are_ids(table: Table) -> None:
     two = np.int64(2)
     assert table.scan(snapshot=two).to_arrow().num_rows == 2

@@ -132,6 +132,7 @@ TABLES = st.lists(ATOMIC_TYPES, min_size=1, max_size=5).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples * 3 // 2)
 @given(TABLES, st.integers(0, 3))
 def test_any_row_survives_a_round_trip_and_columns_encode_as_rows_do(table: tuple[Any, Any], cut: int) -> None:

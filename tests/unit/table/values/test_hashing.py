@@ -38,6 +38,7 @@ def scalar_hash(row: bytes) -> int:
     return state - (1 << 32) if state >> 31 else state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", VECTORS, ids=lambda g: f"{g['function']} {'+'.join(g['types'])}")
 def test_recorded_hashes_and_buckets(group: dict[str, Any]) -> None:
     types, rows = vector_rows(group)
@@ -81,6 +82,7 @@ def test_buckets_of_three_key_types() -> None:
     assert bucket_rows([texts], [STRING], 16).tolist() == SIXTEEN_STRING
 
 
+@pytest.mark.slow
 @given(TABLES)
 def test_columns_hash_as_their_rows_do(table: tuple[Any, Any]) -> None:
     types, rows = table

@@ -56,6 +56,7 @@ def model_key(row: Any, types: list[Any], down: tuple[bool, ...]) -> list[Any]:
     return [Reversed(part) if flag else part for part, flag in zip(parts, down, strict=True)]
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples * 2)
 @given(key_sets())
 def test_keys_order_and_equal_as_rows_do_within_and_across_inputs(case: Any) -> None:
@@ -70,6 +71,7 @@ def test_keys_order_and_equal_as_rows_do_within_and_across_inputs(case: Any) -> 
         assert (keys[i] == keys[j]) == (model[i] == model[j])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(key_sets(1))
 def test_one_layout_joined_from_two_inputs_makes_them_comparable(case: Any) -> None:

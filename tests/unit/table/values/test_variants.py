@@ -33,11 +33,13 @@ def same(left: object, right: object) -> bool:
     return isinstance(right, int | float) and math.isclose(left, right, rel_tol=1e-15)
 
 
+@pytest.mark.slow
 @given(NESTED)
 def test_variants_survive_a_round_trip(value: object) -> None:
     assert same(json.loads(json_of(*encoded(json.dumps(value)))), value)
 
 
+@pytest.mark.slow
 def test_large_objects_and_arrays() -> None:
     value = {f"name{number}": [number] * 300 for number in range(300)}
     assert json.loads(json_of(*encoded(json.dumps(value)))) == value

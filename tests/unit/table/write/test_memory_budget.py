@@ -74,6 +74,7 @@ def test_a_spilled_buffer_writes_the_same_files(tmp_path: Path, name: str, monke
     assert made[0] == made[1]
 
 
+@pytest.mark.slow
 def test_spilled_files_are_removed_with_or_without_a_commit(tmp_path: Path, temporary: Path) -> None:
     table = new_table(tmp_path, COLUMNS, options={"write-buffer-size": "1 kb", "spill-compression": "lz4"})
     for commits in (True, False):
@@ -87,6 +88,7 @@ def test_spilled_files_are_removed_with_or_without_a_commit(tmp_path: Path, temp
         assert not list(temporary.rglob("*.arrow"))
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_disk_limit_are_flushed_to_table_files(tmp_path: Path) -> None:
     options = {
         "bucket": "1",
@@ -145,6 +147,7 @@ def test_the_largest_buffer_of_any_writer_is_flushed_first() -> None:
     assert [buffer.released for buffer in buffers] == [0, 1, 1, 0]
 
 
+@pytest.mark.slow
 def test_writers_of_several_tables_share_a_budget(tmp_path: Path, temporary: Path) -> None:
     tables = [new_table(tmp_path / name, COLUMNS, options={"bucket": "1"}) for name in "ab"]
     budget = WriteBudget(12_000)

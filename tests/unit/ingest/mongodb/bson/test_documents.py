@@ -100,6 +100,7 @@ _values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(_values, min_size=1, max_size=8))
 def test_json_of_any_value_is_that_value(values: list[Any]) -> None:
     found = columns(*({"_id": 1, "v": value} for value in values))["v"]

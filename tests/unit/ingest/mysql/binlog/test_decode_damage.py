@@ -41,6 +41,7 @@ def test_a_short_format_description_is_refused_by_name() -> None:
     assert issubclass(UnsupportedBinlogEvent, SourceError)
 
 
+@pytest.mark.slow
 def test_a_statement_of_a_million_comments_is_read_in_linear_time() -> None:
     began = time.process_time()
     assert Query("/**/" * 1_000_000 + "DROP TABLE t", "d", ansi_quotes=False, backslash_escapes=True).verb == "DROP"

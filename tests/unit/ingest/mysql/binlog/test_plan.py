@@ -128,6 +128,7 @@ def test_a_range_within_a_transaction_has_table_maps_and_skips_read_rows(log: st
     assert any(part.maps for found in plans for part in found.ranges)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain", "mariadb-11.8-plain"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
 def test_ranges_have_their_table_maps_at_any_end_of_a_block(log: str, count: int) -> None:

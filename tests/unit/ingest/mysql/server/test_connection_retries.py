@@ -55,6 +55,7 @@ def test_a_server_that_recovers_is_logged_twice(
     ]
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_speak_first_is_not_waited_for_as_for_a_statement() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = ServerAddress("127.0.0.1", silent.getsockname()[1], "cdc", Secret("x"), connect_timeout=1.0)

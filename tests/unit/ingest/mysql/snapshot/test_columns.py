@@ -67,6 +67,7 @@ def test_dates(values: list[object]) -> None:
     assert read("date", texts_of(values)).to_pylist() == values
 
 
+@pytest.mark.slow
 def test_every_day_of_two_eras() -> None:
     days = [dt.date(1601, 1, 1) + dt.timedelta(days=n) for n in range(800 * 366)]
     assert read("date", [str(day) for day in days]).to_pylist() == days

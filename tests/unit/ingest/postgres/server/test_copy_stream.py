@@ -82,6 +82,7 @@ def messages(chance: random.Random, count: int) -> list[bytes]:
     return [b"".join(chance.choices(pieces, k=chance.randrange(6))) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_messages_are_found_in_pieces_of_any_size(seed: int) -> None:
     chance = random.Random(seed)
@@ -106,6 +107,7 @@ def test_notices_between_messages_are_passed_over() -> None:
         assert all_read(stream, 1 << 20) == [b"one", b"two"]
 
 
+@pytest.mark.slow
 def test_messages_larger_than_the_buffer_are_read() -> None:
     large = [bytes([number]) * (9 << 20) for number in (1, 2)]
     with answered(OPEN + b"".join(frame(b"d", one) for one in large), frame(b"d", b"3") + ENDED + READY) as stream:
@@ -147,6 +149,7 @@ def test_answers_of_other_protocols_are_errors(garbage: bytes) -> None:
             all_read(stream, 1 << 20)
 
 
+@pytest.mark.slow
 def test_the_log_is_read_as_it_arrives() -> None:
     both = frame(b"W", b"\1\0\0")
     ours, servers = socket.socketpair()

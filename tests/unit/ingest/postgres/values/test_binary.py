@@ -157,6 +157,7 @@ def test_values_that_no_type_can_store_become_null_and_are_counted(
     assert odd == {reason: 2}
 
 
+@pytest.mark.slow
 @given(st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**13), max_value=10**13)))
 def test_numerics_of_any_size(values: list[Decimal]) -> None:
     odd: Counter[str] = Counter()

@@ -24,6 +24,7 @@ def file_of(folder: Path, codec: str, *sizes: int) -> pa.OSFile:
     return pa.OSFile(str(folder / "f.avro"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard", "snappy"])
 def test_a_block_is_decompressed_within_a_limit(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avro_blocks, "LARGEST_BLOCK", 1 << 20)

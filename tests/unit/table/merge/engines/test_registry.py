@@ -130,6 +130,7 @@ def _comparisons(path: Path, tree: ast.AST) -> list[str]:
     return [f"{path}:{line}: {text}" for line, text in _compared(tree) if text in _names() or text in members]
 
 
+@pytest.mark.slow
 def test_only_engines_and_declarations_compare_engines_and_producers() -> None:
     found = [
         place

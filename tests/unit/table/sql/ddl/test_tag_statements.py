@@ -9,6 +9,8 @@ import pytest
 import penstock
 from penstock.errors import PenstockError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> penstock.Catalog:

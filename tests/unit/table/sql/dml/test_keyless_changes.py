@@ -66,6 +66,7 @@ def changes(inserted: int = 0, updated: int = 0, deleted: int = 0, snapshot: int
     return {"inserted": inserted, "updated": updated, "deleted": deleted, "snapshot": snapshot}
 
 
+@pytest.mark.slow
 def test_rows_are_updated_in_one_overwrite_of_the_files_that_contain_them(lines: Lines) -> None:
     before = lines.files()
     assert lines.run("UPDATE t AS x SET v = upper(x.v), id = id + 10 WHERE x.v = 'z' OR p = 'b'") == changes(updated=3)
@@ -85,28 +86,33 @@ def test_rows_are_updated_in_one_overwrite_of_the_files_that_contain_them(lines:
     assert len(kept) >= 1
 
 
+@pytest.mark.slow
 def test_all_rows_are_updated(lines: Lines) -> None:
     assert lines.run("UPDATE t SET v = 'w'") == changes(updated=6)
     assert {row[1] for row in lines.rows()} == {"w"}
     assert len(lines.rows()) == 6
 
 
+@pytest.mark.slow
 def test_rows_move_to_another_partition(lines: Lines) -> None:
     assert lines.run("UPDATE t SET p = 'c' WHERE id = 1") == changes(updated=3)
     assert lines.rows() == [(1, "x", "c")] * 3 + [(2, "y", "a"), (3, "z", "a"), (9, None, "b")]
 
 
+@pytest.mark.slow
 def test_a_statement_that_matches_nothing_commits_nothing(lines: Lines) -> None:
     assert lines.run("UPDATE t SET v = 'w' WHERE id > 100") == changes(snapshot=None)
     assert lines.run("DELETE FROM t WHERE id IN (SELECT 100)") == changes(snapshot=None)
 
 
+@pytest.mark.slow
 def test_queries_in_conditions_and_values_read_the_snapshot_that_is_changed(lines: Lines) -> None:
     assert lines.run("UPDATE t SET id = (SELECT max(id) FROM t) WHERE id = (SELECT min(id) FROM t)")["updated"] == 3
     assert [row[0] for row in lines.rows()] == [2, 3, 9, 9, 9, 9]
     assert lines.run("DELETE FROM t AS x WHERE EXISTS (SELECT 1 FROM t AS y WHERE y.id > x.id)")["deleted"] == 2
 
 
+@pytest.mark.slow
 def test_random_conditions_and_values_are_evaluated_once(lines: Lines) -> None:
     lines.run("INSERT INTO t SELECT range + 100, 'r', 'a' FROM range(200)")
     result = lines.run("UPDATE t SET id = 1000 + CAST(floor(random() * 1000) AS INT) WHERE v = 'r' AND random() < 0.5")
@@ -115,6 +121,7 @@ def test_random_conditions_and_values_are_evaluated_once(lines: Lines) -> None:
     assert sum(1 for row in rows if isinstance(row[0], int) and row[0] >= 1000) == result["updated"]
 
 
+@pytest.mark.slow
 def test_the_clauses_of_merge(lines: Lines) -> None:
     result = lines.run(
         """MERGE INTO t USING (SELECT 1 AS id, 'n' AS v UNION ALL SELECT 2, 'gone' UNION ALL SELECT 50, 'new'
@@ -136,6 +143,7 @@ def test_the_clauses_of_merge(lines: Lines) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_merge_that_only_inserts_appends(lines: Lines) -> None:
     before = lines.files()
     lines.run(
@@ -147,6 +155,7 @@ def test_a_merge_that_only_inserts_appends(lines: Lines) -> None:
     assert before < lines.files()
 
 
+@pytest.mark.slow
 def test_several_source_rows_for_one_row(lines: Lines) -> None:
     source = "(SELECT 1 AS id, 'a' AS v UNION ALL SELECT 1, 'b') AS s ON t.id = s.id"
     with pytest.raises(ConfigError, match="several source rows would change one row"):
@@ -156,6 +165,7 @@ def test_several_source_rows_for_one_row(lines: Lines) -> None:
     assert lines.run(f"MERGE INTO t USING {source} WHEN MATCHED THEN DELETE") == changes(deleted=3, snapshot=5)
 
 
+@pytest.mark.slow
 def test_a_statement_that_fails_changes_nothing(lines: Lines) -> None:
     before = lines.files()
     with pytest.raises(PenstockError, match="Conversion"):
@@ -178,6 +188,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, times: int, job: Callable[[], obj
     monkeypatch.setattr(changed_files, "commit_snapshot", commit)
 
 
+@pytest.mark.slow
 def test_a_statement_is_repeated_when_another_job_changed_its_files(
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +197,7 @@ def test_a_statement_is_repeated_when_another_job_changed_its_files(
     assert lines.rows() == [(1, "1", "b"), (3, "3", "a"), (3, "3", "a"), (4, "4", "a"), (5, "5", "a"), (9, "9", "b")]
 
 
+@pytest.mark.slow
 def test_a_statement_gives_up_after_three_conflicts(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile(monkeypatch, 3, lambda: penstock.sql("UPDATE d.t SET id = id + 1 WHERE p = 'a'", lines.catalog.warehouse))
     with pytest.raises(CommitConflict, match="another job"):
@@ -193,6 +205,7 @@ def test_a_statement_gives_up_after_three_conflicts(lines: Lines, monkeypatch: p
     assert len(lines.rows()) == 6
 
 
+@pytest.mark.slow
 def test_rows_that_another_job_adds_are_no_conflict(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     insert = "INSERT INTO d.t VALUES (77, 'other', 'a')"
     meanwhile(monkeypatch, 1, lambda: penstock.sql(insert, lines.catalog.warehouse))
@@ -200,6 +213,7 @@ def test_rows_that_another_job_adds_are_no_conflict(lines: Lines, monkeypatch: p
     assert (77, "other", "a") in lines.rows()
 
 
+@pytest.mark.slow
 def test_session_options_do_not_bring_old_rows_back(lines: Lines) -> None:
     lines.run("DELETE FROM t WHERE id = 1; SET spark.paimon.scan.snapshot-id = 1")
     assert len(lines.rows()) == 3
@@ -208,6 +222,7 @@ def test_session_options_do_not_bring_old_rows_back(lines: Lines) -> None:
     assert lines.rows() == [(2, "w", "a"), (3, "w", "a"), (9, None, "b")]
 
 
+@pytest.mark.slow
 def test_values_that_are_not_set_stay_as_they_are(tmp_path: Path) -> None:
     columns = """id INT, c CHAR(3), d DECIMAL(38, 9), b BYTES, o BOOLEAN, f FLOAT, day DATE, t TIME(3), ts TIMESTAMP(6),
         tz TIMESTAMP_LTZ(3), a ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y STRING>"""

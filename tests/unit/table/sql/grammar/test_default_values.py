@@ -39,6 +39,7 @@ def rows(interpreter: Interpreter, table: str) -> list[Row]:
     return [tuple(row.values()) for row in result.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["keyed", "log", "filled"])
 def test_inserted_values(interpreter: Interpreter, table: str) -> None:
     list(interpreter.run(f"INSERT INTO {table} VALUES (1, DEFAULT, DEFAULT), (2, 'paid', ['x']), (3, default, NULL)"))
@@ -46,6 +47,7 @@ def test_inserted_values(interpreter: Interpreter, table: str) -> None:
     assert rows(interpreter, table) == [(1, "new", None), (2, "paid", ["x"]), (3, "new", None), (4, "new", None)]
 
 
+@pytest.mark.slow
 def test_a_value_becomes_the_default_where_null_keeps_the_old_one(interpreter: Interpreter) -> None:
     list(interpreter.run("INSERT INTO filled VALUES (1, 'paid', ['x']), (2, 'paid', ['y'])"))
     list(interpreter.run("UPDATE filled SET status = DEFAULT WHERE id = 1"))
@@ -60,6 +62,7 @@ def test_a_value_becomes_the_default_where_null_keeps_the_old_one(interpreter: I
         list(interpreter.run("UPDATE filled SET tags = DEFAULT WHERE id = 1"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["keyed", "log"])
 def test_updated_values(interpreter: Interpreter, table: str) -> None:
     list(interpreter.run(f"INSERT INTO {table} VALUES (1, 'paid', ['x']), (2, 'paid', ['y'])"))
@@ -67,6 +70,7 @@ def test_updated_values(interpreter: Interpreter, table: str) -> None:
     assert rows(interpreter, table) == [(1, "new", None), (2, "paid", ["y"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["keyed", "log"])
 def test_merged_values(interpreter: Interpreter, table: str) -> None:
     list(interpreter.run(f"INSERT INTO {table} VALUES (1, 'paid', ['x'])"))
@@ -81,6 +85,7 @@ def test_merged_values(interpreter: Interpreter, table: str) -> None:
     assert rows(interpreter, table) == [(1, "new", ["x"]), (2, "new", None), (3, "new", None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

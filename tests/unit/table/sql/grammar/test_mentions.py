@@ -36,6 +36,7 @@ def rows(interpreter: Interpreter, sql: str) -> list[tuple[object, ...]]:
     return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [

@@ -140,6 +140,7 @@ def test_a_call_of_the_guides_returns_what_it_did(app: App, call: str, results: 
     check_invariants(app.visits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -180,6 +181,7 @@ def test_a_call_that_is_refused_changes_nothing(app: App, call: str, message: st
     assert app.visits.tags == {"kept": 2}
 
 
+@pytest.mark.slow
 def test_a_rollback_to_a_watermark_finds_the_newest_snapshot_below_it(app: App) -> None:
     for number, watermark in ((4, 1000), (5, 2000), (6, 3000)):
         with app.visits.writer("job") as writer:
@@ -195,6 +197,7 @@ def test_tags_that_are_due_are_created(app: App) -> None:
     assert app.results("trigger_tag_automatic_creation('app.visits')") == ["no tag is due"]
 
 
+@pytest.mark.slow
 def test_merge_into_reads_the_clauses_from_its_arguments(app: App) -> None:
     # The columns of the source have other names than those of the table: `*` takes them by place.
     by_place = (
@@ -216,6 +219,7 @@ def test_merge_into_reads_the_clauses_from_its_arguments(app: App) -> None:
         )
 
 
+@pytest.mark.slow
 def test_arguments_without_effect_are_logged(app: App, caplog: pytest.LogCaptureFixture) -> None:
     app.results("rescale('visits', 2, 'dt=2024-01-03', sink_parallelism => 4)")
     assert "event=argument_without_effect procedure=rescale argument=sink_parallelism" in caplog.text
@@ -235,6 +239,7 @@ def test_the_guide_lists_every_procedure() -> None:
     assert [name for name in PROCEDURES if f"`{name}`" not in listed] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [

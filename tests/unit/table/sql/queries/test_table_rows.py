@@ -19,6 +19,8 @@ from penstock.table.sql.interpreter import Interpreter
 from tests.random_tables.conditions import Column, Conditions
 from tests.random_tables.tables import Limits, random_table
 
+pytestmark = pytest.mark.slow
+
 FIRST = int(os.environ.get("PENSTOCK_FILTER_SEED", "1"))
 TABLES = range(FIRST, FIRST + int(os.environ.get("PENSTOCK_FILTER_TABLES", "8")))
 QUERIES = int(os.environ.get("PENSTOCK_FILTER_QUERIES", "40"))

@@ -12,6 +12,8 @@ from penstock.errors import PenstockError
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
 
+pytestmark = pytest.mark.slow
+
 TABLES = """
 CREATE DATABASE d; USE d;
 CREATE TABLE s (id INT, v INT, made TIMESTAMP, PRIMARY KEY (id) NOT ENFORCED)

@@ -11,6 +11,8 @@ import penstock
 from penstock.errors import ConfigError
 from penstock.table.sql.interpreter import Interpreter
 
+pytestmark = pytest.mark.slow
+
 TABLES = """
 CREATE DATABASE shop; USE shop;
 CREATE TABLE src (id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED)

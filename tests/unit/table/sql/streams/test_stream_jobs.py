@@ -54,6 +54,7 @@ def kinds(rows: list[Row], *names: str) -> list[tuple[object, ...]]:
     return [tuple(row[name] for name in ("op", *names)) for row in rows]
 
 
+@pytest.mark.slow
 def test_an_update_of_which_one_row_matches_is_an_insert_or_a_delete(lake: Lake) -> None:
     lake.batch("INSERT INTO s VALUES (1, 1, 5), (2, 1, 50); UPDATE s SET v = 55 - v; DELETE FROM s WHERE id = 2")
     start = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
@@ -63,6 +64,7 @@ def test_an_update_of_which_one_row_matches_is_an_insert_or_a_delete(lake: Lake)
     assert kinds(nested, "id", "w") == [("+I", 1, 10), ("-D", 1, 10), ("+I", 2, 10), ("-D", 2, 10)]
 
 
+@pytest.mark.slow
 def test_a_stream_begins_where_its_scan_options_place_it(lake: Lake) -> None:
     for number in (1, 2, 3):
         lake.batch(f"INSERT INTO s VALUES ({number}, 0, {number})")
@@ -78,6 +80,7 @@ def test_a_stream_begins_where_its_scan_options_place_it(lake: Lake) -> None:
         assert sorted(row["id"] for row in lake.stream(f"SELECT id FROM s /*+ OPTIONS({options}) */")) == ids, options  # type: ignore[type-var]  # ids are numbers
 
 
+@pytest.mark.slow
 def test_the_last_snapshot_of_a_consumer_is_not_read_again(lake: Lake) -> None:
     query = "SELECT id FROM s /*+ OPTIONS('consumer-id' = 'c', 'scan.snapshot-id' = '1') */"
     lake.batch("INSERT INTO s VALUES (1, 0, 0); INSERT INTO s VALUES (2, 0, 0)")
@@ -88,6 +91,7 @@ def test_the_last_snapshot_of_a_consumer_is_not_read_again(lake: Lake) -> None:
     assert kinds(lake.stream(query), "id") == [("+I", 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "producer", ["'full-compaction', 'full-compaction.delta-commits' = '3'", "'lookup', 'write-only' = 'true'"]
 )
@@ -101,6 +105,7 @@ def test_rows_that_are_not_compacted_come_with_the_changelog_only(lake: Lake, pr
     assert sorted(row["id"] for row in first + later) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_the_audit_log_is_a_stream_of_new_rows(lake: Lake) -> None:
     lake.batch("CREATE TABLE log (kind STRING, id INT, v INT); INSERT INTO s VALUES (1, 0, 1); UPDATE s SET v = 2")
     source = "s$audit_log /*+ OPTIONS('scan.snapshot-id' = '1') */"
@@ -109,6 +114,7 @@ def test_the_audit_log_is_a_stream_of_new_rows(lake: Lake) -> None:
     assert [tuple(row.values()) for row in rows] == [("+I", 1, 1), ("-U", 1, 1), ("+U", 1, 2)]
 
 
+@pytest.mark.slow
 def test_the_binlog_is_a_stream_of_rows_with_both_values_of_an_update(lake: Lake) -> None:
     lake.batch(
         "CREATE TABLE log (kind STRING, id ARRAY<INT>, v ARRAY<INT>); INSERT INTO s VALUES (1, 0, 1);"
@@ -124,6 +130,7 @@ def test_the_binlog_is_a_stream_of_rows_with_both_values_of_an_update(lake: Lake
     assert lake.stream("SELECT * FROM s$BINLOG") == [{"op": "+I", "rowkind": "+I", "id": [5], "g": [0], "v": [7]}]
 
 
+@pytest.mark.slow
 def test_the_read_optimized_rows_of_a_table_without_a_key_are_a_stream(lake: Lake) -> None:
     lake.batch("CREATE TABLE log (id INT); INSERT INTO log VALUES (1); CREATE TABLE copy (id INT)")
     lake.stream("INSERT INTO copy SELECT id FROM log$ro")
@@ -132,6 +139,7 @@ def test_the_read_optimized_rows_of_a_table_without_a_key_are_a_stream(lake: Lak
     assert [row["id"] for row in lake.batch("SELECT id FROM copy ORDER BY id")] == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", sorted({*NAMES} - {"audit_log", "binlog"}))
 def test_other_system_tables_are_refused_with_what_to_read_instead(lake: Lake, system: str) -> None:
     with pytest.raises(ConfigError, match=rf"s[$]{system} cannot be read as a stream") as caught:
@@ -139,6 +147,7 @@ def test_other_system_tables_are_refused_with_what_to_read_instead(lake: Lake, s
     assert "in batch mode" in str(caught.value.hint)
 
 
+@pytest.mark.slow
 def test_old_rows_leave_groups_that_a_key_moves_from(lake: Lake) -> None:
     lake.batch("CREATE TABLE by_g (g INT, id INT, PRIMARY KEY (g, id) NOT ENFORCED) WITH ('bucket' = '1')")
     lake.batch("INSERT INTO s VALUES (1, 1, 0), (2, 1, 0)")
@@ -149,6 +158,7 @@ def test_old_rows_leave_groups_that_a_key_moves_from(lake: Lake) -> None:
     assert lake.batch("SELECT * FROM by_g ORDER BY id") == [{"g": 2, "id": 1}, {"g": 1, "id": 2}]
 
 
+@pytest.mark.slow
 def test_streams_of_a_script_and_of_a_set_run_together(lake: Lake) -> None:
     wide = "CREATE TABLE wide (id INT, a INT, b INT, PRIMARY KEY (id) NOT ENFORCED)"
     lake.batch(
@@ -170,6 +180,7 @@ def test_streams_of_a_script_and_of_a_set_run_together(lake: Lake) -> None:
     assert lake.batch("SELECT * FROM sums") == [{"g": 1, "v": 31}]
 
 
+@pytest.mark.slow
 def test_a_stream_ends_when_it_is_stopped_and_continues_behind_the_last_snapshot(lake: Lake) -> None:
     lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
     stop = Event()
@@ -187,6 +198,7 @@ def test_a_stream_ends_when_it_is_stopped_and_continues_behind_the_last_snapshot
     assert lake.stream("INSERT INTO t SELECT * FROM s")[0]["written"] == 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_right_behind_a_commit_loses_no_count(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
     commit = TableWriter.commit
@@ -203,6 +215,7 @@ def test_an_interrupt_right_behind_a_commit_loses_no_count(lake: Lake, monkeypat
     assert lake.batch("SELECT id FROM t") == [{"id": 1}]
 
 
+@pytest.mark.slow
 def test_a_job_that_begins_at_the_newest_snapshot_remembers_it(lake: Lake) -> None:
     lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
     insert = "INSERT INTO t SELECT * FROM s /*+ OPTIONS('scan.mode' = 'latest') */"
@@ -212,6 +225,7 @@ def test_a_job_that_begins_at_the_newest_snapshot_remembers_it(lake: Lake) -> No
     assert [row["id"] for row in lake.batch("SELECT * FROM t")] == [2]
 
 
+@pytest.mark.slow
 def test_a_job_refuses_another_query_and_a_source_that_was_rolled_back(lake: Lake) -> None:
     lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0); INSERT INTO s VALUES (2, 0, 0)")
     lake.stream("INSERT INTO t SELECT * FROM s")
@@ -234,6 +248,7 @@ def test_a_stream_cannot_start_behind_the_next_snapshot(lake: Lake) -> None:
     assert "1 to 2" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_changed_column_of_the_source_stops_the_stream(lake: Lake) -> None:
     lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
     stop = Event()

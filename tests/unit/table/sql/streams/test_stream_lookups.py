@@ -16,6 +16,8 @@ from penstock.table.sql.session_options import STREAMING
 from tests.invariants import check_invariants
 from tests.unit.table.sql.streams.test_stream_jobs import SOURCE, Killed, Lake, Row, kinds
 
+pytestmark = pytest.mark.slow
+
 RETRY = (
     "'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', 'fixed-delay' = '%s', 'max-attempts' = '%d'"
 )
@@ -171,7 +173,6 @@ def test_a_query_with_another_dimension_is_another_query(lake: Lake) -> None:
         lake.stream(insert.replace("JOIN u ", "JOIN w "))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_each_commit_has_the_rows_of_the_snapshots_that_it_names(
     lake: Lake, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         yield interpreter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "place", "message"),
     [
@@ -94,6 +95,7 @@ def test_a_statement_set_has_insert_statements_only(session: Interpreter, statem
     assert not session._context.catalog.table_exists("d.c")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "read", "row"),
     [

@@ -14,6 +14,8 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from tests.unit.table.sql.streams.test_stream_jobs import Lake, Row
 
+pytestmark = pytest.mark.slow
+
 START = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
 FULL = "/*+ OPTIONS('scan.mode' = 'latest-full') */"
 COLUMNS = "id INT, dt STRING, v INT, made TIMESTAMP(3)"
@@ -70,7 +72,6 @@ def test_files_of_other_partitions_keys_and_values_are_not_read(lake: Lake, read
     assert len(read) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_are_those_of_a_stream_that_leaves_no_file_out(
     lake: Lake, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -130,6 +130,29 @@ def run_here(
         spark.wait_for(start)
     spark.given = spark.given or active_session()
     running = _run_of(job, folder, spark)
+    try:
+        with _stopped_by_signals(running, stops):
+            if asked():
+                running.stop()
+            with watched(spec, job, running) as watch:
+                running.run()
+            parking = job.parking()
+            done = summary(watch) | {"parked": sorted(parking.tables), "spark": spark.is_used}
+            log.info("event=ended pipeline=%s batch=%s records=%d", job.name, done["batch"], watch.facts.get("rows", 0))
+            spark.offer_faster_start()
+            on_summary(done)
+            if parking.tables:
+                raise parking.error()
+            if job.trigger.until_caught_up and not running.has_caught_up:
+                raise stopped_early(job.checkpoint)
+    finally:
+        spark.end()
+    return done
+
+
+@contextmanager
+def _stopped_by_signals(running: Run, stops: list[int]) -> Iterator[None]:
+    """Let SIGTERM and SIGINT stop a run after its batch. Their numbers are added to `stops`."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         stops.append(number)
@@ -139,25 +162,11 @@ def run_here(
     numbers = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
     # A notebook keeps its handlers after the run.
     before = [(number, signal.signal(number, stop)) for number in numbers]
-    if asked():
-        running.stop()
     try:
-        with watched(spec, job, running) as watch:
-            running.run()
-        parking = job.parking()
-        done = summary(watch) | {"parked": sorted(parking.tables), "spark": spark.is_used}
-        log.info("event=ended pipeline=%s batch=%s records=%d", job.name, done["batch"], watch.facts.get("rows", 0))
-        spark.offer_faster_start()
-        on_summary(done)
-        if parking.tables:
-            raise parking.error()
-        if job.trigger.until_caught_up and not running.has_caught_up:
-            raise stopped_early(job.checkpoint)
+        yield
     finally:
         for number, handler in before:
             signal.signal(number, handler)
-        spark.end()
-    return done
 
 
 def _run_of(job: Job, folder: CheckpointFolder, spark: RunSession) -> Run:

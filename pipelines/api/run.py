@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -13,7 +12,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError
+from penstock.pipelines.api.checkpoint_access import check_checkpoint_store, check_checkpoint_writable
 from penstock.pipelines.api.early_stop import Asked, asked_to_stop, never_asked, stopped_early
 from penstock.pipelines.api.run_session import RunSession, offer_faster_start
 from penstock.pipelines.spark import first_jvm
@@ -121,7 +120,7 @@ def run_here(
     if start is None:
         check_checkpoint_store(spec, settings or {})
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
-    check_writable(folder)
+    check_checkpoint_writable(folder)
     # Before a JVM is started, which takes seconds.
     refuse_second_driver(folder)
     stops: list[int] = []
@@ -188,21 +187,6 @@ def _run_of(job: Job, folder: CheckpointFolder, spark: RunSession) -> Run:
     return LocalRun(job, folder, with_spark, takes_batches)
 
 
-def check_writable(folder: CheckpointFolder) -> None:
-    """Raise ConfigError when the checkpoint cannot be written to; Spark would report it as a Java exception."""
-    try:
-        folder.probe()
-    except OSError as error:
-        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
-            raise
-        raise ConfigError(
-            "the checkpoint folder is not writable",
-            checkpoint=folder.location,
-            reason=error.strerror,
-            hint="grant this user write access to the folder, or choose another one with --checkpoint",
-        ) from error
-
-
 def summary(watch: RunMonitor) -> dict[str, object]:
     """Return what a run did. `records`, or `rows` as before, are counted as they came, before changes were merged."""
     facts = watch.facts
@@ -240,21 +224,3 @@ def watched(spec: PipelineSpec, job: Job, running: Run) -> Iterator[RunMonitor]:
     running.on_batch = watch.on_batch
     with observed(spec, watch), watch:
         yield watch
-
-
-def check_checkpoint_store(spec: PipelineSpec, settings: Mapping[str, str]) -> None:
-    """Raise ConfigError that names the missing jar when Spark lacks the client for the checkpoint's store."""
-    from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
-    from penstock.pipelines.spark.session import SUBMITTED
-
-    if SUBMITTED in os.environ:  # jars of spark-submit are not visible here
-        return
-    packages = settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")
-    needed = checkpoint_needs(checkpoint_url(spec.checkpoint), packages)
-    if needed is not None:
-        raise ConfigError(
-            "Spark has no client for the checkpoint's file system",
-            checkpoint=spec.checkpoint,
-            needs=needed.package,
-            hint=needed.fix,
-        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import PenstockError, StoreError
 
@@ -90,6 +90,36 @@ class Storage(Protocol):
         Missing parent folders are created.
         """
         ...
+
+
+@runtime_checkable
+class FolderStorage(Protocol):
+    """A store in which a file is durable only once its folder is synced, which costs as much as a small file."""
+
+    def write_together(self, files: Mapping[str, bytes]) -> None:
+        """Do what `write` does with each file in order, and sync their folders at the end."""
+        ...
+
+    def write_hint(self, path: str, data: bytes) -> None:
+        """Do what `write` does, but a power failure may empty the file or bring its older content back."""
+        ...
+
+
+def write_together(storage: Storage, files: Mapping[str, bytes]) -> None:
+    """Write the files in order. All are durable after that, and none needs to be before."""
+    if isinstance(storage, FolderStorage):
+        storage.write_together(files)
+        return
+    for path, data in files.items():
+        storage.write(path, data)
+
+
+def write_hint(storage: Storage, path: str, data: bytes) -> None:
+    """Write a file whose content is verified by everyone who reads it, so that it need not be durable."""
+    if isinstance(storage, FolderStorage):
+        storage.write_hint(path, data)
+    else:
+        storage.write(path, data)
 
 
 def file_exists(storage: Storage, path: str) -> bool:

@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from penstock.storage.base import Entry
 # page to a buffer.
 _OUTPUT_BUFFER = 128 << 10
 FILE_NAME_BYTES = 255  # NAME_MAX of most file systems
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -39,7 +40,8 @@ class LocalStorage:
         return FILE_NAME_BYTES
 
     def read(self, path: str) -> bytes:
-        return Path(path).read_bytes()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with Path(path).open("rb") as file:
@@ -47,43 +49,45 @@ class LocalStorage:
             return file.read(length)
 
     def size(self, path: str) -> int:
-        return Path(path).stat().st_size
+        return os.stat(path).st_size
 
     def exists(self, path: str) -> bool:
-        return Path(path).exists()
+        return os.path.exists(path)
 
     def create(self, path: str, data: bytes) -> bool:
         """Create a whole file atomically.
 
         The content is written to a temporary file, synced, and hard-linked to its name, which fails if the name exists.
         """
-        target = Path(path)
-        temporary = self._aside(target, data)
+        temporary = self._aside(path, data)
         try:
             # The content is synced before the name exists, and the folder after it: after a power failure, the name
             # is missing or refers to the whole file.
-            os.link(temporary, target)
+            os.link(temporary, path)
         except FileExistsError:
             return False
         except OSError as reason:
             # Some file systems, such as FAT, have no hard links.
             if reason.errno not in _NO_LINKS:
                 raise
-            return self._create_exclusively(target, data)
+            return self._create_exclusively(path, data)
         finally:
-            temporary.unlink(missing_ok=True)
-        self._sync_folder(target.parent)
+            _unlink(temporary)
+        self._sync_folder(_folder(path))
         return True
 
     def write(self, path: str, data: bytes) -> None:
-        target = Path(path)
-        temporary = self._aside(target, data)
-        try:
-            temporary.replace(target)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        self._sync_folder(target.parent)
+        self._replace(path, data)
+        self._sync_folder(_folder(path))
+
+    def write_together(self, files: Mapping[str, bytes]) -> None:
+        for path, data in files.items():
+            self._replace(path, data)
+        for folder in {_folder(path) for path in files}:
+            self._sync_folder(folder)
+
+    def write_hint(self, path: str, data: bytes) -> None:
+        replace(self, sync=False).write(path, data)
 
     def list(self, path: str) -> list[Entry]:
         entries = []
@@ -140,41 +144,58 @@ class LocalStorage:
         file = pa.PythonFile(_SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
         return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
 
-    def _aside(self, target: Path, data: bytes) -> Path:
+    def _replace(self, path: str, data: bytes) -> None:
+        """Write a file. Its name is durable once its folder is synced."""
+        temporary = self._aside(path, data)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            _unlink(temporary)
+            raise
+
+    def _aside(self, path: str, data: bytes) -> str:
         # A hidden file in the same folder: the table's listings ignore it, so a crash leaves nothing that could be
         # mistaken for a file of the table.
-        temporary = target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+        folder, name = os.path.split(path)
+        temporary = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            descriptor = os.open(temporary, _NEW, 0o644)
         except FileNotFoundError:
             # Mostly the folder exists, so it is created only after the first attempt failed.
-            self._make_folders(target.parent)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            self._make_folders(Path(folder))
+            descriptor = os.open(temporary, _NEW, 0o644)
         try:
-            with _named(target), os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                self._sync(file.fileno())
+            self._fill(descriptor, data, path)
         except OSError:
-            temporary.unlink(missing_ok=True)
+            _unlink(temporary)
             raise
         return temporary
 
-    def _create_exclusively(self, target: Path, data: bytes) -> bool:
+    def _create_exclusively(self, path: str, data: bytes) -> bool:
         """Create a file on a file system without hard links.
 
         A crash half way leaves a truncated file, which readers report.
         """
         try:
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            descriptor = os.open(path, _NEW, 0o644)
         except FileExistsError:
             return False
-        with _named(target), os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            self._sync(file.fileno())
-        self._sync_folder(target.parent)
+        self._fill(descriptor, data, path)
+        self._sync_folder(_folder(path))
         return True
+
+    def _fill(self, descriptor: int, data: bytes, path: str) -> None:
+        """Write all of a file, sync and close it. `path` is the name in errors."""
+        try:
+            with _named(path):
+                done = 0
+                # write(2) may write only a part, as on a disk that is nearly full. The next call then raises the error.
+                while done < len(data):
+                    done += os.write(descriptor, memoryview(data)[done:])
+                if self.sync:
+                    os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _make_folders(self, folder: Path) -> None:
         """Create a folder and its parents. A new folder is durable once its parent is synced."""
@@ -185,17 +206,13 @@ class LocalStorage:
         folder.mkdir(exist_ok=True)
         self._sync_folder(folder.parent)
 
-    def _sync(self, descriptor: int) -> None:
-        if self.sync:
-            os.fsync(descriptor)
-
-    def _sync_folder(self, folder: Path) -> None:
+    def _sync_folder(self, folder: str | Path) -> None:
         if self.sync:
             _fsync_folder(folder)
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _named(path: str | Path) -> Iterator[None]:
     """Add the file to errors of the system that know only a descriptor, such as that of a full disk."""
     try:
         yield
@@ -205,7 +222,16 @@ def _named(path: Path) -> Iterator[None]:
         raise
 
 
-def _fsync_folder(folder: Path) -> None:
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(path)
+
+
+def _fsync_folder(folder: str | Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from penstock.storage.base import write_together
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.changes import CommitChanges
 from penstock.table.meta.container import manifest_codec
@@ -22,6 +23,7 @@ from penstock.table.options.commits import MANIFEST_DELETE_FILE_DROP_STATS, MANI
 from penstock.table.schema.table_schema import TableSchema
 
 _BYTES_PER_ENTRY = 400  # rough compressed size of an entry, to cut manifests near their target size
+_MOST_UNWRITTEN = 16 << 20  # bytes of files that wait to be written together
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,15 @@ class ManifestListWriter:
         self._of_attempt: list[str] = []
         self._of_changes: list[str] = []
         self._of_uncertain: list[str] = []
+        self._unwritten: dict[str, bytes] = {}
 
     def write(self, latest: Snapshot | None, changes: CommitChanges, schema: TableSchema) -> SnapshotLists:
         """Write the lists of one attempt, reusing those of earlier attempts that are still valid."""
+        lists = self._lists(latest, changes, schema)
+        self._write_files()
+        return lists
+
+    def _lists(self, latest: Snapshot | None, changes: CommitChanges, schema: TableSchema) -> SnapshotLists:
         delta, changelog = self._delta(changes, schema)
         if changes.base is None:
             manifests = self._base(latest, schema)
@@ -86,8 +94,14 @@ class ManifestListWriter:
         self._delete(self._of_changes)
         self._kept = None
 
+    def _write_files(self) -> None:
+        # Together, since nothing refers to any of them before the snapshot does.
+        write_together(self._store.storage, self._unwritten)
+        self._unwritten.clear()
+
     def _delete(self, paths: list[str]) -> None:
         for path in paths:
+            self._unwritten.pop(path, None)
             self._store.storage.delete(path)
         paths.clear()
 
@@ -169,7 +183,9 @@ class ManifestListWriter:
         path = self._store.paths.manifest(name)
         # Before the write: a write that failed may leave a file that has to be deleted.
         made.append(path)
-        self._store.storage.write(path, data)
+        self._unwritten[path] = data
+        if sum(map(len, self._unwritten.values())) > _MOST_UNWRITTEN:
+            self._write_files()
         return WrittenManifest(name, len(data))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from penstock.errors import StoreError
-from penstock.storage.base import Storage, file_exists, put_if_absent
+from penstock.storage.base import Storage, file_exists, put_if_absent, write_hint
 from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot, parse_snapshot, snapshot_json
 from penstock.table.schema.numbered_files import branch_folder, numbers_in
@@ -81,20 +81,22 @@ class HintedFolder:
         return int(text) if text.isdigit() and len(text) < 19 else None
 
     def write_latest(self, number: int) -> None:
-        self._write_hint("LATEST", number)
+        # It need not be durable, since the snapshots are found without it.
+        self._write_hint("LATEST", number, write_hint)
 
     def write_earliest(self, number: int) -> None:
-        self._write_hint("EARLIEST", number)
+        # It shows which ids have expired, even if the snapshots are deleted.
+        self._write_hint("EARLIEST", number, lambda storage, path, data: storage.write(path, data))
 
     def delete_hints(self) -> None:
         self.storage.delete(f"{self.folder}/LATEST")
         self.storage.delete(f"{self.folder}/EARLIEST")
 
-    def _write_hint(self, name: str, number: int) -> None:
+    def _write_hint(self, name: str, number: int, write: Callable[[Storage, str, bytes], None]) -> None:
         # Failing to write a hint is not an error, because readers do not depend on it.
         for _ in range(HINT_TRIES):
             try:
-                return self.storage.write(f"{self.folder}/{name}", str(number).encode())
+                return write(self.storage, f"{self.folder}/{name}", str(number).encode())
             except OSError:
                 continue
         return None

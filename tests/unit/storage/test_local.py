@@ -195,6 +195,25 @@ def test_nothing_is_synced_with_the_option_off(
     assert synced == []
 
 
+def test_files_written_together_sync_their_folder_once_and_last(tmp_path: Path, synced: list[str]) -> None:
+    LocalStorage().mkdirs(f"{tmp_path}/a")
+    synced.clear()
+    files = {f"{tmp_path}/a/{name}": name.encode() for name in ("one", "two", "three")}
+    LocalStorage().write_together(files)
+    assert {path: Path(path).read_bytes() for path in files} == files
+    *contents, folder = synced
+    assert len(contents) == 3
+    assert all(path.startswith(f"{tmp_path}/a/") for path in contents)
+    assert folder == f"{tmp_path}/a"
+
+
+def test_a_hint_is_replaced_without_a_sync(tmp_path: Path, synced: list[str]) -> None:
+    for text in (b"9", b"10"):
+        LocalStorage().write_hint(f"{tmp_path}/LATEST", text)
+        assert (tmp_path / "LATEST").read_bytes() == text
+    assert synced == []
+
+
 def test_created_and_renamed_folders_are_synced(tmp_path: Path, synced: list[str]) -> None:
     LocalStorage().mkdirs(f"{tmp_path}/a/b")
     assert synced == [str(tmp_path), f"{tmp_path}/a"]

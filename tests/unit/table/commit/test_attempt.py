@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from penstock.errors import CommitConflict, StoreError
 from penstock.storage.base import Storage
 from penstock.storage.environment import seeded
+from penstock.storage.local import LocalStorage
 from penstock.table.commit.attempt import Retries, commit_snapshot
 from penstock.table.commit.changes import CommitChanges, append_half
 from penstock.table.commit.committer import Committer
@@ -322,3 +324,27 @@ def test_a_commit_whose_base_expires_is_retried_on_the_newest_snapshot(tmp_path:
     assert snapshot.id == 3
     assert keys_of(table) == [1, 2, 3]
     check_invariants(table.refresh())
+
+
+def test_manifests_are_durable_before_the_snapshot_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, events = new_table(tmp_path), list[str]()
+    fsync, link = os.fsync, os.link
+
+    def synced(descriptor: int) -> None:
+        events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def linked(source: str, target: str) -> None:
+        events.append(f"link {Path(target).name}")
+        link(source, target)
+
+    messages = prepared(table, 1)
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "link", linked)
+    store = TableStore.open(LocalStorage(), table.store.paths.root, ambient=seeded(7))
+    Committer(store, "job").commit(messages, 1)
+    # A manifest and two lists, then their names, then the snapshot and its name.
+    *files, folder, content, snapshot, names = events
+    assert [name.startswith(".manifest-") for name in files] == [True, True, True]
+    assert (folder, snapshot, names) == ("manifest", "link snapshot-1", "snapshot")
+    assert content.startswith(".snapshot-1.")

@@ -338,13 +338,14 @@ def test_manifests_are_durable_before_the_snapshot_exists(tmp_path: Path, monkey
         events.append(f"link {Path(target).name}")
         link(source, target)
 
-    messages = prepared(table, 1)
+    store = TableStore.open(LocalStorage(), table.store.paths.root, ambient=seeded(7))
+    Committer(store, "job").commit(prepared(table, 1), 1)  # makes the folders
+    messages = prepared(table, 2)
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "link", linked)
-    store = TableStore.open(LocalStorage(), table.store.paths.root, ambient=seeded(7))
-    Committer(store, "job").commit(messages, 1)
+    Committer(store, "job").commit(messages, 2)
     # A manifest and two lists, then their names, then the snapshot and its name.
     *files, folder, content, snapshot, names = events
     assert [name.startswith(".manifest-") for name in files] == [True, True, True]
-    assert (folder, snapshot, names) == ("manifest", "link snapshot-1", "snapshot")
-    assert content.startswith(".snapshot-1.")
+    assert (folder, snapshot, names) == ("manifest", "link snapshot-2", "snapshot")
+    assert content.startswith(".snapshot-2.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, get_args
 
 from penstock.ingest.postgres.offsets import AlteredKind, AlteredTable, PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
+from penstock.ingest.postgres.server.emptied_partitions import emptied_partitions
 from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
 from penstock.ingest.postgres.server.partitions import moved_partitions
 from penstock.ingest.postgres.server.table_version import (
@@ -36,8 +37,12 @@ _KEPT = (
 )
 
 _LEFT = (
-    "rows of partitions that were detached or dropped stay in the target table; use --on-truncate delete-all, or  ddl: "
-    "{truncate: delete-all}  in a file, to empty it and read it again"
+    "rows of partitions that were detached, dropped or truncated stay in the target table; use --on-truncate "
+    "delete-all, or  ddl: {truncate: delete-all}  in a file, to empty it and read it again"
+)
+_UNSURE = (
+    "the server lacks test_decoding, so it is not known whether this was TRUNCATE, or VACUUM FULL or CLUSTER, which "
+    "change nothing: install it (postgresql-contrib), and start once with --reset TABLE if it was TRUNCATE"
 )
 
 
@@ -126,11 +131,16 @@ def _changes(
             yield name, "drop", []
             continue
         came, left = moved_partitions(connection, before.parts, now)
-        if left and settings.follows_truncate and settings.reads_tables:
+        emptied = emptied_partitions(connection, progress.slot, before, now)
+        if (left or (emptied.names and emptied.is_sure)) and settings.follows_truncate and settings.reads_tables:
             yield name, "replaced", []
             continue
         if left:
             log.warning("event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION note=%s", *name, _LEFT)
+        if emptied.names:
+            note = _LEFT if emptied.is_sure else _UNSURE
+            which, parts = "truncate_not_followed" if emptied.is_sure else "partitions_rewritten", emptied.names
+            log.warning("event=%s table=%s.%s partitions=%s note=%s", which, *name, ",".join(parts), note)
         filled = filled_columns(connection, before, now) if fills_columns and now.columns > before.columns else []
         if filled:
             log.info("event=added_columns_have_values source=%s.%s columns=%s", *name, ",".join(filled))
@@ -142,7 +152,7 @@ def _changes(
         elif came and settings.reads_tables:
             log.info("event=partitions_attached table=%s.%s", *name)
             yield name, "new", []
-        elif left:
+        elif left or emptied.names:
             yield name, "rows-moved", []
 
 

@@ -14,14 +14,15 @@ def moved_partitions(connection: PgConnection, before: Sequence[int], now: PgTab
     """Return whether partitions were attached, perhaps with rows, and whether some were detached or dropped.
 
     `before` are the `parts` of an earlier plan. A partition that was made as one was empty then, and its rows are in
-    the log: the rows of the catalog that make it a table and a partition are of the same transaction. Numbers of
-    tables grow, so one that is higher than all before belongs to a table that is new.
+    the log: the same statement has made it a table, its columns and a partition, while ATTACH PARTITION changes all
+    columns. Numbers of tables grow, so one that is higher than all before belongs to a table that is new.
     """
     if not before or tuple(before) == now.parts:
         return False, False
     highest, count, total = before
     rows = connection.rows(
-        "SELECT c.oid, i.xmin <> y.xmin FROM pg_partition_tree("
+        "SELECT c.oid, i.xmin <> y.xmin OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND "
+        "a.attnum > 0 AND a.xmin = y.xmin AND a.cmin = y.cmin) FROM pg_partition_tree("
         f"{now.oid}) t JOIN pg_class c ON c.oid = t.relid JOIN pg_inherits i ON i.inhrelid = c.oid "
         "JOIN pg_type y ON y.oid = c.reltype WHERE t.level > 0"
     )

@@ -161,17 +161,19 @@ def confirm(connection: PgConnection, slot: str, position: int) -> None:
     )
 
 
-def copied_slot(connection: PgConnection, slot: str) -> str:
+def copied_slot(connection: PgConnection, slot: str, plugin: str = _PLUGIN) -> str:
     """Return the name of a copy of the slot, which the server drops when this connection ends.
 
-    The copy can be read while the slot itself is being read, and keeps the WAL that the slot keeps now.
+    `plugin` decodes the log for it. The copy can be read while the slot itself is being read, and keeps the WAL that
+    the slot keeps now.
     """
     # A name has 63 characters at most.
     name = f"{slot[:40]}_copy_{secrets.token_hex(6)}"
     until, warned = time.monotonic() + _LONGEST_WAIT_S, False
     while True:
         try:
-            connection.rows(f"SELECT pg_copy_logical_replication_slot({connection.literal(slot)}, '{name}', true)")
+            given = f"{connection.literal(slot)}, '{name}', true, '{plugin}'"
+            connection.rows(f"SELECT pg_copy_logical_replication_slot({given})")
         except NoFreeSlot:
             # Tasks that read chunks at the same time have a copy each, for a short while.
             if time.monotonic() > until:

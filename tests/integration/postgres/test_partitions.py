@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.postgres.server import emptied_partitions
 from tests.integration.postgres.sync import PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
@@ -58,6 +59,72 @@ def test_a_partition_that_is_made_as_one_lets_nothing_be_read_again(
     assert sorted(sync.rows("t")) == [1, 11, 21]
     assert "event=partitions_attached" not in caplog.text
     assert "event=rows_moved_unlogged" not in caplog.text
+
+
+@pytest.mark.parametrize("like", ["(LIKE t INCLUDING ALL)", "(id int PRIMARY KEY, a int)"])
+def test_a_partition_that_is_made_filled_and_attached_at_once_is_read(
+    server: PgPlayground, tmp_path: Path, like: str
+) -> None:
+    sync = begin(server, tmp_path)
+    attach = "ALTER TABLE t ATTACH PARTITION p7 FOR VALUES FROM (70) TO (80)"
+    server.run(f"BEGIN; CREATE TABLE p7 {like}; INSERT INTO p7 VALUES (71, 1); {attach}; COMMIT")
+    server.run("INSERT INTO t VALUES (72, 2)")
+    settle(sync)
+    assert sorted(sync.rows("t")) == [1, 11, 71, 72]
+
+
+TRUNCATED = {
+    "one": (("TRUNCATE p0",), [11, 12]),
+    "new": (
+        ("CREATE TABLE p2 PARTITION OF t FOR VALUES FROM (20) TO (30)", "INSERT INTO t VALUES (21, 1)", "TRUNCATE p2"),
+        [1, 2, 11, 12],
+    ),
+    "filled again": (("TRUNCATE p0", "INSERT INTO t VALUES (3, 3)", "ANALYZE t", "VACUUM FULL p0"), [3, 11, 12]),
+    "one of others": (('CREATE TABLE "x, y" (id int)', 'TRUNCATE p0, "x, y"'), [11, 12]),
+}
+
+
+@pytest.mark.parametrize("follows", [True, False])
+@pytest.mark.parametrize("case", TRUNCATED)
+def test_truncate_of_a_partition_is_followed_or_counted(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str, follows: bool
+) -> None:
+    sync = begin(server, tmp_path, *(("--on-truncate", "delete-all") if follows else ()))
+    statements, left = TRUNCATED[case]
+    server.run("INSERT INTO t VALUES (2, 2)", *statements, "INSERT INTO t VALUES (12, 2)")
+    with caplog.at_level(logging.WARNING):
+        counted = settle(sync)
+    assert (sorted(sync.rows("t")) == left) is follows
+    assert counted["messages.rows-moved"] == (0 if follows else 1)
+    assert ("event=truncate_not_followed table=public.t partitions=public.p" in caplog.text) is not follows
+    assert server.run("SELECT count(*) FROM pg_replication_slots") == "1"
+
+
+@pytest.mark.parametrize("case", ["VACUUM FULL p0", "CLUSTER p0 USING p0_pkey", "TRUNCATE t"])
+def test_other_new_files_of_partitions_are_no_truncate_of_one(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    sync = begin(server, tmp_path, "--on-truncate", "delete-all")
+    before = sync.target("t").latest_snapshot
+    server.run(case)
+    with caplog.at_level(logging.INFO):
+        settle(sync)
+    assert sorted(sync.rows("t")) == ([] if case == "TRUNCATE t" else [1, 11])
+    assert "event=definitions_changed" not in caplog.text
+    assert (sync.target("t").latest_snapshot == before) is (case != "TRUNCATE t")
+
+
+def test_new_files_of_partitions_are_reported_if_the_server_lacks_the_decoder(
+    server: PgPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sync = begin(server, tmp_path, "--on-truncate", "delete-all")
+    monkeypatch.setattr(emptied_partitions, "_PLUGIN", "no_such_plugin")
+    server.run("TRUNCATE p0")
+    with caplog.at_level(logging.WARNING):
+        counted = settle(sync)
+    assert "event=partitions_rewritten table=public.t partitions=public.p0" in caplog.text
+    assert "--reset TABLE" in caplog.text
+    assert counted["messages.rows-moved"] == 1
 
 
 @pytest.mark.parametrize("follows", [True, False])

@@ -1,0 +1,100 @@
+"""Partitions that a TRUNCATE of their own emptied: pgoutput sends only one of the whole partitioned table.
+
+TRUNCATE gives a partition a new file, as VACUUM FULL and CLUSTER do. Where files are new, a copy of the slot that
+decodes with test_decoding shows which partitions were truncated.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.errors import SourceError
+from penstock.ingest.postgres.server.lsn import reachable_end
+from penstock.ingest.postgres.server.slot import copied_slot
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.catalog import PgTableFacts
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.server.table_version import TableVersion
+
+_PLUGIN = "test_decoding"
+_NO_SUCH_FILE = "58P01"
+_NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^",])+')
+_TRUNCATED = re.compile(r"table (.+): TRUNCATE:[ a-z_()-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class EmptiedPartitions:
+    """Partitions that were emptied, by name. If not `is_sure`, they only have new files."""
+
+    names: tuple[str, ...] = ()
+    is_sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    oid: int
+    name: str
+    file: int
+    is_rewritten: bool
+
+
+def emptied_partitions(
+    connection: PgConnection, slot: str, before: TableVersion, now: PgTableFacts
+) -> EmptiedPartitions:
+    """Return the partitions of a table that were truncated since a version."""
+    if not before.parts or before.files in {0, now.files}:
+        return EmptiedPartitions()
+    root, leaves, others = _tree(connection, now)
+    highest = before.parts[0]
+    # A leaf that is newer than the version had the file of its own number at first.
+    late = [leaf for leaf in leaves if leaf.oid > highest and leaf.is_rewritten]
+    if not late and sum(leaf.file for leaf in leaves if leaf.oid <= highest) == before.files:
+        return EmptiedPartitions()
+    truncated = _truncated(connection, slot, root)
+    if truncated is None:
+        return EmptiedPartitions(tuple(leaf.name for leaf in leaves if leaf.is_rewritten), is_sure=False)
+    names = (*others, *(leaf.name for leaf in leaves))
+    return EmptiedPartitions(tuple(name for name in names if name in truncated))
+
+
+def _tree(connection: PgConnection, table: PgTableFacts) -> tuple[str, list[_Leaf], list[str]]:
+    """Return the name of the table, its partitions with rows, and the names of those that have partitions."""
+    leaves, others = list[_Leaf](), list[str]()
+    for oid, name, is_leaf, file, is_rewritten in connection.rows(
+        "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname), t.isleaf, "
+        "hashint8(c.relfilenode::int8), c.relfilenode <> c.oid "
+        f"FROM pg_partition_tree({table.oid}) t JOIN pg_class c ON c.oid = t.relid "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY t.level, 2"
+    ):
+        if is_leaf == "t":
+            leaves.append(_Leaf(int(str(oid)), str(name), int(str(file)), is_rewritten == "t"))
+        else:
+            others.append(str(name))
+    return others[0] if others else "", leaves, others[1:]
+
+
+def _truncated(connection: PgConnection, slot: str, root: str) -> set[str] | None:
+    """Return the tables that were truncated without `root`, as far as the slot keeps the log.
+
+    None if the server lacks the module that shows them.
+    """
+    reachable_end(connection)  # else the log may end before what the catalog shows
+    try:
+        copy = connection.literal(copied_slot(connection, slot, _PLUGIN))
+    except SourceError as error:
+        if error.facts.get("sqlstate") == _NO_SUCH_FILE:
+            return None
+        raise
+    try:
+        rows = connection.rows(
+            f"SELECT data FROM pg_logical_slot_peek_changes({copy}, NULL, NULL, 'skip-empty-xacts', '1') "
+            "WHERE data LIKE 'table %: TRUNCATE:%'"
+        )
+    finally:
+        connection.rows(f"SELECT pg_drop_replication_slot({copy})")
+    found = [_TRUNCATED.fullmatch(str(data)) for (data,) in rows]
+    groups = [{name.strip() for name in _NAME.findall(match[1])} for match in found if match is not None]
+    return set[str]().union(*(tables for tables in groups if root not in tables))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.errors import SourceError
+from penstock.errors import ConfigError, SourceError
 from penstock.ingest.connector import SourceFinding, TableName
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,10 @@ class MissingGrant(SourceError):
 
 class ConnectionLost(SourceError):
     pass
+
+
+class NothingCaptured(ConfigError):
+    """The server has no table that is selected and can be captured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pymysql
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.demand import needed
-from penstock.ingest.database.findings import ServerFinding
+from penstock.ingest.database.findings import NothingCaptured, ServerFinding
 from penstock.ingest.database.settings import MAX_CHUNKS, CapturedTables, requested_parts, requested_tables
 from penstock.ingest.database.table_parts import PartRead, TablePart, accepted_parts, check_key
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
@@ -96,7 +96,7 @@ def captured(connection: Connection, settings: FollowSettings, *, must: bool = T
     if not names and not must:
         log.warning("event=no_tables_there databases=%s tables=%s", settings.tables.databases, settings.tables.tables)
     if not names and must:
-        raise ConfigError(
+        raise NothingCaptured(
             "no table of the server is selected" if not left else "none of the selected tables has a primary key",
             databases=settings.tables.databases,
             tables=settings.tables.names or settings.tables.tables,

@@ -56,6 +56,8 @@ class TableChangeStream:
         return read.connector.prepare(read.config, read.request, Preparation(is_new, exact=exact, has_targets=False))
 
     def initial_offsets(self) -> Offsets:
+        # Before anything is created at the source. A column may be dropped there while a query runs, and is null then.
+        self.columns.check_chosen()
         # Spark asks for them if its checkpoint has none: a slot, for example, is created then.
         self._source = self._prepared(is_new=True)
         return self._source.initial_offsets()

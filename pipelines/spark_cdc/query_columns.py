@@ -11,9 +11,10 @@ import pyarrow as pa
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructType
 
-from penstock.errors import ConfigError, SchemaConflict, SourceError
+from penstock.errors import ConfigError, SchemaConflict, SourceError, did_you_mean
 from penstock.formats.change import DecodeOptions, SourceSchema
 from penstock.ingest.connector import SourceRequest
+from penstock.ingest.database.findings import NothingCaptured
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import Limit, Range
 from penstock.pipelines.spark_cdc.read_options import CdcRead
@@ -39,24 +40,28 @@ METADATA = {
     "sequence": SEQUENCE,
 }
 _AGAIN = (
-    "restart the query, which reads the columns of the table again; set columns by .schema(...) to keep those that"
-    " the query has; or set new-columns=ignore to leave new columns out"
+    "restart the query, which reads the columns of the table again; or set new-columns=ignore to leave new columns out"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class QueryColumns:
-    """The columns of one query: `table` has those that are read from the source, `target` all that Spark expects."""
+    """The columns of one query: `table` has those that are read from the source, `target` all that Spark expects.
+
+    `chosen`: the user has set them by .schema(...), and wants no others.
+    """
 
     read: CdcRead
     table: TableSchema
     target: pa.Schema
+    chosen: bool = False
 
     @classmethod
     def of(cls, read: CdcRead, schema: StructType) -> QueryColumns:
         """Return the columns of a query whose schema Spark has."""
         target = arrow_target(schema)
-        own = {read.kinds, *metadata_names(read)}
+        added = metadata_names(read)
+        own = {read.kinds, *added}
         columns = [
             Field(-1, one.name, from_arrow(one.type, True))  # noqa: FBT003 -- nullable
             for one in target
@@ -64,7 +69,9 @@ class QueryColumns:
         ]
         # Read with the columns, because only the batch of changes has times.
         time = Field(-1, f"{read.prefix}time", from_arrow(METADATA["time"], True))  # noqa: FBT003 -- nullable
-        return cls(read, _table([*columns, time]), target)
+        # `declared_schema` has all columns of the read, around those of the source.
+        chosen = target.names[:1] != [read.kinds] or target.names[-len(added) :] != added
+        return cls(read, _table([*columns, time]), target, chosen)
 
     @property
     def rules(self) -> ColumnRules:
@@ -72,7 +79,26 @@ class QueryColumns:
 
     def check(self, source: SourceSchema) -> None:
         """Raise SchemaConflict when the source declares what the query's columns cannot hold."""
-        _check(source, self.table, self.read)
+        _check(source, self.table, self.read, takes_all=not self._leaves_out)
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Return whether columns of the source that the query does not have are left out."""
+        return self.chosen if self.read.ignores_new is None else self.read.ignores_new
+
+    def check_chosen(self) -> None:
+        """Raise ConfigError when the user has chosen a column that the source table does not have."""
+        if not (self.chosen and self.read.connector.capabilities.describes_tables):
+            return
+        there = declared_schema(self.read).names
+        for name in self.target.names:
+            if name not in there:
+                hint = did_you_mean(
+                    name, there, ".schema(...) chooses some of them, with their names as they are there"
+                )
+                raise ConfigError(
+                    f"the source has no column {name!r}", table=self.read.title, columns=", ".join(there), hint=hint
+                )
 
 
 def rules_of(read: CdcRead) -> ColumnRules:
@@ -89,10 +115,14 @@ def _drift(source: SourceSchema, title: str, table: TableSchema, rules: ColumnRu
     return drift_of(source, title, table, rules)
 
 
-def _check(source: SourceSchema, table: TableSchema, read: CdcRead) -> None:
+def _check(source: SourceSchema, table: TableSchema, read: CdcRead, *, takes_all: bool) -> None:
     _check_names(read, source)
-    drift = _drift(source, read.title, table, rules_of(read))
-    if drift.added and not read.ignores_new:
+    try:
+        drift = _drift(source, read.title, table, rules_of(read))
+    except SchemaConflict as error:
+        # The texts of pipelines name their table and their flags.
+        raise _other_kind(source, table, read, str(error.facts["column"])) from error
+    if drift.added and takes_all:
         names = ", ".join(f"{one.name} {type_json(one.type)}" for one in drift.added)
         raise _conflict(read, "the source has columns that the query does not have", names)
     widened = [one for one in drift.widened if _in_spark(one.type) != _in_spark(table.field(one.name).type)]
@@ -106,6 +136,18 @@ def _check(source: SourceSchema, table: TableSchema, read: CdcRead) -> None:
 def _in_spark(type_: DataType) -> SparkType:
     """Return the type in Spark, which has times of microseconds only and texts of any length only."""
     return spark_schema(pa.schema([("column", to_arrow(type_))])).fields[0].dataType
+
+
+def _other_kind(source: SourceSchema, table: TableSchema, read: CdcRead, name: str) -> SchemaConflict:
+    wanted = next(one for one in rules_of(read).wanted(source) if one.name == name)
+    return SchemaConflict(
+        f"column {name!r} of the query has another kind of type than the source",
+        table=read.title,
+        in_the_query=type_json(table.field(name).type),
+        in_the_source=type_json(wanted.type),
+        hint="set a type of the same kind by .schema(...), such as BIGINT for an INT; or "
+        "type-mapping=allow-non-string-to-string, allow-lossless  for more conversions",
+    )
 
 
 def _conflict(read: CdcRead, message: str, columns: str) -> SchemaConflict:
@@ -127,19 +169,26 @@ def _check_names(read: CdcRead, source: SourceSchema) -> None:
 
 def declared_schema(read: CdcRead) -> StructType:
     """Return the columns that the source declares now, with those that the read adds."""
-    connector = read.connector
-    if connector.capabilities.describes_tables:
-        found = connector.tables(read.config, read.request)
-        sources = [one for one in found if (one.database, one.table) == read.table]
-        if not sources:
-            raise SourceError("the source does not capture this table", table=read.title, hint=_uncaptured(read))
-    else:
-        sources = _sampled(read)
+    sources = _captured(read) if read.connector.capabilities.describes_tables else _sampled(read)
     for one in sources:
         _check_names(read, one)
     columns = spark_schema(pa.schema([(name, to_arrow(type_)) for name, type_ in _joined(sources, read).items()]))
     added = spark_schema(pa.schema([(name, METADATA[name.removeprefix(read.prefix)]) for name in metadata_names(read)]))
     return StructType([*spark_schema(pa.schema([(read.kinds, pa.string())])), *columns, *added])
+
+
+def _captured(read: CdcRead) -> list[SourceSchema]:
+    """Return the table as its server describes it; SourceError if it is not there, or cannot be captured."""
+    seen = None
+    try:
+        for one in read.connector.tables(read.config, read.request):
+            if (one.database, one.table) == read.table:
+                return [one]
+    except NothingCaptured as error:
+        seen = error.facts.get("seen")
+    raise SourceError(
+        "the source does not capture this table", table=read.title, tables_that_are_seen=seen, hint=_uncaptured(read)
+    )
 
 
 def _joined(sources: Sequence[SourceSchema], read: CdcRead) -> dict[str, DataType]:

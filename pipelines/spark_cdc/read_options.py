@@ -50,7 +50,8 @@ class CdcRead:
     """A read of one table of a source, as described by options. Contains settings only, so it pickles.
 
     `table` is None to read all messages of a source of messages. With `ignores_new`, columns of the source that the
-    query does not have are left out; otherwise they end it. With `skips_bad`, so are records that cannot be read.
+    query does not have are left out; otherwise they end it; None leaves them out if the query's schema was chosen. With
+    `skips_bad`, records that cannot be read are left out.
     """
 
     kind: str
@@ -60,7 +61,7 @@ class CdcRead:
     mapping: TypeMapping
     kinds: str = ROWKIND
     prefix: str = PREFIX
-    ignores_new: bool = False
+    ignores_new: bool | None = None
     skips_bad: bool = False
     limit: Limit = NO_LIMIT
     tasks: int = 1
@@ -101,7 +102,7 @@ class CdcRead:
             mapping,
             own.get("rowkind-column", ROWKIND),
             own.get("metadata-prefix", PREFIX),
-            _choice(own, "new-columns", "ignore"),
+            _choice(own, "new-columns", "ignore") if "new-columns" in own else None,
             _choice(own, "bad-records", "skip"),
             _limit(own),
             tasks if readers is None else min(tasks, readers),

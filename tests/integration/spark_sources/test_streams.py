@@ -123,6 +123,31 @@ def test_a_new_column_stops_the_query_and_its_next_start_has_it(
     assert shown(rows, "id", "note") == [("+I", 3, None), ("+I", 4, "n")]
 
 
+def test_a_query_may_choose_columns_that_the_table_has(
+    spark: SparkSession, shop: dict[str, object], tmp_path: Path
+) -> None:
+    given = {name: str(value) for name, value in shop.items()}
+    reader = spark.readStream.format("mysql-cdc").options(**given)
+    rows: list[tuple[Any, ...]] = []
+
+    def take(frame: DataFrame, _: int) -> None:
+        rows.extend(tuple(row) for row in frame.collect())
+
+    def read(schema: str, folder: str) -> None:
+        stream = reader.schema(schema).load().writeStream.trigger(availableNow=True)
+        stream.option("checkpointLocation", str(tmp_path / folder)).foreachBatch(take).start().awaitTermination()
+
+    read("id BIGINT, rowkind STRING", "chosen")
+    assert sorted(rows) == [(1, "+I"), (2, "+I")]
+    with pytest.raises(PySparkException, match="the source has no column 'statsu'") as refused:
+        read("id INT, statsu STRING", "misspelt")
+    assert "did you mean status?" in str(refused.value)
+    with pytest.raises(PySparkException, match="the source does not capture this table") as missing:
+        loaded(spark, "mysql-cdc", shop | {"table": "play.order"})
+    assert "play.orders" in str(missing.value)
+    assert "--primary-keys" not in str(missing.value)
+
+
 def test_values_that_a_statement_made_do_not_end_a_stream(
     spark: SparkSession, mysql: Playground, shop: dict[str, object], tmp_path: Path
 ) -> None:

@@ -138,13 +138,24 @@ def test_one_table_of_several(folder: Folder) -> None:
 
 def test_a_given_schema_chooses_columns_and_types(folder: Folder) -> None:
     schema = StructType([StructField("id", LongType()), StructField("_cdc_sequence", SEQUENCE)])
-    refused = folder.stream(schema)
+    stream = folder.stream(schema)
+    assert [row["id"] for row in taken(stream, stream.initial_offsets())[1]] == [1, 1, 1, 1]
+    refused = folder.stream(schema, new_columns="fail")
     with pytest.raises(SchemaConflict, match="columns that the query does not have") as conflict:
         taken(refused, refused.initial_offsets())
     assert "status" in str(conflict.value)
     assert "new-columns=ignore" in str(conflict.value)
-    stream = folder.stream(schema, new_columns="ignore")
-    assert [row["id"] for row in taken(stream, stream.initial_offsets())[1]] == [1, 1, 1, 1]
+
+
+def test_a_given_type_of_another_kind_is_refused_in_words_of_the_query(folder: Folder) -> None:
+    schema = StructType([StructField("status", IntegerType()), StructField("_cdc_sequence", SEQUENCE)])
+    stream = folder.stream(schema)
+    with pytest.raises(SchemaConflict, match="column 'status' of the query has another kind of type") as conflict:
+        taken(stream, stream.initial_offsets())
+    text = str(conflict.value)
+    assert "in the query: INT" in text
+    assert "in the source: VARCHAR(9)" in text
+    assert "--" not in text
 
 
 def test_drift_stops_the_query_and_a_new_one_has_the_columns(folder: Folder) -> None:

@@ -62,6 +62,8 @@ def rescale(
         # Under the current schema: columns may have been altered since the snapshot.
         scan = replace(Scan.of(store, falls_back=False), travel=Travel(), between=None, snapshot=base)
         splits = [split for split in plan_state(store, layout, base).splits if spec.covers(split.partition)]
+        if not splits:
+            return []
         units = units_by_residue(store, base, splits, wanted)
         messages = copied(RowCopies(scan, opened), units, executor or OwnProcess(), store)
     return _committed(store, messages, spec.covers, seen, opened, user)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -50,10 +51,12 @@ def merge_into(
             session.register(name, rows)
         for statement in source_sql:
             session.run(statement)
-        columns = session.query(f"SELECT * FROM {source} LIMIT 0").column_names
+        columns = session.columns_of(f"SELECT * FROM {source}")[0]
         merge = MergeQuery(table, database, own_name, target_as or own_name, source, on, columns)
         # A table, because the changes are read twice: for the check of doubles, and to be written.
-        session.run(f"CREATE TEMP TABLE _penstock_changes AS {merge.query(clauses)}")
+        query = merge.query(clauses)
+        with _in_words_of_the_merge(on, clauses):
+            session.run(f"CREATE TEMP TABLE _penstock_changes AS {query}")
         _refuse_doubles(session, table)
         changed = False
         for batch in session.batches("SELECT * FROM _penstock_changes"):
@@ -99,6 +102,21 @@ def _check(table: Table, clauses: Sequence[Clause]) -> None:
         both = [clause for clause in clauses if clause.action in {f"{group}-upsert", f"{group}-delete"}]
         if len(both) > 1 and not all(clause.condition for clause in both):
             raise ConfigError(f"two actions on {group} rows need a condition each")
+
+
+@contextmanager
+def _in_words_of_the_merge(on: str, clauses: Sequence[Clause]) -> Iterator[None]:
+    """Name the condition and the clauses in errors of the query, instead of the query that was made of them."""
+    try:
+        yield
+    except ConfigError as error:
+        error.facts.pop("sql", None)
+        error.message = error.message.partition("\n\nLINE ")[0]
+        error.facts |= {"merge condition": on}
+        for clause in clauses:
+            written = [clause.values, clause.condition and f"if {clause.condition}"]
+            error.facts[clause.action] = " ".join(filter(None, written)) or "every row"
+        raise
 
 
 def _refuse_doubles(session: Session, table: Table) -> None:

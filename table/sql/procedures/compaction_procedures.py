@@ -81,7 +81,7 @@ def _rescale(catalog: Catalog, given: Arguments) -> list[str]:
     table = table_of(catalog, given)
     partitions: Sequence[dict[str, object] | None] = given.partitions("partition") or [None]
     made = [one for spec in partitions for one in table.rescale(given.number("bucket_num"), spec, given.executor)]
-    return snapshot_texts(made, "the table is empty")
+    return snapshot_texts(made, "no rows to rewrite")
 
 
 COMPACTION_PROCEDURES = {

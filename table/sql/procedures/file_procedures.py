@@ -33,7 +33,9 @@ def _expire_partitions(catalog: Catalog, given: Arguments) -> list[str]:
 
 def _drop_partition(catalog: Catalog, given: Arguments) -> list[str]:
     made = table_of(catalog, given).drop_partitions(given.partitions("partitions") or [])
-    return snapshot_texts(made, "no such partition")
+    texts = snapshot_texts(made, "no such partition")
+    # A snapshot without changes is committed too, as in Paimon.
+    return texts if any(one.delta_record_count for one in made) else [*texts, "these partitions had no rows"]
 
 
 def _mark_partition_done(catalog: Catalog, given: Arguments) -> list[str]:

@@ -12,6 +12,7 @@ from penstock.table.values.arguments import epoch_millis
 
 def _rollback(catalog: Catalog, given: Arguments) -> list[str]:
     table, texts = table_of(catalog, given), given.texts
+    given.number("snapshot_id")  # ConfigError for what is no number
     targets = [texts[name] for name in ("version", "tag", "snapshot_id") if name in texts]
     if len(targets) != 1:
         raise ConfigError("a rollback needs one target", hint="set version, tag or snapshot_id")

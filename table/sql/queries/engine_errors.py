@@ -29,6 +29,8 @@ _INSTEAD = {
 _STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t without STREAM"
 
 
+# A list of candidates with names that only the text for DuckDB has.
+_OWN_NAMES = re.compile(r'\nCandidate bindings: [^\n]*"_penstock_[^\n]*')
 _TOO_LONG = "a value is too long for the column "
 
 
@@ -39,11 +41,12 @@ def too_long(column: str, type_: str) -> str:
 
 def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> PenstockError:
     """Return the error for a statement that DuckDB refused; `sql` is the text that it received."""
+    what = "the SQL cannot be parsed" if str(reason).startswith(_OF_THE_TEXT) else "the statement failed"
     if statement is None:
-        return ConfigError(f"the SQL cannot be parsed: {reason}", sql=" ".join(sql.split()))
+        return ConfigError(f"{what}: {reason}", sql=" ".join(sql.split()))
     place = place_like(statement, str(reason)) or statement.place
     # DuckDB shows the line of the statement that it received, which is not the user's.
-    message = str(reason).partition("\n\nLINE ")[0]
+    message = _OWN_NAMES.sub("", str(reason).partition("\n\nLINE ")[0])
     if _TOO_LONG in message:
         refused = ConfigError(_TOO_LONG + message.partition(_TOO_LONG)[2], line=place.line, column=place.column)
         refused.hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
@@ -52,7 +55,6 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
     quoted = named is not None and f'"{named[1]}"' in statement.text
     hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else _way_out(message)
-    what = "the SQL cannot be parsed" if message.startswith(_OF_THE_TEXT) else "the statement failed"
     return ConfigError(f"{what}: {message}", line=place.line, column=place.column, hint=hint)
 
 

@@ -266,6 +266,7 @@ class Session:
         written = sql if self._statement is None else self._statement.text
         if isinstance(reason, self._duckdb.CatalogException):
             unknown = (".".join(one.names) for one in mentions(tokens_of(sql)) if self.place(one.names) is None)
-            if (name := next((one for one in unknown if one in str(reason)), None)) is not None:
+            # DuckDB names the table alone, or with its schema.
+            if (name := next((one for one in unknown if one.rpartition(".")[2] in str(reason)), None)) is not None:
                 return missing_table(self._catalog, name, written)
         return engine_error(self._statement, sql, reason)

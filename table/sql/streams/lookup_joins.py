@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.options.catalog import find
 from penstock.table.options.checks import check_given, report
@@ -96,6 +96,7 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
     _check_moment(query, table, source, row)
     pairs = _pairs(join["condition"], alias, source.columns, row)
     if not pairs:
+        _refuse_unknown(query, join["condition"], alias, source)
         raise query.error(join, f"{source.name} is looked up without a column that equals one of the stream", _FORM)
     known = [one for one in _conjuncts(select["where_clause"]) if row.uses_own(one)]
     keys = _keys_query(query, join["left"], row.alias, list(pairs.values()), [*known, *row.conditions])
@@ -109,6 +110,15 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
     place = query.place(offset_of(table))
     partitions = _partitions(query, table, source)
     return LookupJoin(source, str(table["table_name"]), keys, tuple(pairs), columns, place, partitions)
+
+
+def _refuse_unknown(query: StreamText, condition: Node, alias: str, source: StreamSource) -> None:
+    """Refuse a column of the dimension that it does not have."""
+    for one in expressions(condition):
+        names = [str(name) for name in one["column_names"]] if one["class"] == "COLUMN_REF" else []
+        if len(names) == 2 and names[0].lower() == alias.lower() and names[1].lower() not in _lower(source.columns):
+            hint = did_you_mean(names[1], source.columns, f"its columns are {', '.join(source.columns)}")
+            raise query.error(one, f"{source.name} has no column {names[1]!r}", hint)
 
 
 def and_of(conditions: Sequence[Node]) -> Node | None:

@@ -144,7 +144,9 @@ class StreamText:
         for clause in clauses:
             if clause not in used:
                 place = place_in(self.part, base + _length(tokens[: clause.start]))
-                why = "FOR SYSTEM_TIME AS OF is not behind a table of the warehouse"
+                name = _name_at_end(tokens[: clause.start])
+                behind = f"behind {name}, which is not" if name else "not behind"
+                why = f"FOR SYSTEM_TIME AS OF is {behind} a table of the warehouse"
                 raise refused(place, why, "JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON o.k = d.k")
 
     def _read_hints(self, tokens: Sequence[SqlToken], looked_up: Sequence[tuple[Mention, str]], base: int) -> None:
@@ -201,6 +203,15 @@ def place_in(part: ScriptPart, offset: int) -> TextPlace:
     breaks = before.count("\n")
     column = offset - before.rfind("\n") if breaks else part.place.column + offset
     return TextPlace(part.place.offset + offset, part.place.line + breaks, column)
+
+
+def _name_at_end(tokens: Sequence[SqlToken]) -> str:
+    """Return the name that is written last; empty without one."""
+    words = [token for token in tokens if token.kind != "blank"]
+    parts: list[str] = []
+    while words and (words[-1].text == "." if parts and parts[-1] != "." else words[-1].name is not None):
+        parts.append(words.pop().text)
+    return "".join(reversed(parts))
 
 
 def _length(tokens: Sequence[SqlToken]) -> int:

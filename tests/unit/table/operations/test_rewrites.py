@@ -16,6 +16,7 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.clone import clone_table
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.store import TableMissing
 from penstock.table.operations import changed_files
 from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.read.scan import Scan
@@ -336,6 +337,28 @@ def test_a_merge_that_changes_nothing_creates_no_snapshot(shop: penstock.Catalog
 def test_an_invalid_merge_is_refused(shop: penstock.Catalog, clauses: list[Clause], refusal: str) -> None:
     with pytest.raises(ConfigError, match=refusal):
         merge_into(shop, "shop.t", "s", "t.id = s.id", clauses)
+
+
+@pytest.mark.parametrize(
+    ("on", "clause", "shown"),
+    [
+        ("t.id = s.nope", Clause("matched-upsert", "v = s.v"), "merge condition: t.id = s.nope"),
+        ("t.id = s.id", Clause("matched-upsert", "v = s.nope", "s.id > 1"), "matched-upsert: v = s.nope if s.id > 1"),
+        ("t.id = s.id", Clause("matched-delete", None, "s.v = 1"), "matched-delete: if s.v = 1"),
+    ],
+)
+def test_a_merge_that_fails_shows_its_own_words(shop: penstock.Catalog, on: str, clause: Clause, shown: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        merge_into(shop, "shop.t", "s", on, [clause])
+    text = str(refused.value)
+    assert shown in text
+    assert "_penstock" not in text
+    assert ("cannot be parsed" in text) == ("nope" in text), "a value is not the text"
+
+
+def test_a_merge_without_its_source_table_says_which_is_missing(shop: penstock.Catalog) -> None:
+    with pytest.raises(TableMissing, match=r"there is no table shop\.nope"):
+        merge_into(shop, "shop.t", "shop.nope", "t.id = nope.id", [Clause("matched-upsert", "*")])
 
 
 def test_two_source_rows_for_one_target_row_are_refused(shop: penstock.Catalog) -> None:

@@ -13,8 +13,8 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 UInt64s = npt.NDArray[np.uint64]
 
-# Every buffer ends with this many spare bytes, so that an eight-byte read of the last cell stays inside.
-SPARE = 8
+# Every buffer ends with this many spare bytes, so that a read of so many bytes from the last cell stays inside.
+SPARE = 128
 _INLINE, _WORD = 12, 8  # bytes of content within a view of Arrow, and of a word
 
 
@@ -61,6 +61,11 @@ def gathered(data: Bytes, positions: Int64s, width: int) -> Bytes:
     return matrix.view(np.uint8)[:, :width]
 
 
+def gathered_rows(data: Bytes, positions: Int64s, width: int) -> Bytes:
+    """Return `width` bytes from each position, at most SPARE, as a matrix. Positions are not behind the spare bytes."""
+    return at_every_byte(data, f"V{width}")[positions].view(np.uint8).reshape(len(positions), width)
+
+
 def ranges(data: Bytes, positions: Int64s, lengths: Int64s) -> tuple[Bytes, Int64s]:
     """Return the bytes of all ranges one after another, and their offsets (one more than ranges)."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
@@ -93,8 +98,10 @@ def of_offsets(kind: pa.DataType, content: Bytes, offsets: Int64s, null: Bools) 
     return pa.Array.from_buffers(kind, len(null), buffers)
 
 
-def slices(kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: Bools) -> pa.Array:
-    """Return the strings or binaries at these positions of the buffer."""
+def slices(
+    kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: Bools, head: Bytes | None = None
+) -> pa.Array:
+    """Return the strings or binaries at these positions of the buffer. `head` are their first 16 bytes, if known."""
     # The lengths of null cells are whatever was read at their positions, and must not be added up.
     length = np.where(null, 0, length) if null.any() else length
     # A view refers to its content by a signed offset of 32 bits, so it cannot address a larger buffer. Short cells are
@@ -102,28 +109,29 @@ def slices(kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: 
     if len(data) > np.iinfo(np.int32).max or not len(length) or int(start.max()) + 2 * _WORD > len(data):
         return of_offsets(kind, *ranges(data, start, length), null)
     view = pa.string_view() if pa.types.is_string(kind) else pa.binary_view()
-    buffers = [validity(null), pa.py_buffer(_views(data, start, length)), pa.py_buffer(data)]
+    buffers = [validity(null), pa.py_buffer(_views(data, start, length, head)), pa.py_buffer(data)]
     return pa.Array.from_buffers(view, len(length), buffers).cast(kind)
 
 
-def _views(data: Bytes, start: Int64s, length: Int64s) -> UInt64s:
+def _views(data: Bytes, start: Int64s, length: Int64s, head: Bytes | None) -> UInt64s:
     """Return the cells as views that are good only for a cast to strings or binaries.
 
     A cast copies the content. Anything else would need zeros behind short content.
     """
     # A view of Arrow has two words of 64 bits: the length and the first four bytes of the content, then either the
     # next eight bytes of short content, or the number of the buffer (0 here) and the offset in it.
-    words, half = at_every_byte(data, "<u8"), np.uint64(32)
-    content = words[start]
+    content, half = gathered_rows(data, start, 2 * _WORD) if head is None else head, np.uint64(32)
+    first = content[:, :_WORD].view("<u8")[:, 0]
     views = np.empty((len(length), 2), np.uint64)
-    views[:, 0] = content << half | length.view(np.uint64)
+    np.bitwise_or(first << half, length.view(np.uint64), out=views[:, 0])
     is_long = length > _INLINE
+    offset = start.view(np.uint64) << half
     if is_long.all():
-        views[:, 1] = start.view(np.uint64) << half
+        views[:, 1] = offset
         return views
-    views[:, 1] = content >> half | words[start + _WORD] << half
-    if is_long.any():
-        views[is_long, 1] = start[is_long].view(np.uint64) << half
+    rest = content[:, _WORD : 2 * _WORD].view("<u8")[:, 0]
+    inline = first >> half | rest << half
+    views[:, 1] = np.where(is_long, offset, inline) if is_long.any() else inline
     return views
 
 

@@ -14,8 +14,9 @@ from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import Column, LoggedRelation, PgType, Relation
-from penstock.ingest.postgres.values.cells import cells_of, rows_of
 from penstock.ingest.postgres.values.columns import value_column
+from penstock.ingest.postgres.values.copy_rows import cells_of, rows_of
+from penstock.ingest.postgres.values.windows import Shape
 from tests.fuzz.mutations import changed, changed_in_place, held, seeds
 from tests.unit.ingest.postgres.pgoutput import (
     ENVELOPE,
@@ -56,6 +57,7 @@ VALUES: list[tuple[PgType, str, bytes]] = [
 TYPES = {number: kind for number, (kind, _, _) in enumerate(VALUES, 1)}
 COLUMNS = [("id" if number == 1 else f"c{number}", number) for number in TYPES]
 RELATION = Relation(1, "public", "t", tuple(Column(name, TYPES[oid], oid == 1) for name, oid in COLUMNS), ("id",))
+SHAPES = [Shape.of(one.type) for one in RELATION.columns]
 
 
 def described(logged: LoggedRelation) -> Relation:
@@ -109,7 +111,7 @@ def test_a_damaged_log_message_is_decoded_or_refused(binary: bool, request: pyte
 def copied(messages: list[bytes], *, binary: bool) -> None:
     oddities: Counter[str] = Counter()
     rows = rows_of(Received.of(messages))
-    for column, cells in zip(RELATION.columns, cells_of(rows, len(RELATION.columns)), strict=True):
+    for column, cells in zip(RELATION.columns, cells_of(rows, SHAPES), strict=True):
         value_column(cells, RELATION, column, oddities, binary=binary).validate(full=True)
 
 
@@ -148,7 +150,7 @@ HUGE = struct.pack(">i", 0x7FFFFFFF)
 )
 def test_a_damaged_array_is_refused(value: bytes) -> None:
     column = Column("a", PgType("", element=PgType("int4")))
-    (cells,) = cells_of(Received.of([struct.pack(">hi", 1, len(value)) + value]), 1)
+    (cells,) = cells_of(Received.of([struct.pack(">hi", 1, len(value)) + value]), [Shape.of(column.type)])
     with pytest.raises(UnexpectedMessage) as refused:
         value_column(cells, RELATION, column, Counter(), binary=True)
     assert {"table", "column"} <= refused.value.facts.keys()

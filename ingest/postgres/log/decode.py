@@ -156,9 +156,10 @@ class LogDecoder:
         kinds = np.where(tag[message] == log_messages.DELETE, DELETE, INSERT).astype(np.int8)
         keep = self._updates(images, message, is_new, tag, marker, kinds, relation, rule)
         chosen = np.flatnonzero(keep)
+        kept = images.cells if len(chosen) == len(images) else [one.chosen(chosen) for one in images.cells]
         arrays = [
-            value_column(cells.chosen(chosen), relation, column, self._oddities, binary=images.binary)
-            for column, cells in zip(relation.columns, images.cells, strict=True)
+            value_column(cells, relation, column, self._oddities, binary=images.binary)
+            for column, cells in zip(relation.columns, kept, strict=True)
         ]
         batch = ChangeBatch(
             pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns]),
@@ -171,7 +172,7 @@ class LogDecoder:
         unchanged = {
             column.name: mask[chosen]
             for column, mask in zip(relation.columns, images.unchanged, strict=True)
-            if mask[chosen].any()
+            if mask.any() and mask[chosen].any()
         }
         return DecodedRows(batch, relation, unchanged)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -11,6 +12,7 @@ from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.relation import LoggedColumn, LoggedRelation
 from penstock.ingest.postgres.values.cells import Cells
+from penstock.ingest.postgres.values.windows import RowCells, Shape
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
@@ -140,43 +142,59 @@ class RowImages:
         return len(self.end)
 
 
-def images_at(data: Bytes, at: Int64s, end: Int64s, columns: int) -> RowImages:
+class _LoggedCells(RowCells):
+    """Cells that begin with their kind; a value has its length in four bytes after it."""
+
+    header = 5
+
+    def __init__(self, data: Bytes, at: Int64s, end: Int64s) -> None:
+        super().__init__(data, at, end)
+        self.has_kind = np.zeros(256, np.bool_)
+        self._none = self.unchanged = np.zeros(len(at), np.bool_)  # of the last column
+
+    def all_have(self, headers: Bytes, width: int) -> bool:
+        found = bool((headers[:, 0] == _BINARY).all() and (headers[:, 1:].view(">i4")[:, 0] == width).all())
+        if found:
+            self.has_kind[_BINARY] |= len(headers) > 0
+            self.unchanged = self._none
+        return found
+
+    def read(self, headers: Bytes) -> tuple[Int64s, Bools, Int64s | int]:
+        kind = headers[:, 0]
+        self.has_kind[kind] = True
+        self.unchanged = kind == _UNCHANGED
+        has_value = (kind == _TEXT) | (kind == _BINARY)
+        # What is read as the length of another cell is discarded.
+        length = np.where(has_value, headers[:, 1:].view(">i4")[:, 0], 0).astype(np.int64)
+        if (length < 0).any():
+            raise UnexpectedMessage("a row in the log has a value with a negative length")
+        return length, ~has_value, np.where(has_value, self.header, 1)
+
+
+def images_at(data: Bytes, at: Int64s, end: Int64s, shapes: Sequence[Shape]) -> RowImages:
     """Return the images that begin at these positions, in messages with these ends.
 
     Raise UnexpectedMessage if one has other columns, or more than its message.
     """
-    _check_ends(at + 2, end)
-    if len(at) and (at_every_byte(data, ">i2")[at] != columns).any():
-        raise UnexpectedMessage("a row in the log has another number of columns than its table", wanted=columns)
-    sizes = at_every_byte(data, ">i4")
-    at = at + 2
+    if (at + 2 > end).any():
+        raise UnexpectedMessage("a row ends before its last column")
+    if len(at) and (at_every_byte(data, ">i2")[at] != len(shapes)).any():
+        raise UnexpectedMessage("a row in the log has another number of columns than its table", wanted=len(shapes))
+    rows = _LoggedCells(data, at + 2, end)
     cells, unchanged = [], []
-    formats: set[int] = set()
-    for _ in range(columns):
-        _check_ends(at + 1, end)
-        kind = data[at]
-        has_value = (kind == _TEXT) | (kind == _BINARY)
-        # Each cell has a kind; only a value is followed by its length in four bytes and its content. What is read
-        # as the length of another cell is discarded.
-        length = np.where(has_value, sizes[at + 1], 0).astype(np.int64)
-        formats.update(np.unique(kind).tolist())
-        following = at + np.where(has_value, 5, 1) + length
-        # A cell beyond its message would be read from other memory.
-        _check_ends(following, end)
-        if (length < 0).any():
-            raise UnexpectedMessage("a row in the log has a value with a negative length")
-        cells.append(Cells(data, at + 5, length, ~has_value))
-        unchanged.append(kind == _UNCHANGED)
-        at = following
+    for one in rows.columns(shapes):
+        cells.append(one)
+        unchanged.append(rows.unchanged)
+    formats = set(np.flatnonzero(rows.has_kind).tolist())
     if not formats <= {_NULL, _UNCHANGED, _TEXT, _BINARY} or {_TEXT, _BINARY} <= formats:
         raise UnexpectedMessage("a row in the log has values in an unknown format", formats=bytes(sorted(formats)))
-    return RowImages(cells, unchanged, at, _BINARY in formats)
+    return RowImages(cells, unchanged, rows.at, _BINARY in formats)
 
 
 def images_of(data: Bytes, at: Int64s, end: Int64s, relation: Relation) -> RowImages:
     """Return the images of rows of this table; its name is in the error."""
     try:
-        return images_at(data, at, end, len(relation.columns))
+        return images_at(data, at, end, [Shape.of(one.type) for one in relation.columns])
     except UnexpectedMessage as error:
         error.facts["table"] = relation.qualified
         raise
@@ -191,13 +209,10 @@ def check_markers(before_new: Bytes, tag: Bytes, marker: Bytes, relation: Relati
         raise UnexpectedMessage("a row in the log has other images than its kind", table=relation.qualified)
 
 
-def _check_ends(at: Int64s, end: Int64s) -> None:
-    if (at > end).any():
-        raise UnexpectedMessage("a row in the log ends before its last column")
-
-
 def joined(before: RowImages, after: RowImages, order: Int64s) -> RowImages:
     """Return old and new images as one, in this order of their numbers; new ones are counted after the old ones."""
+    if not len(before):
+        return after  # which are in order
     cells = [
         Cells(
             one.data,

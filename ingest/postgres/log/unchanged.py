@@ -21,8 +21,9 @@ from penstock.ingest.postgres.server.catalog import as_logged, qualified, quoted
 from penstock.ingest.postgres.server.visibility import wait_for_standbys
 from penstock.ingest.postgres.snapshot.chunks import key_literals
 from penstock.ingest.postgres.values.binary import binary_column
-from penstock.ingest.postgres.values.cells import cells_of, rows_of
 from penstock.ingest.postgres.values.columns import value_column
+from penstock.ingest.postgres.values.copy_rows import cells_of, rows_of
+from penstock.ingest.postgres.values.windows import Shape
 from penstock.row_kinds import DELETE
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def _from_server(
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     keys = [key_literals(connection, columns[name].take(pa.array(wanted))) for name in relation.key]
     types = [str(_sql_type(connection, now, name)) for name in relation.key]
+    shapes = [Shape.of(one) for one in (_NUMBER, *(column.type for column in selected))]
     seen = np.zeros(len(wanted), np.bool_)
     for first in range(0, len(wanted), _KEYS_AT_ONCE):
         some = range(first, min(first + _KEYS_AT_ONCE, len(wanted)))
@@ -142,7 +144,7 @@ def _from_server(
             f"JOIN {qualified(now.name)} t ON {match}"
         )
         messages = Received.joined(list(connection.copied(select_)))
-        found = list(cells_of(rows_of(messages), len(selected) + 1))
+        found = list(cells_of(rows_of(messages), shapes))
         places = binary_column(found[0], _NUMBER, oddities).to_numpy(zero_copy_only=False).astype(np.int64)
         seen[places] = True
         for one, cells in zip(selected, found[1:], strict=True):

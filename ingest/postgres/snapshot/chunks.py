@@ -18,8 +18,9 @@ from penstock.ingest.database.row_conditions import described, where
 from penstock.ingest.postgres.server.catalog import as_logged, qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.snapshot.conditions import PgConditions
-from penstock.ingest.postgres.values.cells import cells_of, rows_of
 from penstock.ingest.postgres.values.columns import value_column
+from penstock.ingest.postgres.values.copy_rows import cells_of, rows_of
+from penstock.ingest.postgres.values.windows import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,13 +149,14 @@ def chunk_batches(
     """Yield the rows of the chunk that are needed, on a given connection, within the transaction that it is in."""
     row, (demand, condition) = 0, _selected(relation, policy)
     relation = replace(relation, columns=tuple(one for one in relation.columns if demand.includes(one.name)))
+    shapes = [Shape.of(one.type) for one in relation.columns]
     for block in connection.copied(_statement(connection, chunk, relation, condition), BLOCK_BYTES):
         messages = rows_of(block)
         if not len(messages):
             continue
         arrays = [
             value_column(cells, relation, one, oddities, binary=one.type.is_binary)
-            for one, cells in zip(relation.columns, cells_of(messages, len(relation.columns)), strict=True)
+            for one, cells in zip(relation.columns, cells_of(messages, shapes), strict=True)
         ]
         rows = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns])
         yield ChangeBatch.inserts(relation.source_schema, rows, row)

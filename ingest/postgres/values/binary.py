@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +15,6 @@ from penstock.ingest.database.buffers import (
     big_endian_at,
     booleans,
     fixed,
-    gathered,
-    slices,
     texts,
 )
 from penstock.ingest.postgres.relation import TEXTS, PgType
@@ -27,9 +25,11 @@ from penstock.ingest.postgres.values.cells import (
     OUT_OF_DAY,
     TOO_LARGE,
     Cells,
+    bytes_of,
     nulled,
     valid_texts,
 )
+from penstock.ingest.postgres.values.windows import WIDTHS
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Int64s
@@ -39,9 +39,8 @@ def bit_fields(cells: Cells, kind: PgType, _oddities: Counter[str]) -> pa.Array:
     """Return booleans for one bit, else bytes. Each distinct value is shifted once."""
     if kind.size == 1:
         # A bit string has its number of bits in four bytes, and its content begins with the highest bit.
-        bits = at_every_byte(cells.data, ">i4")[cells.start]
-        return booleans((cells.data[cells.start + 4] >= 0x80) & (bits > 0), cells.null)
-    encoded = slices(pa.binary(), cells.data, cells.start, cells.length, cells.null).dictionary_encode()
+        return booleans((cells.read("u1", 4) >= 0x80) & (cells.read(">i4") > 0), cells.null)
+    encoded = bytes_of(cells, pa.binary()).dictionary_encode()
     values = [_aligned(value) for value in encoded.dictionary.to_pylist()]
     return pa.array(values, pa.binary()).take(encoded.indices)
 
@@ -67,23 +66,16 @@ def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     precision, scale = kind.decimal or (0, 0)
     # A NUMERIC has a header (number of groups, weight, sign, scale) and groups of four decimal digits. The first
     # group counts 10000^weight, and zero groups at either end are left out.
-    count, weight, sign = (at_every_byte(cells.data, layout)[cells.start + at].astype(np.int64) for layout, at in _HEAD)
+    count, weight, sign = (cells.read(layout, at).astype(np.int64) for layout, at in _HEAD)
     if (~cells.null & (cells.length != _HEADER + 2 * count)).any():
         raise ValueError("a number has more or fewer groups of digits than it counts")
     null = nulled(cells.null, (sign & _SPECIAL) == _SPECIAL, NOT_A_NUMBER, oddities)
     count = np.where(null, 0, count)
     whole, part = -(-(precision - scale) // 4), -(-scale // 4)
-    digits = at_every_byte(cells.data, ">i2")
     groups, spare = [], np.zeros(len(cells), np.bool_)
     # From the highest place of the target type to the lowest: each step reads one group of every cell.
-    for place in range(whole - 1, -part - 1, -1):
-        number = weight - place
-        inside = (number >= 0) & (number < count)
-        at = np.where(inside, cells.start + _HEADER + 2 * number, 0)
-        group = np.where(inside, digits[at], 0).astype(np.int64)
-        if ((group < 0) | (group > 9999)).any():
-            raise ValueError("a group of a number has more than four digits")
-        size = 4
+    for place, found in zip(range(whole - 1, -part - 1, -1), _digits(cells, count, weight, whole, part), strict=True):
+        size, group = 4, found
         # The lowest group has only the digits that the scale has room for.
         if place == -part and scale % 4:
             size = scale % 4
@@ -102,15 +94,27 @@ def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
 _HEAD = ((">i2", 0), (">i2", 2), (">u2", 4))
 
 
+def _digits(cells: Cells, count: Int64s, weight: Int64s, whole: int, part: int) -> Iterator[Int64s]:
+    """Yield the group of every cell at each of these places, the highest first; ValueError if it has other digits."""
+    size = whole + part
+    stored = cells.first_bytes(_HEADER + 2 * size)[:, _HEADER:].view(">u2")
+    # Zeros before the groups stand for the places above the first one, which begins further down in smaller numbers.
+    padded = np.zeros((len(cells), 2 * size), np.int64)
+    np.multiply(stored, np.arange(size) < count[:, None], out=padded[:, size:])
+    if (padded > 9999).any():
+        raise ValueError("a group of a number has more than four digits")
+    first = np.arange(size, padded.size + size, 2 * size) - np.clip(whole - 1 - weight, 0, size)
+    for step in range(size):
+        yield padded.reshape(-1)[first + step]
+
+
 _DAY_US = 86_400_000_000
 _EPOCH_DAYS = 10_957  # from 1970-01-01 to 2000-01-01
 _EPOCH_US = _EPOCH_DAYS * _DAY_US
 _NUMBERS = {"int2": (">i2", pa.int16()), "int4": (">i4", pa.int32()), "int8": (">i8", pa.int64())}
 _FLOATS = {"float4": (">f4", pa.float32()), "float8": (">f8", pa.float64())}
 _FIXED = _NUMBERS | _FLOATS
-# Bytes of a value, and the fewest of values with different lengths.
-_WIDTHS = {"int2": 2, "int4": 4, "int8": 8, "float4": 4, "float8": 8, "bool": 1, "date": 4, "time": 8, "timestamp": 8}
-_WIDTHS |= {"timestamptz": 8, "uuid": 16}
+# The fewest bytes of values with different lengths.
 _LEAST = {"numeric": 8, "bit": 4, "varbit": 4, "jsonb": 1}
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _UUID = [place for place in range(36) if place not in {8, 13, 18, 23}]
@@ -125,7 +129,7 @@ def binary_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Arra
     _check_lengths(cells, kind)
     if kind.name in _FIXED:
         layout, arrow = _FIXED[kind.name]
-        return fixed(arrow, _read(cells, layout).astype(arrow.to_pandas_dtype()), cells.null)
+        return fixed(arrow, cells.read(layout).astype(arrow.to_pandas_dtype()), cells.null)
     if kind.name in TEXTS:
         return valid_texts(cells)
     return _BUILDERS[kind.name](cells, kind, oddities)
@@ -133,7 +137,7 @@ def binary_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Arra
 
 def _check_lengths(cells: Cells, kind: PgType) -> None:
     """Raise ValueError unless the cells are as long as the type needs."""
-    exact, least = _WIDTHS.get(kind.name), _LEAST.get(kind.name)
+    exact, least = WIDTHS.get(kind.name), _LEAST.get(kind.name)
     if exact is not None:
         wrong = cells.length != exact
     elif least is not None:
@@ -145,17 +149,12 @@ def _check_lengths(cells: Cells, kind: PgType) -> None:
         raise ValueError(f"{int(cells.length[wrong][0])} bytes are no {kind}")
 
 
-def _read(cells: Cells, layout: str) -> Int64s:
-    values: Int64s = at_every_byte(cells.data, layout)[cells.start]
-    return values
-
-
 def _bools(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
-    return booleans(cells.data[cells.start] == 1, cells.null)
+    return booleans(cells.read("u1") == 1, cells.null)
 
 
 def _bytes(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
-    return slices(pa.binary(), cells.data, cells.start, cells.length, cells.null)
+    return bytes_of(cells, pa.binary())
 
 
 def _jsonb(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
@@ -163,7 +162,7 @@ def _jsonb(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
 
 
 def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
-    days = _read(cells, ">i4").astype(np.int64)
+    days = cells.read(">i4").astype(np.int64)
     limits = np.iinfo(np.int32)
     # The greatest and the smallest number are infinity and -infinity.
     null = nulled(cells.null, (days == limits.max) | (days == limits.min), INFINITY, oddities)
@@ -171,14 +170,14 @@ def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
 
 
 def _times(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
-    micros = _read(cells, ">i8").astype(np.int64)
+    micros = cells.read(">i8").astype(np.int64)
     # The server allows 24:00:00.
     null = nulled(cells.null, (micros >= _DAY_US) | (micros < 0), OUT_OF_DAY, oddities)
     return fixed(pa.time64("us"), np.where(null, 0, micros), null)
 
 
 def _timestamps(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
-    micros = _read(cells, ">i8").astype(np.int64)
+    micros = cells.read(">i8").astype(np.int64)
     limits = np.iinfo(np.int64)
     # The last years that the server knows are beyond what 64 bits since 1970 can represent.
     odd = (micros == limits.min) | (micros > limits.max - _EPOCH_US)
@@ -188,7 +187,7 @@ def _timestamps(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
 
 
 def _uuids(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
-    raw = gathered(cells.data, cells.start, 16)
+    raw = cells.first_bytes(16)
     matrix = np.full((len(cells), 36), ord("-"), np.uint8)
     nibbles = np.stack([raw >> 4, raw & 15], axis=2).reshape(len(cells), 32)
     matrix[:, _UUID] = _HEX[nibbles]
@@ -199,7 +198,7 @@ def _arrays(cells: Cells, element: PgType, oddities: Counter[str]) -> pa.Array:
     """Return lists. Each array is a lane, and one step finds one element of every lane."""
     end = cells.start + cells.length
     _check_array(~cells.null & (cells.length < _ARRAY_HEADER))
-    dimensions = np.where(cells.null, 0, _read(cells, ">i4")).astype(np.int64)
+    dimensions = np.where(cells.null, 0, cells.read(">i4")).astype(np.int64)
     _check_array((dimensions < 0) | ((dimensions == 1) & (cells.length < _ARRAY_HEADER + _DIMENSION)))
     null = nulled(cells.null, dimensions > 1, ARRAY_SHAPE, oddities)
     count = np.zeros(len(cells), np.int64)

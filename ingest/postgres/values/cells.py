@@ -1,18 +1,16 @@
-"""The cells of a column as positions in a buffer, and how they are found in rows of COPY."""
+"""The cells of a column as positions in a buffer, and the values that a table cannot store."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import at_every_byte, slices
-from penstock.ingest.postgres.errors import UnexpectedMessage
-from penstock.ingest.postgres.received import Received
+from penstock.ingest.database.buffers import at_every_byte, gathered_rows, slices
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
@@ -21,32 +19,54 @@ if TYPE_CHECKING:
 # Values that a table cannot store become null and are counted by these names.
 INFINITY, NOT_A_NUMBER, TOO_LARGE, OUT_OF_DAY = "infinity", "not-a-number", "number-too-large", "time-out-of-day"
 ARRAY_SHAPE = "array-of-several-dimensions"
+_VIEW = 16  # bytes that are needed to refer to a text
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The start, length and nullness of the cells of a column. The buffer ends with spare bytes."""
+    """The start, length and nullness of the cells of a column. The buffer ends with spare bytes.
+
+    `head` are the first bytes of each cell, if they were fetched when the cells were found.
+    """
 
     data: Bytes
     start: Int64s
     length: Int64s
     null: Bools
+    head: Bytes | None = None
 
     def __len__(self) -> int:
         return len(self.start)
 
     def chosen(self, index: Int64s | Bools) -> Cells:
-        return Cells(self.data, self.start[index], self.length[index], self.null[index])
+        head = None if self.head is None else self.head[index]
+        return Cells(self.data, self.start[index], self.length[index], self.null[index], head)
 
     def shifted(self, first: int) -> Cells:
         """Return the cells without their first bytes."""
-        return Cells(self.data, self.start + first, np.maximum(self.length - first, 0), self.null)
+        length = np.maximum(self.length - first, 0)
+        return Cells(self.data, self.start + first, length, self.null)
 
     def safe(self) -> Cells:
         """Return the cells with the position of nulls at the start of the buffer, so that they can be read."""
         if not self.null.any():
             return self
-        return Cells(self.data, np.where(self.null, 0, self.start), np.where(self.null, 0, self.length), self.null)
+        start, length = np.where(self.null, 0, self.start), np.where(self.null, 0, self.length)
+        return Cells(self.data, start, length, self.null, self.head)
+
+    def read(self, layout: str, at: int = 0) -> npt.NDArray[Any]:
+        """Return the number that begins at this byte of each cell. What is read of a null is any number."""
+        kind = np.dtype(layout)
+        if self.head is None or at + kind.itemsize > self.head.shape[1]:
+            return at_every_byte(self.data, layout)[self.start + at]
+        numbers: npt.NDArray[Any] = self.head[:, at : at + kind.itemsize].view(kind)[:, 0]
+        return numbers
+
+    def first_bytes(self, width: int) -> Bytes:
+        """Return so many bytes from the beginning of each cell, at most SPARE, as a matrix."""
+        if self.head is None or self.head.shape[1] < width:
+            return gathered_rows(self.data, self.start, width)
+        return self.head[:, :width]
 
 
 def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bools:
@@ -58,52 +78,14 @@ def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bool
     return null | odd
 
 
+def bytes_of(cells: Cells, kind: pa.DataType) -> pa.Array:
+    """Return the content of the cells as binaries, or as strings that are not checked."""
+    head = cells.head if cells.head is not None and cells.head.shape[1] >= _VIEW else None
+    return slices(kind, cells.data, cells.start, cells.length, cells.null, head)
+
+
 def valid_texts(cells: Cells) -> pa.Array:
     """Return the cells as texts; ValueError if one is not UTF-8."""
-    texts = slices(pa.string(), cells.data, cells.start, cells.length, cells.null)
+    texts = bytes_of(cells, pa.string())
     texts.validate(full=True)
     return texts
-
-
-_SIGNATURE = b"PGCOPY\n\xff\r\n\0"
-_TRAILER = b"\xff\xff"
-
-
-def rows_of(messages: Received) -> Received:
-    """Return the messages that are rows, without the file header and trailer."""
-    if not len(messages):
-        return messages
-    start, data = messages.start.copy(), messages.data
-    if data[start[0] : start[0] + len(_SIGNATURE)].tobytes() == _SIGNATURE:
-        # The signature has 11 bytes. Flags and the length of an extension follow, four bytes each.
-        header = 19 + int.from_bytes(data[start[0] + 15 : start[0] + 19].tobytes(), "big")
-        # Newer servers send the header alone, older ones with the first row.
-        start[0] += header
-    keep = start < messages.end
-    # A row has two bytes only if it has no columns, and then they are zeros.
-    if keep[-1] and messages.end[-1] - start[-1] == len(_TRAILER):
-        keep[-1] = data[start[-1] : messages.end[-1]].tobytes() != _TRAILER
-    return Received(data, start[keep], messages.end[keep])
-
-
-def cells_of(rows: Received, columns: int) -> Iterator[Cells]:
-    """Yield the cells column by column; UnexpectedMessage if a row does not have these columns."""
-    data, start, end = rows.data, rows.start, rows.end
-    sizes = at_every_byte(data, ">i4")
-    if len(start) and (at_every_byte(data, ">i2")[start] != columns).any():
-        raise UnexpectedMessage("a row of COPY has another number of columns than were selected", wanted=columns)
-    # After the number of columns. One step reads a column of all rows.
-    at = start + 2
-    for _ in range(columns):
-        # A row that has ended is followed by another or by spare bytes, so this reads no other memory.
-        length = sizes[at].astype(np.int64)
-        null = length < 0
-        np.maximum(length, 0, out=length)
-        first = at + 4
-        at = first + length
-        # A cell beyond its row would be read from other memory.
-        if (at > end).any():
-            raise UnexpectedMessage("a row of COPY ends before its last column")
-        yield Cells(data, first, length, null)
-    if (at != end).any():
-        raise UnexpectedMessage("a row of COPY is longer than its last column")

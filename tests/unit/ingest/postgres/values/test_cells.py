@@ -8,7 +8,8 @@ import pytest
 
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.received import Received
-from penstock.ingest.postgres.values.cells import cells_of, rows_of
+from penstock.ingest.postgres.values.copy_rows import cells_of, rows_of
+from penstock.ingest.postgres.values.windows import Shape
 
 HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 
@@ -33,7 +34,7 @@ def bodies(messages: list[bytes]) -> list[bytes]:
 
 
 def test_cells_are_found_column_by_column() -> None:
-    first, second = cells_of(Received.of([row(b"ab", None), row(b"", b"xyz")]), 2)
+    first, second = cells_of(Received.of([row(b"ab", None), row(b"", b"xyz")]), [Shape()] * 2)
     assert [
         first.data[start : start + size].tobytes() for start, size in zip(first.start, first.length, strict=True)
     ] == [
@@ -46,6 +47,6 @@ def test_cells_are_found_column_by_column() -> None:
 
 def test_rows_with_other_columns_are_errors() -> None:
     with pytest.raises(UnexpectedMessage, match="another number of columns"):
-        list(cells_of(Received.of([row(b"a")]), 2))
+        list(cells_of(Received.of([row(b"a")]), [Shape()] * 2))
     with pytest.raises(UnexpectedMessage, match="longer than its last column"):
-        list(cells_of(Received.of([row(b"a") + b"!"]), 1))
+        list(cells_of(Received.of([row(b"a") + b"!"]), [Shape()]))

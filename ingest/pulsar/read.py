@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 CHUNK_ROWS = 20_000
 CHUNK_BYTES = 32 << 20
 _WAIT_MS = 1000
+_SILENCES = 3  # waits without a message, after which it is asked whether one can still come
 _BACK = (100, 10_000, 1 << 62)  # entries
 
 
@@ -45,8 +46,9 @@ def read_range(
 ) -> Iterator[FetchedMessages]:
     """Yield the messages after the start of the range, up to and including its end, in chunks.
 
-    If the message at the start is gone, PositionLost is raised. While brokers are unreachable it waits at most
-    `patience` seconds without a message, then raises a retryable SourceError. Holds one chunk in memory.
+    If the message at the start or at the end is gone, PositionLost is raised, unless the settings accept a gap: the
+    range then has the messages that are left. While brokers are unreachable it waits at most `patience` seconds without
+    a message, then raises a retryable SourceError. Holds one chunk in memory.
     """
     place, start, end = place_of(range_.place), Position.of(range_.start), Position.of(range_.end)
     waiting = patience_seconds(PATIENCE_SECONDS) if patience is None else patience
@@ -108,12 +110,14 @@ class _PartitionReader:
         found, length = _Chunk(), 0
         while not self.done and len(found.messages) < rows and length < size:
             message = self._next()
+            if message is None:
+                break
             position, batch = position_and_size(message.message_id())
-            if self._expects_start or position <= self._reached:
-                self._check_start(position)
+            if self._is_read(position):
                 continue
             if position > self._end:
-                raise messages_gone(*self._place, self._end, position)
+                self._miss(self._end, position)
+                break
             self._check_schema(message)
             found.entries.append(position.place)
             found.firsts.append(len(found.messages))
@@ -147,12 +151,17 @@ class _PartitionReader:
         self._open(Position.before(ledger, entry - back) if back < entry else START)
         return True
 
-    def _next(self) -> Message:
-        give_up = time.monotonic() + self._patience
+    def _next(self) -> Message | None:
+        """Return the next message, None if the end of the range is gone, as far as the settings accept that."""
+        give_up, silences = time.monotonic() + self._patience, 0
         while True:
             try:
                 return self._read(_WAIT_MS)
             except pulsar.Timeout as error:
+                silences += 1
+                if silences >= _SILENCES and self._ends_earlier():
+                    self._miss(self._end, None)
+                    return None
                 if time.monotonic() > give_up:
                     raise SourceError(
                         f"no messages from Pulsar for {self._patience:g} s",
@@ -162,11 +171,30 @@ class _PartitionReader:
                         retryable=True,
                     ) from error
 
-    def _check_start(self, position: Position) -> None:
-        """Accept the message at the start, which belongs to the batch before; it is the proof that none is lost."""
+    def _ends_earlier(self) -> bool:
+        """Return whether the partition has no further message, although the end of the range is not reached."""
+        try:
+            return not self._reader.has_message_available()
+        except pulsar.PulsarException:
+            return False  # the broker is not back yet
+
+    def _is_read(self, position: Position) -> bool:
+        """Return whether the message belongs to the batch before, or was read already.
+
+        The message at the start is one of them. It is the proof that none is lost.
+        """
         if self._expects_start and position.place != self._start.place:
-            raise messages_gone(*self._place, self._start, position)
-        self._expects_start = False
+            self._miss(self._start, position)
+        is_start, self._expects_start = self._expects_start and position.place == self._start.place, False
+        return is_start or position <= self._reached
+
+    def _miss(self, asked: Position, found: Position | None) -> None:
+        """Raise PositionLost for messages that are gone, or log it if a gap is accepted; at the end nothing follows."""
+        error = messages_gone(*self._place, asked, found)
+        if not self._settings.accept_gap:
+            raise error
+        log.warning("event=gap_accepted topic=%s asked_for=%s reason=%s", self._name, asked, error.message)
+        self.done = asked is self._end
 
     def _rest(self, position: Position, batch: int) -> int:
         """Return how many messages of the same entry follow this one within the range."""

@@ -144,12 +144,55 @@ def test_a_topic_created_again_stops_the_pipeline(broker: Broker, topic: str) ->
     broker.send(topic, "old")
     ((_, end),) = batches(one, {})
     one.close()
-    broker.admin("DELETE", f"persistent/public/default/{topic}?force=true")
-    broker.topic(name=topic)
+    renew(broker, topic)
     broker.send(topic, "new")
     again = source(broker, topic)
     with pytest.raises(PositionLost, match="created again"):
         values(again, end, again.latest_offsets(end, NO_LIMIT))
+
+
+def renew(broker: Broker, topic: str) -> None:
+    broker.admin("DELETE", f"persistent/public/default/{topic}?force=true")
+    broker.topic(name=topic)
+
+
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("read_before", [True, False])
+def test_a_planned_batch_whose_topic_was_created_again_is_lost_or_skipped(
+    broker: Broker, topic: str, *, new: bool, read_before: bool
+) -> None:
+    one, start = source(broker, topic), Offsets()
+    if read_before:
+        broker.send(topic, "read")
+        ((_, start),) = batches(one, {})
+    broker.send(topic, "planned")
+    end = one.latest_offsets(start, NO_LIMIT)
+    one.close()
+    renew(broker, topic)
+    if new:
+        broker.send(topic, "new")
+    with pytest.raises(PositionLost, match="created again"):
+        values(source(broker, topic), start, end)
+    accepting = source(broker, topic, accept_gap=True)
+    assert values(accepting, start, end) == []
+    assert [found for found, _ in batches(accepting, end)] == ([["new"]] if new else [])
+
+
+def test_a_planned_batch_that_lost_its_first_messages_is_read_from_the_first_that_is_left(
+    broker: Broker, topic: str
+) -> None:
+    one = source(broker, topic)
+    broker.send(topic, "read")
+    ((_, start),) = batches(one, {})
+    broker.send(topic, "lost")
+    broker.admin("POST", f"persistent/public/default/{topic}/subscription/lake/skip_all")
+    broker.drop_read(topic)
+    broker.send(topic, "kept")
+    end = one.latest_offsets(start, NO_LIMIT)
+    one.close()
+    with pytest.raises(PositionLost, match="no longer has the message"):
+        values(source(broker, topic), start, end)
+    assert values(source(broker, topic, accept_gap=True), start, end) == ["kept"]
 
 
 def test_acknowledged_batches_leave_the_message_that_the_next_one_needs(broker: Broker, topic: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.integration.kafka.random_messages import Change, Row
-from tests.integration.kafka.random_topics import Record
+from tests.integration.kafka.random_records import Record
 
 # Columns that depend on the time of a run.
 _OF_THE_RUN = {"_deleted", "_deleted_at", "valid_from", "valid_to", "_operation", "_position", "_end_position"}

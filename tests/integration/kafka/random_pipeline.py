@@ -12,7 +12,7 @@ from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from tests.integration.kafka.expected_rows import ExpectedRows
 from tests.integration.kafka.random_messages import FORMATS, debezium_declared
-from tests.integration.kafka.random_topics import TABLES, Record
+from tests.integration.kafka.random_records import TABLES, Record
 
 LETTERS = "ods.__penstock_dead_letters"
 _KINDS: dict[str, int] = {"upsert": 6, "append": 6, "partial": 1, "first": 1, "sum": 1, "soft": 1, "history": 1}
@@ -54,6 +54,7 @@ class RandomPipeline:
         share = 0.8 if self.kind == "append" else 0.3 if self.kind == "upsert" else 0.0
         self.has_places = draw.random() < share
         self.small_pieces = draw.random() < 0.5
+        self.reads_uncommitted = draw.random() < 0.2
 
     def __str__(self) -> str:
         left_out = {"draw", "folder", "properties", "format"}
@@ -134,7 +135,8 @@ class RandomPipeline:
         startup: dict[str, Any] = {"mode": self.startup}
         if self.startup == "timestamp":
             startup["timestamp-millis"] = self.start_millis
-        source = {"type": "kafka", "properties": self.properties, "startup": startup, "value.format": self.format.name}
+        properties = self.properties | ({"isolation.level": "read_uncommitted"} if self.reads_uncommitted else {})
+        source = {"type": "kafka", "properties": properties, "startup": startup, "value.format": self.format.name}
         source |= {"topic-pattern": f"{self.prefix}-.*"} if self.pattern else {"topic": topics}
         pipeline = {"name": "p", "checkpoint": f"{self.folder}/checkpoint", "until": until, **more}
         pipeline |= {"trigger": "50ms" if until == "caught-up" or self.freshness else "0s"}

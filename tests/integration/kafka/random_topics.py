@@ -8,40 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from confluent_kafka import IsolationLevel, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.random_messages import Change, Format, Row
-
-Place = tuple[str, int]
-TABLES = ("t0", "t1", "t2", "t3")
-FUTURE = "future"  # the fate of a record that was not read yet
-LOST, SKIPPED = "lost", "skipped"  # fates of records that were deleted before they were read, or precede the start
-
-
-@dataclass(slots=True)
-class Record:
-    """A record of a topic. `change` is None for what is no change: malformed messages and tombstones.
-
-    `fate` is the table that it was read for, None if its source table was left out; `also` are tables that may have it
-    too, because a run that was killed read it with other settings.
-    """
-
-    place: Place
-    what: str
-    change: Change | None = None
-    table: str | None = None  # the source table of a bad value
-    fate: str | None = FUTURE
-    also: set[str | None] = field(default_factory=set)
-    may_be_lost: bool = False
-
-    @property
-    def source_table(self) -> str | None:
-        return self.table if self.change is None else self.change.table
-
-    offset: int = -1
-    deleted: bool = False  # no longer in the topic
+from tests.integration.kafka.random_records import FUTURE, LOST, TABLES, Place, Record
+from tests.integration.kafka.random_transactions import Transactions
 
 
 @dataclass
@@ -64,11 +37,12 @@ class RandomTopics:
     partitions: dict[str, int] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     number: int = 0
-    transactional: Producer | None = None
-    open: list[Record] = field(default_factory=list)
+    reads_uncommitted: bool = False  # readers read records of transactions that are open or were aborted
+    may_stay_open: bool = False  # transactions may be open during runs
 
     def __post_init__(self) -> None:
         self.producer = Producer({"log_level": 0, "linger.ms": 0, **self.broker.properties})
+        self.transactions = Transactions(self)
         self.tables = [TABLES[0]] if self.format.name == "json" else list(TABLES)
 
     # Topics
@@ -91,7 +65,7 @@ class RandomTopics:
     def know_partitions(self, topic: str) -> None:
         """Wait until the producers know all partitions of a topic."""
         self.admin = AdminClient({"log_level": 0, **self.broker.properties})  # one that knows partitions asks no more
-        for producer in filter(None, (self.producer, self.transactional)):
+        for producer in (self.producer, *self.transactions.producers.values()):
             while len(producer.list_topics(topic, 10).topics[topic].partitions) < self.partitions[topic]:
                 time.sleep(0.05)
 
@@ -104,7 +78,7 @@ class RandomTopics:
         """Delete records of one partition: only such as were read, or some that were not. Return whether any."""
         place = self.draw.choice(self.all_places())
         here = [one for one in self.records if one.place == place and not one.deleted]
-        some = [one for one in here if (one.fate == FUTURE) == unread]
+        some = [one for one in here if (one.fate == FUTURE) == unread and not self.waits(one)]
         if not some:
             return False
         last = self.draw.choice(some)
@@ -118,6 +92,7 @@ class RandomTopics:
         return True
 
     def renew_topic(self, *, surely: bool = True) -> None:
+        self.transactions.end_open()
         name = self.draw.choice(list(self.partitions))
         self.say(f"topic {name} deleted and created")
         for one in self.records:
@@ -139,11 +114,14 @@ class RandomTopics:
         actions = {"insert": 8, "update": 6, "delete": 3, "move": 1, "column": 2, "widen": 1, "drop_column": 1}
         actions |= {"malformed": int(self.bad), "tombstone": 1, "bad_value": int(self.bad and self.format.declares)}
         actions |= {"transaction": int(self.has_transactions), "aborted": int(self.has_transactions)}
+        actions |= {"open": int(self.may_stay_open)}
         action = self.draw.choices(list(actions), list(actions.values()))[0]
         table = self.draw.choice(self.tables)
         match action:
             case "transaction" | "aborted":
-                self.in_transaction(commits=action == "transaction")
+                self.transactions.short(commits=action == "transaction")
+            case "open":
+                self.transactions.open_or_end()
             case "malformed":
                 self.send(Record(self.draw.choice(self.all_places()), "malformed"), b'{"broken', b"k")
             case "bad_value" if self.rows.get(table):
@@ -158,21 +136,24 @@ class RandomTopics:
         types = self.types.setdefault(table, {"id": "INT", "n": "INT", "s": "INT", "v": "VARCHAR(20)"})
         rows = self.rows.setdefault(table, {})
         deletes = self.format.has_deletes
+        # Keys of an open transaction change no more until it ends: it may be aborted.
+        held = self.transactions.held
+        free = [key for key in rows if (table, key) not in held]
         match action:
             case "column":
                 if len(types) < 8:
                     types[f"c{len(types)}"] = "INT"
             case "widen":
                 types["n"] = "BIGINT"
-            case "update" if rows:
-                key = self.draw.choice(list(rows))
+            case "update" if free:
+                key = self.draw.choice(free)
                 self.put(table, rows[key] if deletes else None, self.new_row(table, key))
-            case "delete" if rows and deletes:
-                key = self.draw.choice(list(rows))
+            case "delete" if free and deletes:
+                key = self.draw.choice(free)
                 only = not self.full_deletes and self.draw.random() < 0.4
                 self.put(table, rows[key] | {"s": self.next()}, None, is_key_only=only)
-            case "move" if rows and deletes and self.has_keys:
-                key = self.draw.choice(list(rows))
+            case "move" if free and deletes and self.has_keys:
+                key = self.draw.choice(free)
                 self.number += 1
                 new = self.new_key(table)
                 self.places[table, new] = self.places[table, key]
@@ -181,6 +162,7 @@ class RandomTopics:
                 for _ in range(self.draw.randint(1, 4)):
                     again = self.draw.random() < 0.2
                     gone = [key for name, key in self.places if name == table and key not in rows]
+                    gone = [key for key in gone if (table, key) not in held]
                     key = self.draw.choice(gone) if gone and again else self.new_key(table)
                     self.put(table, None, self.new_row(table, key))
 
@@ -212,6 +194,7 @@ class RandomTopics:
 
     def put(self, table: str, before: Row | None, after: Row | None, *, is_key_only: bool = False) -> None:
         rows, millis = self.rows[table], self.millis()
+        self.transactions.hold(table, [image["id"] for image in (before, after) if image is not None])
         if before is not None:
             rows.pop(before["id"], None)
         if after is not None:
@@ -223,12 +206,9 @@ class RandomTopics:
         self.send(Record(place, text, change), text.encode(), json.dumps({"id": key}).encode(), millis)
 
     def send(self, record: Record, value: bytes | None, key: bytes, millis: int = 0) -> None:
-        if self.transactional is not None and self.open:
-            self.open.append(record)
-            producer = self.transactional
-        else:
-            self.records.append(record)
-            producer = self.producer
+        self.records.append(record)
+        producer = self.transactions.current or self.producer
+        self.transactions.note(record)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             assert error is None, error
@@ -241,39 +221,6 @@ class RandomTopics:
         text = "" if record.change is None else f"{record.change.before} -> {record.change.after}"
         self.say(f"  {record.place} {record.what[:12] if record.change is None else record.change.table} {text}")
 
-    def in_transaction(self, *, commits: bool) -> None:
-        """Produce a few records in a transaction, which is committed or aborted."""
-        if self.transactional is None:
-            name = f"{self.prefix}-producer"
-            self.transactional = Producer({"log_level": 0, "transactional.id": name, **self.broker.properties})
-            self.transactional.init_transactions(30)
-        before = ({name: dict(rows) for name, rows in self.rows.items()}, dict(self.places))
-        self.say(f"transaction, commits={commits}")
-        self.transactional.begin_transaction()
-        self.open = [Record(("", 0), "begin")]
-        for _ in range(self.draw.randint(1, 3)):
-            self.change(self.draw.choice(("insert", "update", "delete")), self.draw.choice(self.tables))
-        found, self.open = self.open[1:], []
-        self.transactional.flush(30)
-        if commits:
-            self.transactional.commit_transaction(30)
-            self.records += found
-        else:
-            self.transactional.abort_transaction(30)
-            self.rows, self.places = before
-        self.wait_for_markers()
-
-    def wait_for_markers(self) -> None:
-        """Wait until readers of committed records come past the end of the transaction."""
-        asked = {TopicPartition(*place): OffsetSpec.latest() for place in self.all_places()}
-        levels = (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        while True:
-            answers = [self.admin.list_offsets(asked, isolation_level=level) for level in levels]
-            stable, all_ = ([found[place].result().offset for place in asked] for found in answers)
-            if stable == all_:
-                return
-            time.sleep(0.01)
-
     def flush(self) -> None:
         assert self.producer.flush(30) == 0
 
@@ -282,10 +229,15 @@ class RandomTopics:
 
     # What a pipeline must have
 
+    def waits(self, one: Record) -> bool:
+        """Return whether readers do not get the record yet, because a transaction before it is open."""
+        first = None if self.reads_uncommitted else self.transactions.first_open(one.place)
+        return first is not None and one.offset >= first
+
     def settle(self, fate_of: Callable[[str], str | None]) -> None:
         """Let all records that were not read yet be read for the tables that this function returns."""
         for one in self.records:
-            if one.fate == FUTURE:
+            if one.fate == FUTURE and not self.waits(one):
                 one.fate = None if one.source_table is None else fate_of(one.source_table)
 
     def read_for(self, target: str) -> list[Record]:

@@ -26,16 +26,21 @@ _KILLS: tuple[tuple[type, str], ...] = (
     (BatchDriver, "take"),
     (Commits, "commit"),
 )
+_RESTARTS = 0.03  # the share of runs in which the broker restarts, which takes seconds
 _FILES = ("/checkpoint/", "/snapshot/", "/schema/", "/bucket-", "/manifest/")
 
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """`change` changes topics during a run; `parked` is the table whose commits fail, if tables may be parked."""
+    """`change` changes topics during a run, `restart` restarts the broker.
+
+    `parked` is the table whose commits fail, if tables may be parked.
+    """
 
     draw: random.Random
     tell: Callable[[str], None]
     change: Callable[[], None]
+    restart: Callable[[], None]
     parked: str | None = None
 
     def happen(self, patch: pytest.MonkeyPatch) -> None:
@@ -43,7 +48,10 @@ class Troubles:
         ways: list[Callable[[pytest.MonkeyPatch], None]] = [self._kill, self._kill_at_file, self._fail_file]
         ways += [self._fail_reading, self._change, lambda _: None]
         ways += [self._park] if self.parked else []
-        self.draw.choice(ways)(patch)
+        if self.draw.random() < _RESTARTS:
+            self._restart(patch)
+        else:
+            self.draw.choice(ways)(patch)
 
     def _kill(self, patch: pytest.MonkeyPatch) -> None:
         place, name = self.draw.choice(_KILLS)
@@ -95,6 +103,13 @@ class Troubles:
 
         change = Countdown(self.draw.randint(1, 5), happens)
         patch.setattr(KafkaSource, "read", change.around(KafkaSource.read))
+
+    def _restart(self, patch: pytest.MonkeyPatch) -> None:
+        def happens() -> None:
+            self.tell("the broker restarts")
+            self.restart()
+
+        patch.setattr(KafkaSource, "read", Countdown(self.draw.randint(1, 3), happens).around(KafkaSource.read))
 
     def _park(self, patch: pytest.MonkeyPatch) -> None:
         self.tell(f"commits to {self.parked} fail")

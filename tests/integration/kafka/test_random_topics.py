@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock.errors import PenstockError, PositionLost
 from penstock.ingest.kafka import read
@@ -31,7 +32,8 @@ from tests.here import note_as_spark_does, run
 from tests.integration.failing_calls import Killed
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.random_pipeline import LETTERS, RandomPipeline
-from tests.integration.kafka.random_topics import FUTURE, LOST, SKIPPED, RandomTopics, Record
+from tests.integration.kafka.random_records import ABORTED, FUTURE, LOST, SKIPPED, Record
+from tests.integration.kafka.random_topics import RandomTopics
 from tests.integration.kafka.random_troubles import Troubles
 from tests.invariants import check_invariants
 from tests.without_spark import run_here
@@ -40,7 +42,7 @@ pytestmark = pytest.mark.kafka
 FIRST = int(os.environ.get("PENSTOCK_CHAOS_SEED", "0"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "4")))
 UNKNOWN = "unknown"  # the record may have been read or not: its rows do not show it
-NOT_READ = {FUTURE, LOST, SKIPPED, UNKNOWN}
+NOT_READ = {FUTURE, LOST, SKIPPED, ABORTED, UNKNOWN}
 
 
 @dataclass
@@ -74,6 +76,7 @@ class Play:
             full_deletes=pipeline.full_deletes,
             bad=pipeline.on_bad != "fail",
             nulls=pipeline.kind != "sum",
+            reads_uncommitted=pipeline.reads_uncommitted,
         )
         return cls(pipeline, topics)
 
@@ -113,6 +116,8 @@ class Play:
                 self.settle()
                 self.lose()
             self.settle()
+        self.topics.transactions.end_open(commits=self.draw.random() < 0.5)
+        self.settle()
         self.check_letters()
 
     def start(self) -> None:
@@ -132,7 +137,7 @@ class Play:
             if pipeline.startup == "timestamp":
                 topics.act(self.draw.randint(0, 3))
             self.settle()
-        topics.has_transactions = True
+        topics.has_transactions = topics.may_stay_open = True
 
     def change_topics(self) -> None:
         way = self.draw.random()
@@ -161,7 +166,7 @@ class Play:
             before = {table: self.pipeline.target(table) for table in self.topics.tables}
             self.tell(self.pipeline.change())
             for one in self.topics.records:
-                if one.fate == FUTURE and one.source_table is not None:
+                if one.fate == FUTURE and one.source_table is not None and not self.topics.waits(one):
                     one.also.add(before[one.source_table])
         elif way < 0.65:
             self.topics.renew_topic(surely=False)
@@ -176,6 +181,12 @@ class Play:
         elif self.draw.random() < 0.3:
             self.topics.add_partition()
 
+    def restart(self) -> None:
+        self.topics.broker.stop()
+        self.topics.broker.start()
+        # A client that knows the broker from before would delete records of leaders that are no more.
+        self.topics.admin = AdminClient({"log_level": 0, **self.topics.broker.properties})
+
     # Runs
 
     def run_with_trouble(self) -> None:
@@ -183,7 +194,7 @@ class Play:
         may_park = pipeline.isolate and pipeline.as_spark and not pipeline.one_table
         parked = pipeline.target(self.draw.choice(self.topics.tables)) if may_park else None
         with pytest.MonkeyPatch.context() as patch:
-            Troubles(self.draw, self.tell, self.change_meanwhile, parked).happen(patch)
+            Troubles(self.draw, self.tell, self.change_meanwhile, self.restart, parked).happen(patch)
             stops = self.draw.random() < 0.4 and not pipeline.as_spark
             try:
                 self.run_once(most=self.draw.randint(1, 3) if stops else None)
@@ -216,7 +227,8 @@ class Play:
         """Run to the end. Only what is really missing may be refused, and it must be."""
         records = self.topics.records
         lacking = self.lacking()
-        unsure = [one for one in records if one.fate == FUTURE and (one.also or one.may_be_lost)]
+        unread = [one for one in records if one.fate == FUTURE and not self.topics.waits(one)]
+        unsure = [one for one in unread if one.also or one.may_be_lost]
         refused = self.run_to_the_end()
         known = {records[number].source_table for number, _ in lacking if records[number].fate}
         assert refused or not known, f"rows of {known} were not refused"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SchemaConflict
+from penstock.ingest.database.findings import NothingCaptured
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: b
     keyed = [one for one in found if one.has_key]
     if not keyed and must:
         seen = [one.qualified for one in list_tables(connection)]
-        raise ConfigError(
+        raise NothingCaptured(
             "No table satisfies the given database name and table name.",
             schemas=settings.tables.databases,
             tables=settings.tables.names or settings.tables.tables,

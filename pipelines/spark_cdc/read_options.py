@@ -119,7 +119,11 @@ def _table(text: str | None, connector: Connector[Any]) -> TableName | None:
         return None
     database, dot, table = text.partition(".")
     if not (database and dot and table):
-        raise ConfigError(f"{text!r} is not a table", option="table", hint="write database.table, such as shop.orders")
+        raise ConfigError(
+            f"{text!r} is not a table",
+            option="table",
+            hint="write database.table, such as shop.orders; in PostgreSQL schema.table, such as public.orders",
+        )
     return database, table
 
 

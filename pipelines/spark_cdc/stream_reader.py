@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from pyspark.sql.types import StructType
 
+from penstock.errors import PenstockError
 from penstock.ingest.source import Offsets
 from penstock.ingest.spark_stream import ChangesStreamReader
 from penstock.pipelines.spark.versions import Feature
@@ -15,12 +16,25 @@ from penstock.pipelines.spark_cdc.query_columns import QueryColumns
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 from penstock.pipelines.spark_source.table_place import plain_errors
 
+_NO_FLAGS = (
+    "A query has no flags: to read the table again, start it with a new checkpoint and a new  state  or  slot.name"
+)
+
 
 class PlainErrors:
     """Raises errors without the frames of Penstock. Queries of users do not recover from errors as pipelines do."""
 
     def carrying(self) -> AbstractContextManager[None]:
-        return plain_errors()
+        return QueryErrors()
+
+
+class QueryErrors(plain_errors):
+    """As `plain_errors`; hints that name a pipeline's flags say what a query has instead."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, PenstockError) and " --" in (error.hint or ""):
+            error.hint = f"{error.hint}. {_NO_FLAGS}"
+        super().__exit__(kind, error, traceback)
 
 
 class TableChangesReader(ChangesStreamReader):
@@ -37,6 +51,6 @@ class TableChangesReader(ChangesStreamReader):
 
 def stream_reader(kind: str, options: Mapping[str, str], schema: StructType) -> TableChangesReader:
     """Return the reader of a query with these columns."""
-    with plain_errors():
+    with QueryErrors():
         Feature.CDC_SOURCES.require()
         return TableChangesReader(TableChangeStream(QueryColumns.of(CdcRead.of(kind, options), schema)))

@@ -165,6 +165,7 @@ def test_values_that_a_statement_made_do_not_end_a_stream(
 def test_postgres_from_the_snapshot_into_the_log(spark: SparkSession, postgres: PgPlayground, tmp_path: Path) -> None:
     postgres.start_over()
     postgres.create("orders", "id INT PRIMARY KEY, status TEXT, at TIMESTAMPTZ")
+    postgres.create("keyless", "id INT")
     postgres.run("INSERT INTO orders VALUES (1, 'new', '2026-01-01 00:00+00'), (2, 'new', NULL)")
     options = {
         "hostname": "127.0.0.1",
@@ -175,6 +176,9 @@ def test_postgres_from_the_snapshot_into_the_log(spark: SparkSession, postgres: 
         "slot.name": "orders_stream",
         "table": "public.orders",
     }
+    for missing in ("public.order", "public.keyless"):
+        with pytest.raises(PySparkException, match="the source does not capture this table"):
+            loaded(spark, "postgres-cdc", options | {"table": missing})
     checkpoint = tmp_path / "checkpoint"
     assert len(run(loaded(spark, "postgres-cdc", options), checkpoint)) == 2
     postgres.run("ALTER TABLE orders REPLICA IDENTITY FULL")

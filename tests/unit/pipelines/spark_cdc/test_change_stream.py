@@ -18,6 +18,7 @@ from penstock.ingest.source import NO_LIMIT, Offsets
 from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns, declared_schema
 from penstock.pipelines.spark_cdc.read_options import CdcRead
+from penstock.pipelines.spark_cdc.stream_reader import PlainErrors
 
 Row = dict[str, Any]
 SEQUENCE = StructType(
@@ -207,3 +208,12 @@ def test_names_that_clash_are_refused_and_can_be_chosen(folder: Folder) -> None:
 def test_no_messages_are_no_columns(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"\.schema\(\.\.\.\)"):
         Folder(tmp_path).stream()
+
+
+def test_hints_with_flags_of_pipelines_show_what_a_query_has() -> None:
+    with pytest.raises(SourceError) as refused, PlainErrors().carrying():
+        raise SourceError("the slot is gone", hint="start with --resnapshot")
+    assert "start it with a new checkpoint" in str(refused.value)
+    with pytest.raises(SourceError) as other, PlainErrors().carrying():
+        raise SourceError("the server is away", hint="start it")
+    assert "checkpoint" not in str(other.value)

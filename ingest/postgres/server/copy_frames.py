@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 COPY_DATA = ord("d")
 HEAD = 5  # bytes before the content
-_ROUNDS = 4
+_PART = 1 << 18
+_FEW = 4  # at least so many frames for each letter in the content, or they are told apart one by one
 _length_at = Struct(">I").unpack_from
 
 
@@ -27,21 +28,36 @@ def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
     `data` begins with a frame. Only its first `filled` bytes were received.
     """
     # Each letter d may be the kind of a frame, if the bytes behind it are a possible length.
-    places = np.flatnonzero(data[: max(filled - HEAD + 1, 0)] == COPY_DATA)
+    places = _letters(data, max(filled - HEAD + 1, 0))
     places = places[data[places + 1] == 0]  # the content of few frames has 16 MiB
     ends = places + 1 + at_every_byte(data, ">u4")[places + 1].astype(np.int64)
-    keep = (ends <= filled) & (ends >= places + HEAD)
-    # It is one only if a frame ends there. In content this is the case nearly never.
-    for _ in range(_ROUNDS):
-        places, ends = places[keep], ends[keep]
-        follows = np.zeros(filled + 1, np.bool_)
-        follows[0] = follows[ends] = True
-        keep = follows[places]
-        if keep.all():
-            break
-    if not len(places) or places[0] != 0 or (ends[:-1] != places[1:]).any():
+    possible = (ends <= filled) & (ends >= places + HEAD)
+    places, ends = places[possible], ends[possible]
+    if not len(places) or places[0] != 0:
         return _followed(data, filled)
+    # Nearly always the next of these places is the next frame.
+    others = np.flatnonzero(ends[:-1] != places[1:])
+    if len(others) * _FEW > len(places):
+        return _followed(data, filled)
+    following = np.searchsorted(places, ends[others])
+    is_frame = np.ones(len(places), np.bool_)
+    known = 0  # all before it are told apart
+    for place, after, end in zip(others.tolist(), following.tolist(), ends[others].tolist(), strict=True):
+        if place < known:
+            continue  # a letter in the content
+        is_frame[place + 1 : after] = False
+        known = after
+        if after == len(places) or places[after] != end:
+            is_frame[after:] = False
+            break
+    places, ends = places[is_frame], ends[is_frame]
     return places, int(ends[-1])
+
+
+def _letters(data: Bytes, size: int) -> Int64s:
+    """Return where the letter d is in the first bytes, which are looked at in parts that fit into the cache."""
+    found = [np.flatnonzero(data[at : min(at + _PART, size)] == COPY_DATA) + at for at in range(0, size, _PART)]
+    return np.concatenate([np.zeros(0, np.int64), *found])
 
 
 def _followed(data: Bytes, filled: int) -> tuple[Int64s, int]:

@@ -51,8 +51,8 @@ class CopyStream(Protocol):
     def start(self, statement: str) -> None:
         """Send the statement. Raise ServerRefused if the server refuses it."""
 
-    def read(self, least: int) -> Received:
-        """Return messages with that many bytes, fewer if the data ends."""
+    def read(self, wanted: int) -> Received:
+        """Return messages with about that many bytes, fewer if the data ends."""
 
     def read_now(self, wait_s: float) -> Received:
         """Return the messages that have arrived, after waiting so long for a first one."""
@@ -96,13 +96,14 @@ class SocketStream:
             elif kind == _READY:
                 raise refusal or ServerRefused("", "the statement returned no data")
 
-    def read(self, least: int) -> Received:
+    def read(self, wanted: int) -> Received:
         parts: list[Received] = []
         size = 0
-        while self.is_open and size < least:
-            wanted = max(least - size, self._filled + 1, self._first_end())
+        # Parts are copied to join them, which a message that has not arrived yet is not worth.
+        while self.is_open and size < wanted - wanted // 8:
+            filled = max(wanted - size, self._filled + 1, self._first_end())
             # The end is seen only when the frames are looked at, so a wait for more is short.
-            while self._filled < wanted and self._fill(wanted, _LATE_S):
+            while self._filled < filled and self._fill(filled, _LATE_S):
                 pass
             parts.append(self._taken())
             size += parts[-1].size

@@ -24,10 +24,10 @@ class LibpqStream:
         run(self.raw, statement)
         self.is_open = True
 
-    def read(self, least: int) -> Received:
+    def read(self, wanted: int) -> Received:
         some: list[bytes] = []
         size, receive = 0, self.raw.get_copy_data
-        while self.is_open and size < least:
+        while self.is_open and size < wanted:
             count, data = receive(0)
             if count < 0:
                 self._end()

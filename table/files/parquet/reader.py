@@ -89,7 +89,7 @@ class ParquetWriter:
         self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "parquet")
         self._collected: list[Any] = []
         first = stored_rows(sample.slice(0, SAMPLE_ROWS), self._fields, self._stored)
-        codings = codings_of(first, fields, encoding)
+        codings = codings_of(first, fields, encoding, sample)
         self._writer = pq.ParquetWriter(
             stream,
             self._stored,

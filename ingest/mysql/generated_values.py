@@ -87,10 +87,8 @@ class GeneratedValues:
             first += len(literals)
             for block in select(connection, statement, BLOCK_BYTES):
                 places, *values = (
-                    column_of(
-                        block.data, *cells, CellContext(column, now.qualified, self.rules, oddities, in_key=False)
-                    )
-                    for column, cells in zip([_PLACE, *selected], block.cells(), strict=True)
+                    column_of(texts, CellContext(column, now.qualified, self.rules, oddities, in_key=False))
+                    for column, texts in zip([_PLACE, *selected], block.cells(), strict=True)
                 )
                 at = places.to_numpy(zero_copy_only=False).astype(np.int64)
                 seen[at] = True

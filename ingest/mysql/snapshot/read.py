@@ -12,7 +12,7 @@ import pymysql
 
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, DemandPolicy, needed
-from penstock.ingest.database.buffers import unsigned_at
+from penstock.ingest.database.buffers import gathered_rows, unsigned_at
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.database.row_conditions import described, where
 from penstock.ingest.mysql.definition import schema_of
@@ -22,12 +22,13 @@ from penstock.ingest.mysql.server.wire import PacketStream, PayloadReader, comma
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
 from penstock.ingest.mysql.snapshot.conditions import MySqlConditions
+from penstock.ingest.mysql.snapshot.text_cells import HEAD, TextCells
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Bytes, Int64s
     from penstock.ingest.mysql.definition import TableDefinition
     from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.catalog import TableName
@@ -53,25 +54,25 @@ class RowBlock:
     def __len__(self) -> int:
         return len(self.start)
 
-    def cells(self) -> Iterator[tuple[Int64s, Int64s, Bools]]:
-        """Yield start, length and null of the cells, column by column.
-
-        ValueError if a row does not end with its last cell.
-        """
-        # One step reads a column of all rows, because a cell begins where the one before it ends.
+    def cells(self) -> Iterator[TextCells]:
+        """Yield the cells, column by column; ValueError if a row does not end with its last cell."""
+        # One step reads a column of all rows, because a cell begins where the one before it ends. The length is read
+        # together with the first bytes of the cell: that costs the same.
         at = self.start
         for _ in range(self.columns):
-            first = self.data[at]
+            window = gathered_rows(self.data, at, 1 + HEAD)
+            first, head = window[:, 0], window[:, 1:]
             null = first == _NULL
             start, length = at + 1, np.where(null, 0, first).astype(np.int64)
-            for mark, width in _LONG_LENGTHS.items() if (first > _NULL).any() else ():
+            is_long = (first > _NULL).any()
+            for mark, width in _LONG_LENGTHS.items() if is_long else ():
                 long = np.flatnonzero(first == mark)
                 if len(long):
                     # The top byte of an eight-byte length is zero: no cell is that long.
                     length[long] = unsigned_at(self.data, at[long] + 1, min(width, 7))
                     start[long] += width
             at = start + length
-            yield start, length, null
+            yield TextCells(self.data, start, length, null, None if is_long else head)
         if (at != self.end).any():
             raise ValueError("a row of the result is longer than its last column")
 
@@ -232,8 +233,8 @@ def _batch(
     block: RowBlock, definition: TableDefinition, first_row: int, rules: ValueRules, counts: Counter[str]
 ) -> ChangeBatch:
     arrays = []
-    for column, (start, length, null) in zip(definition.columns, block.cells(), strict=True):
+    for column, texts in zip(definition.columns, block.cells(), strict=True):
         cells = CellContext(column, definition.qualified, rules, counts, definition.has_in_key(column.name))
-        arrays.append(column_of(block.data, start, length, null, cells))
+        arrays.append(column_of(texts, cells))
     rows = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in definition.columns])
     return ChangeBatch.inserts(schema_of(definition), rows, first_row)

@@ -31,6 +31,7 @@ class Dice:
             (2, self.create), (1, self.create_as), (1, self.like), (1, self.drop), (1, self.rename), (1, self.compact),
             (1, self.tag), (2, self.travel), (1, self.travel_tag), (1, self.rollback), (2, self.select),
             (2, self.wrong), (1, self.branch), (1, self.branch_insert), (1, self.branch_read), (1, self.null_key),
+            (1, self.replace_as),
         ]  # fmt: skip
 
     def script(self, steps: int) -> list[Step]:
@@ -165,6 +166,12 @@ class Dice:
         source, table = self.table()
         where = self.condition(table)
         return {"op": "create_as", "table": f"t{self.number()}", "source": source, "where": where}
+
+    def replace_as(self) -> Step:
+        """Return a CREATE OR REPLACE TABLE, whose query may read the table that it replaces."""
+        name = self.table()[0]
+        source, table = (name, self.model.tables[name]) if self.chance(0.5) else self.table()
+        return {"op": "replace_as", "table": name, "source": source, "where": self.condition(table)}
 
     def like(self) -> Step | None:
         source, _ = self.table()

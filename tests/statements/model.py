@@ -188,7 +188,7 @@ class Model:
     @staticmethod
     def _note(table: ModelTable, before: State, op: str) -> None:
         after = table.state
-        if op == "rollback":
+        if op in {"rollback", "replace_as"}:
             return
         if op in DEFINING:
             table.altered |= list(after[0].items()) != list(before[0].items())
@@ -211,11 +211,15 @@ class Model:
         return Outcome.DONE
 
     def do_create_as(self, step: Step) -> Outcome:
+        return Outcome.REFUSED if step["table"] in self.tables else self._made_of_query(step)
+
+    def do_replace_as(self, _: ModelTable, step: Step) -> Outcome:
+        return self._made_of_query(step)
+
+    def _made_of_query(self, step: Step) -> Outcome:
         source = self.tables.get(step["source"])
         if source is None or not columns_of(step["where"]) <= source.columns.keys():
             return Outcome.SKIPPED
-        if step["table"] in self.tables:
-            return Outcome.REFUSED
         made = ModelTable(dict(source.columns))
         made.rows = [dict(row) for row in source.rows if holds(step["where"], row, source.columns)]
         if made.rows:

@@ -149,6 +149,8 @@ class Play:
         if step["op"] == "rename" and step["table"] in self.snapshots and step["table"] not in self.model.tables:
             self.snapshots[step["to"]] = self.snapshots.pop(step["table"])
         self.snapshots = {name: ids for name, ids in self.snapshots.items() if name in self.model.tables}
+        if step["op"] == "replace_as":
+            self.snapshots[step["table"]] = []
         if step["op"] == "rollback" and place is not None:
             del self.snapshots[step["table"]][place + 1 :]
         for name, table in self.model.tables.items():

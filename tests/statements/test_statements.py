@@ -63,7 +63,7 @@ class Forgetful(DuckDb):
 
 @pytest.mark.slow
 def test_a_wrong_engine_is_noticed_and_its_script_shortened() -> None:
-    failure = failure_of(Forgetful(), Dice(7).script(60))
+    failure = failure_of(Forgetful(), Dice(23).script(60))
     assert failure is not None
     failure = shrunk(Forgetful(), failure)
     assert failure.cause == "truncate no snapshot"

@@ -122,6 +122,9 @@ class Text:
     def do_create_as(self, step: Step) -> str:
         return f"CREATE TABLE {step['table']} AS SELECT * FROM {step['source']} WHERE {self.condition(step['where'])}"
 
+    def do_replace_as(self, step: Step) -> str:
+        return f"CREATE OR REPLACE{self.do_create_as(step).removeprefix('CREATE')}"
+
     def do_like(self, step: Step) -> str:
         return f"CREATE TABLE {step['table']} LIKE {step['source']}"
 

@@ -24,7 +24,8 @@ from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.compaction import due_buckets
 from penstock.pipelines.driver.local_runner import write_rows
 from penstock.pipelines.driver.maintenance import Maintenance
-from penstock.pipelines.driver.small_batches import LeftToSpark, StopRequested, copied, read_rows, reread
+from penstock.pipelines.driver.small_batches import MOST_BYTES, LeftToSpark, StopRequested, copied, read_rows, reread
+from penstock.pipelines.job.batch_memory import BatchMemory
 from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.run_control import Run
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
@@ -56,15 +57,23 @@ class LocalRun:
     _paused: bool = field(default=False)
     _resting: bool = field(default=False)
     _spark: Run | None = field(default=None)
+    _memory: BatchMemory = field(default_factory=BatchMemory)
 
     def run(self) -> None:
+        # Spark's part begins outside of the exception, whose frames hold the rows that were read so far.
+        if self._needs_spark() and not self._stopped:
+            self._memory.used(0)
+            self._continue_with_spark()
+
+    def _needs_spark(self) -> bool:
+        """Take batches until the run ends or a batch needs Spark."""
         try:
             with patience_unless(self._is_interrupted), _working_as_a_task():
                 self._run_here()
         except LeftToSpark as reason:
             log.info("event=run_needs_spark pipeline=%s reason=%s", self.job.name, reason)
-            if not self._stopped:
-                self._continue_with_spark()
+            return True
+        return False
 
     def _run_here(self) -> None:
         self._check_start()
@@ -132,6 +141,7 @@ class LocalRun:
             end = batch.end or pace.next_end(planner, start, trigger.limit)
             # As with Spark, the first batch of a checkpoint is taken even if it is empty.
             if end == start and batch.start is not None:
+                self._memory.used(0)
                 if not trigger.until_caught_up:
                     continue
                 self._check_compactions(own())
@@ -166,11 +176,18 @@ class LocalRun:
             raise LeftToSpark("the batch is large")
         if planner.leaves_much(end, TIMES_SMALL):
             raise LeftToSpark("many small batches would follow")
-        rows = read_rows(copied(planner), inputs, lambda: self._stopped)
+        try:
+            rows = read_rows(copied(planner), inputs, lambda: self._stopped)
+        except LeftToSpark:
+            self._memory.used(MOST_BYTES)
+            raise
         if batch.end is None and not batch.number:
             self.folder.batches.plan(batch.number, end)
         driver.take(batch.number, write_rows(driver.reader, batch.number, rows))
         self.folder.batches.finish(batch.number)
+        size = rows.nbytes
+        del rows
+        self._memory.used(size)
 
     def _maintenance(self, driver: BatchDriver) -> Maintenance:
         # Tables without rows in this run are maintained too: their snapshots expire and their partitions become old.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -257,6 +258,33 @@ def test_spark_runs_large_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
     add_a_file_late(shop)
     assert not needs_spark(shop)
     assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_rows_of_a_batch_that_is_left_to_spark_are_freed_before_spark_starts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would stay in memory as long as the run with Spark lasts."""
+    shop.put("2.json", insert("orders", *({"id": number, "note": "x" * 20} for number in range(30_000))))
+    monkeypatch.setattr(small_batches, "MOST_BYTES", 100_000)
+    read: list[weakref.ref[pa.RecordBatch]] = []
+    read_all = BatchReader.read
+
+    def noting(reader: BatchReader, task: TaskInput) -> Iterator[pa.RecordBatch]:
+        for batch in read_all(reader, task):
+            read.append(weakref.ref(batch))
+            yield batch
+
+    monkeypatch.setattr(BatchReader, "read", noting)
+    kept: list[int] = []
+
+    def with_spark(job: Job) -> SparkRun:
+        kept.append(sum(one() is not None for one in read))
+        return SparkRun()
+
+    found = local(shop)
+    found.with_spark = with_spark
+    found.run()
+    assert (len(read) > 0, kept) == (True, [0])
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -60,6 +61,13 @@ def _shuffled(reader: BatchReader, rows: pa.Table) -> Iterator[Iterator[pa.Recor
     # The sort is over all writers at once; a selection from sorted rows stays sorted, so each writer's rows are in
     # order.
     writer = rows.column("writer").to_numpy()[order] % reader.writers
+    # A slice of the table would look at all of its batches, and after the step that places keys each has one row.
+    batches = rows.to_batches()
+    ends = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     for number in range(reader.writers):
         mine = order[writer == number]
-        yield (batch for place in mine for batch in rows.slice(place, 1).to_batches())
+        of_batch = np.searchsorted(ends, mine, side="right").tolist()
+        yield (
+            batches[batch].slice(len(batches[batch]) - int(ends[batch] - place), 1)
+            for batch, place in zip(of_batch, mine.tolist(), strict=True)
+        )

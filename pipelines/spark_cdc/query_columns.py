@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError, SchemaConflict, SourceError, did_you_mean
-from penstock.formats.change import DecodeOptions, SourceSchema
+from penstock.formats.change import BadRecord, DecodeOptions, SourceSchema
 from penstock.ingest.connector import SourceRequest
 from penstock.ingest.database.findings import NothingCaptured
 from penstock.ingest.decoded_source import ChangeSource
@@ -215,7 +215,7 @@ def _uncaptured(read: CdcRead) -> str:
 
 def _sampled(read: CdcRead) -> list[SourceSchema]:
     """Return the schemas that the first messages of the source have."""
-    found, bad = dict[SourceSchema, None](), 0
+    found, bad = dict[SourceSchema, None](), list[BadRecord]()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         # The source keeps its own files in a temporary folder: what is sampled must not count as read.
         request = replace(read.request, state=StateFolder(folder))
@@ -223,19 +223,26 @@ def _sampled(read: CdcRead) -> list[SourceSchema]:
         try:
             for range_ in _first_ranges(read, request, source):
                 for chunk in source.chunks(range_, DecodeOptions(zone=request.zone)):
-                    bad += len(chunk.decoded.bad)
-                    schemas = (batch.schema for batch in chunk.decoded.batches)
-                    found |= dict.fromkeys(one for one in schemas if read.table in {None, (one.database, one.table)})
+                    bad += chunk.decoded.bad
+                    found |= dict.fromkeys(batch.schema for batch in chunk.decoded.batches)
         finally:
             source.close()
-    if not found:
-        raise SourceError(
-            "no message shows the columns of the table",
-            table=read.title,
-            bad_records=bad or None,
-            hint="set the columns by .schema(...), or load again when there are messages",
-        )
-    return list(found)
+    sources = [one for one in found if read.table in {None, (one.database, one.table)}]
+    if not sources:
+        raise _nothing_sampled(read, sorted({f"{one.database}.{one.table}" for one in found}), bad)
+    return sources
+
+
+def _nothing_sampled(read: CdcRead, others: list[str], bad: list[BadRecord]) -> SourceError:
+    otherwise = "set the columns by .schema(...), or load again when there are messages"
+    return SourceError(
+        "no message shows the columns of the table",
+        table=read.title,
+        tables_of_messages=", ".join(others[:10]) or None,
+        bad_records=len(bad) or None,
+        first_reason=bad[0].message if bad else None,
+        hint=did_you_mean(read.title, others, otherwise),
+    )
 
 
 def _first_ranges(read: CdcRead, request: SourceRequest, source: ChangeSource) -> list[Range]:

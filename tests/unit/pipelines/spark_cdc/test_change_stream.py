@@ -217,3 +217,13 @@ def test_hints_with_flags_of_pipelines_show_what_a_query_has() -> None:
     with pytest.raises(SourceError) as other, PlainErrors().carrying():
         raise SourceError("the server is away", hint="start it")
     assert "checkpoint" not in str(other.value)
+
+
+def test_a_table_without_messages_shows_the_tables_that_have_some_and_what_is_bad(folder: Folder) -> None:
+    with pytest.raises(SourceError, match="no message shows the columns") as refused:
+        folder.stream(table="shop.oders")
+    assert "tables of messages: shop.orders" in str(refused.value)
+    assert "did you mean shop.orders?" in str(refused.value)
+    with pytest.raises(SourceError, match="no message shows the columns") as wrong:
+        folder.stream(**{"value.format": "maxwell-json"})
+    assert "first reason: " in str(wrong.value)

@@ -16,6 +16,7 @@ from tests.servers import launch
 from tests.servers.produce import producing
 
 _numbers = itertools.count()
+_OPTIONS = ("log.cleaner.backoff.ms=100",)  # topics that are compacted are compacted soon
 
 
 @dataclass
@@ -47,13 +48,13 @@ class Broker:
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result()
 
-    def renew(self, topic: str, partitions: int = 1) -> None:
+    def renew(self, topic: str, partitions: int = 1, **config: str) -> None:
         """Delete the topic and make it again."""
         self.delete(topic)
         deadline = time.monotonic() + 20
         while topic in self.admin.list_topics(timeout=10).topics and time.monotonic() < deadline:
             time.sleep(0.1)
-        self.topic(partitions, topic)
+        self.topic(partitions, topic, **config)
 
     def send(self, topic: str, *values: bytes | str | None, partition: int = 0, **more: Any) -> None:
         with producing(self.properties) as producer:
@@ -64,11 +65,11 @@ class Broker:
         launch.stop("kafka", self.folder)
 
     def start(self) -> None:
-        launch.start("kafka", self.folder, self.port)
+        launch.start("kafka", self.folder, self.port, *_OPTIONS)
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     folder = tmp_path_factory.mktemp("kafka")
-    with launch.running("kafka", folder) as port:
+    with launch.running("kafka", folder, *_OPTIONS) as port:
         yield Broker(port, folder)

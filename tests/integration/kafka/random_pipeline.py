@@ -55,6 +55,9 @@ class RandomPipeline:
         self.has_places = draw.random() < share
         self.small_pieces = draw.random() < 0.5
         self.reads_uncommitted = draw.random() < 0.2
+        # Only the newest record of a key counts. Compaction deletes records of aborted transactions.
+        newest = self.kind == "upsert" and self.format.has_deletes and not (self.filters or self.has_places)
+        self.compacts = newest and not self.reads_uncommitted and draw.random() < 0.5
 
     def __str__(self) -> str:
         left_out = {"draw", "folder", "properties", "format"}

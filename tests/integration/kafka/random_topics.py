@@ -16,6 +16,13 @@ from tests.integration.kafka.random_messages import Change, Format, Row
 from tests.integration.kafka.random_records import FUTURE, LOST, TABLES, Place, Record
 from tests.integration.kafka.random_transactions import Transactions
 
+_COMPACTED = {
+    "cleanup.policy": "compact,delete",  # records may be deleted by offset, too
+    "segment.ms": "5",  # of the times of records
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "0",
+}
+
 
 @dataclass
 class RandomTopics:
@@ -38,6 +45,7 @@ class RandomTopics:
     records: list[Record] = field(default_factory=list)
     number: int = 0
     reads_uncommitted: bool = False  # readers read records of transactions that are open or were aborted
+    compacts: bool = False  # brokers delete records whose key has a later one
     may_stay_open: bool = False  # transactions may be open during runs
 
     def __post_init__(self) -> None:
@@ -45,13 +53,18 @@ class RandomTopics:
         self.transactions = Transactions(self)
         self.tables = [TABLES[0]] if self.format.name == "json" else list(TABLES)
 
+    @property
+    def config(self) -> dict[str, str]:
+        """The settings of topics."""
+        return _COMPACTED if self.compacts else {}
+
     # Topics
 
     def add_topic(self) -> None:
         name = f"{self.prefix}-{len(self.partitions)}"
         self.partitions[name] = count = self.draw.randint(1, 4)
         self.say(f"topic {name} with {count} partitions")
-        self.broker.topic(count, name)
+        self.broker.topic(count, name, **self.config)
         self.know_partitions(name)
 
     def add_partition(self) -> None:
@@ -98,7 +111,7 @@ class RandomTopics:
         for one in self.records:
             if one.place[0] == name and not one.deleted:
                 self.lose(one, surely=surely)
-        self.broker.renew(name, self.partitions[name])
+        self.broker.renew(name, self.partitions[name], **self.config)
         self.know_partitions(name)
 
     def all_places(self) -> list[Place]:
@@ -114,6 +127,8 @@ class RandomTopics:
         actions = {"insert": 8, "update": 6, "delete": 3, "move": 1, "column": 2, "widen": 1, "drop_column": 1}
         actions |= {"malformed": int(self.bad), "tombstone": 1, "bad_value": int(self.bad and self.format.declares)}
         actions |= {"transaction": int(self.has_transactions), "aborted": int(self.has_transactions)}
+        # A record of a key that moves has the new one only: the delete of the old one would be compacted away.
+        actions |= {"move": 0} if self.compacts else {}
         actions |= {"open": int(self.may_stay_open)}
         action = self.draw.choices(list(actions), list(actions.values()))[0]
         table = self.draw.choice(self.tables)
@@ -123,7 +138,7 @@ class RandomTopics:
             case "open":
                 self.transactions.open_or_end()
             case "malformed":
-                self.send(Record(self.draw.choice(self.all_places()), "malformed"), b'{"broken', b"k")
+                self.send(Record(self.draw.choice(self.all_places()), "malformed"), b'{"broken', b"%d" % self.next())
             case "bad_value" if self.rows.get(table):
                 self.bad_value(table)
             case "tombstone" if self.format.name.startswith("debezium"):

@@ -77,8 +77,9 @@ class Play:
             bad=pipeline.on_bad != "fail",
             nulls=pipeline.kind != "sum",
             reads_uncommitted=pipeline.reads_uncommitted,
+            compacts=pipeline.compacts,
         )
-        return cls(pipeline, topics)
+        return cls(pipeline, topics, uncounted=pipeline.compacts)
 
     def tell(self, what: str) -> None:
         self.topics.say(f"-- {what}")

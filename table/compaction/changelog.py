@@ -20,10 +20,8 @@ from penstock.table.options.changelogs import (
     ChangelogProducer,
 )
 from penstock.table.options.table_options import TableOptions
-from penstock.table.values.buffers import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints, rows_at
 from penstock.table.values.types import AtomicType, DataType
-
-_LATEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +44,16 @@ class ChangelogSpec:
 
 def lowest_rows(groups: KeyGroups, levels: Ints) -> Ints:
     """Return for each key the row on the smallest level above 0, or -1. `levels` is by row."""
-    if len(groups.order) == 0:
-        return np.zeros(0, np.int64)
+    found = np.full(len(groups.starts), -1, np.int64)
     ordered = levels[groups.order]
-    upper = np.where(ordered > 0, ordered, _LATEST)
-    smallest = np.minimum.reduceat(upper, groups.starts)
-    at_it = upper == np.repeat(smallest, groups.counts)
-    last = np.maximum.reduceat(np.where(at_it, np.arange(len(ordered)), -1), groups.starts)
-    return np.where(smallest == _LATEST, -1, groups.order[last])
+    places = np.flatnonzero(ordered)
+    keys = groups.keys_of(places)
+    if (keys[1:] == keys[:-1]).any():
+        # The smallest level of a key is its last one here, and the later row of that level: it is assigned last.
+        by_level = np.lexsort((places, -ordered[places], keys))
+        places = places[by_level]
+    found[keys] = groups.order[places]
+    return found
 
 
 def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Table, old: Ints, new: Ints) -> pa.Table:
@@ -66,21 +66,14 @@ def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Ta
     updated = was & now
     if changes.deduplicate:
         updated[updated] = ~_equal_rows(spec, changes, before, after, old[updated], new[updated])
+    # An update has two rows: its -U is directly before its +U, which readers rely on. So each key has two places.
     inserted, deleted = now & ~was, was & ~now
-    # An update has two rows: its -U is directly before its +U, which readers rely on.
-    ends = np.cumsum(inserted + deleted + 2 * updated.astype(np.int64))
-    total = int(ends[-1]) if len(ends) else 0
-    source, kinds = np.zeros(total, np.int64), np.zeros(total, np.int8)
+    keep = np.stack([deleted | updated, inserted | updated], axis=1)
     # Rows of `after` are numbered behind those of `before`, since both are concatenated below.
-    for mask, place, rows, kind in (
-        (inserted, ends - 1, new + len(before), INSERT),
-        (deleted, ends - 1, old, DELETE),
-        (updated, ends - 2, old, UPDATE_BEFORE),
-        (updated, ends - 1, new + len(before), UPDATE_AFTER),
-    ):
-        source[place[mask]] = rows[mask]
-        kinds[place[mask]] = kind
-    images = pa.concat_tables([before, after.select(before.column_names)]).take(pa.array(source))
+    source = np.stack([old, new + len(before)], axis=1)[keep]
+    both = updated[:, None]
+    kinds = np.where(both, [UPDATE_BEFORE, UPDATE_AFTER], [DELETE, INSERT]).astype(np.int8)[keep]
+    images = rows_at(pa.concat_tables([before, after.select(before.column_names)]), source)
     at = images.column_names.index(KIND)
     return images.set_column(at, images.schema.field(at), pa.array(kinds))
 

@@ -14,7 +14,14 @@ from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.merge.bounded_merge import Step
 from penstock.table.merge.engines.first_row import first_rows
 from penstock.table.merge.incoming_kinds import kept_rows
-from penstock.table.merge.key_groups import KeyGroups, concat_parts, group_rows, kinds_of, whole
+from penstock.table.merge.key_groups import (
+    KeyGroups,
+    concat_parts,
+    group_rows,
+    kinds_of,
+    whole,
+    with_older_rows,
+)
 from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.values.buffers import Flags, Ints
@@ -84,7 +91,7 @@ class Comparison:
             # Rows that were looked up are older than all rows of the step: they come first, as of the highest level.
             rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
             levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
-            groups = group_rows(spec, rows)
+            groups = with_older_rows(spec, groups, rows, hits.probes)
         # In Java's merge for lookups, the engine processes a key with a single row too; a lone -D of an aggregated
         # key results in negated values.
         merged = merge_groups(spec, groups, bypass=False, levels=levels).table()

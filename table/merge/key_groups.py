@@ -65,6 +65,11 @@ class KeyGroups:
         """Return the number of rows of each key."""
         return np.diff(self.starts, append=len(self.order))
 
+    def keys_of(self, places: Ints) -> Ints:
+        """Return the numbers of the keys at these places of `order`."""
+        keys: Ints = np.repeat(np.arange(len(self.starts)), self.counts)[places]
+        return keys
+
 
 def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> KeyGroups:
     """Group `rows`, which are concatenated sorted runs, older first, or are in order of arrival.
@@ -77,9 +82,23 @@ def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> K
     # Sequence numbers are read only if two writers may have numbered rows independently.
     order = stable_order(keys, sorted_runs=sorted_runs)
     starts = group_starts(keys, order)
-    if len(starts) < len(order) and _has_sequence(spec, rows):
-        order = _in_sequence(spec, rows, order, starts)
-    return KeyGroups(rows, kinds_of(rows), order, starts)
+    return KeyGroups(rows, kinds_of(rows), _by_age(spec, rows, order, starts), starts)
+
+
+def with_older_rows(spec: KeyOrder, groups: KeyGroups, rows: pa.Table, keys: Ints) -> KeyGroups:
+    """Return the groups with one older row for each of these keys, which ascend.
+
+    `rows` are the older rows, in the order of their keys, and then those of `groups`. The result is that of grouping
+    them, but no keys are sorted.
+    """
+    added = np.zeros(len(groups.starts), np.int64)
+    added[keys] = 1
+    shift = np.cumsum(added)
+    starts = groups.starts + shift - added
+    order = np.empty(len(groups.order) + len(keys), np.int64)
+    order[starts[keys]] = np.arange(len(keys))
+    order[np.arange(len(groups.order)) + np.repeat(shift, groups.counts)] = groups.order + len(keys)
+    return KeyGroups(rows, kinds_of(rows), _by_age(spec, rows, order, starts), starts)
 
 
 def newest_rows(spec: KeyOrder, rows: pa.Table) -> Flags:
@@ -119,6 +138,13 @@ def group_starts(keys: Keys, order: Ints) -> Ints:
     """Return where each key starts in `order`."""
     ordered = keys[order]
     return np.append(np.zeros(min(len(order), 1), np.int64), np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+
+
+def _by_age(spec: KeyOrder, rows: pa.Table, order: Ints, starts: Ints) -> Ints:
+    """Return the order with the rows of each key by their sequence, if they have one; else as they are."""
+    if len(starts) < len(order) and _has_sequence(spec, rows):
+        return _in_sequence(spec, rows, order, starts)
+    return order
 
 
 def _in_sequence(spec: KeyOrder, rows: pa.Table, order: Ints, starts: Ints) -> Ints:

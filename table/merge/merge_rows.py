@@ -85,6 +85,9 @@ def _smallest_level(groups: KeyGroups, levels: Ints) -> KeyGroups:
     ordered = levels[groups.order]
     if len(ordered) == 0:
         return groups
+    keys = groups.keys_of(np.flatnonzero(ordered))
+    if (keys[1:] != keys[:-1]).all():
+        return groups
     # The row on the smallest upper level was merged with those below it, which must not count twice.
     upper = np.where(ordered > 0, ordered, np.iinfo(np.int64).max)
     smallest = np.repeat(np.minimum.reduceat(upper, groups.starts), groups.counts)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.table.compaction.changelog import ChangelogSpec, diff
+from penstock.table.compaction.changelog import ChangelogSpec, diff, lowest_rows
+from penstock.table.merge.key_groups import group_rows
 from penstock.table.options.table_options import TableOptions
 from tests.unit.table.compaction.memory_bucket import records_of
 from tests.unit.table.merge.tables import rows_table, spec_of
@@ -90,3 +91,16 @@ def test_options_of_the_changelog() -> None:
     assert ChangelogSpec.of(TableOptions(options)) == ChangelogSpec(
         "full-compaction", deduplicate=True, ignored=("a", "b")
     )
+
+
+def test_the_lowest_row_of_a_key_is_the_last_one_on_its_smallest_level() -> None:
+    for seed in range(30):
+        chance = np.random.default_rng(seed)
+        keys, levels = chance.integers(0, 12, 40), chance.integers(0, 4, 40) * chance.integers(0, 2, 40)
+        groups = group_rows(SPEC, rows_table(SPEC, [(0, 0, {"k": int(key)}) for key in keys]))
+        expected = []
+        for first, end in zip(groups.starts, groups.ends, strict=True):
+            upper = [row for row in groups.order[first:end].tolist() if levels[row]]
+            # Of rows on the same level, `min` would return the first.
+            expected.append(min(reversed(upper), key=lambda row: levels[row], default=-1))
+        assert lowest_rows(groups, levels).tolist() == expected

@@ -66,6 +66,9 @@ def _create_database(request: Request) -> None:
     properties = {name: text for name, text in request.texts("properties").items() if name != "owner"}
     if "location" in properties:
         raise ConfigError("a database cannot choose its location", hint="remove LOCATION: the warehouse contains it")
+    if "." in request.database:
+        hint = "databases are not in other databases, and their names have no dots"
+        raise ConfigError(f"{request.database!r} cannot be the name of a database", hint=hint)
     request.catalog.create_database(request.database, properties=properties)
 
 

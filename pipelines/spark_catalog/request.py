@@ -45,7 +45,15 @@ class Request:
     @property
     def name(self) -> str:
         """Return the name of the table, perhaps of a branch or a system table."""
-        return f"{self.database}.{self.given['table']}"
+        name = f"{self.database}.{self.given['table']}"
+        # Names are divided at the first dot, so this would be a table of another database.
+        if "." in self.database:
+            raise ConfigError(
+                f"{name!r} is not a table's name",
+                hint="behind the catalog a name has two parts, a database without a dot and the table, which is in "
+                "backquotes if it has one:  lake.shop.`a.b`",
+            )
+        return name
 
     @property
     def base_name(self) -> str:

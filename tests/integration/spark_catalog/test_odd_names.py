@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.integration.spark_catalog.statements import rows
+from tests.integration.spark_catalog.statements import refusal, rows
 
 pytestmark = pytest.mark.spark
 
@@ -45,3 +45,16 @@ def test_partitions(spark: SparkSession) -> None:
     spark.sql("TRUNCATE TABLE odd PARTITION (`d t` = 'z')")
     assert rows(spark, "SELECT k, v, `d t` FROM odd") == [(9, 9, "y")]
     assert rows(spark, "SHOW PARTITIONS odd") == [("d t=y",)]
+
+
+def test_a_name_of_three_parts_is_refused_and_a_name_with_a_dot_is_quoted(spark: SparkSession) -> None:
+    spark.sql("DROP TABLE IF EXISTS lake.shop.`a.b`")
+    for statement in (
+        "CREATE TABLE lake.shop.a.b (id INT)",
+        "CREATE DATABASE lake.shop.a",
+        "SELECT * FROM lake.shop.a.b",
+    ):
+        assert "lake.shop.`a.b`" in (told := refusal(spark, statement)) or "have no dots" in told
+    spark.sql("CREATE TABLE lake.shop.`a.b` AS SELECT 1 AS id")
+    assert rows(spark, "SELECT * FROM lake.shop.`a.b`") == [(1,)]
+    spark.sql("DROP TABLE lake.shop.`a.b`")

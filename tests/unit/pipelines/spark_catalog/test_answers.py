@@ -47,6 +47,21 @@ def described(catalog: Catalog, table: str, database: str = "shop", **given: Any
     )
 
 
+@pytest.mark.parametrize(
+    ("verb", "given"),
+    [
+        ("create_database", {"properties": {}}),
+        ("describe", {"table": "t", "read": {}, "session": {}, "catalog": "lake"}),
+        ("drop_table", {"table": "t"}),
+    ],
+)
+def test_a_name_of_three_parts_is_no_table_of_the_database(catalog: Catalog, verb: str, given: dict[str, Any]) -> None:
+    catalog.create_table("shop.zz.t", COLUMNS, ["id"], options={"bucket": "1"})  # in Spark lake.shop.`zz.t`
+    refused = asked(catalog, verb, database="shop.zz", **given)
+    assert "shop.zz" in refused["error"]
+    assert (catalog.databases(), catalog.tables("shop")) == (["shop"], ["zz.t"])
+
+
 def test_databases(catalog: Catalog) -> None:
     of(catalog, "create_database", database="other", properties={"owner": "me"})
     assert of(catalog, "databases") == ["other", "shop"]

@@ -73,7 +73,6 @@ class MessageBlock:
         A frame has a fixed cost: those of fewer messages than `fewest` on average are not compared.
         """
         known.make_room()
-        known.kinds = 0
         left = np.flatnonzero(self.sizes >= 2 * EDGE)
         found: list[Found] = []
         number, attempts = 0, _ATTEMPTS
@@ -95,7 +94,6 @@ class MessageBlock:
     def _matched(self, known: KnownFrames, edges: bytes, left: Int64s, fewest: int, found: list[Found]) -> Int64s:
         """Add the messages with frames that are looked up by these edges to `found`, and return the others."""
         kinds, kind_of = np.unique(self._signatures(edges, left), return_inverse=True)
-        known.kinds = max(known.kinds, len(kinds))
         if len(kinds) * fewest > len(left):
             return left
         signatures = kinds.tolist()

@@ -24,12 +24,10 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Message
 from penstock.formats.json_bytes import Bytes, Mask
 from penstock.row_kinds import UPDATE_AFTER
 
-# Messages and bytes per block. Few stay in the CPU cache, but each frame in a block has a fixed cost.
-LEAST_BLOCK, BLOCK, BLOCK_BYTES = 8_000, 24_000, 128 << 20
-# Messages of a frame in a block, on average, above which a larger block gains nothing.
-MANY_ALIKE = 400
+# Messages per block. Fewer would stay in the CPU cache, but each frame in a block has a fixed cost.
+BLOCK = 8_000
 # Messages of a frame in a block, on average: for fewer, the other paths are quicker.
-FEWEST_ALIKE = 64
+FEWEST_ALIKE = 16
 # Larger messages gain little, since their frame is a small part of them.
 MOST_MEAN_BYTES = 16 << 10
 
@@ -76,11 +74,9 @@ def add_framed(
     if len(messages) < max(1, fewest):
         return messages
     tables: dict[DeclaredTable, FramedTable] = {}
-    end = 0
-    while end < len(messages):
-        begin, end = end, end + min(max(LEAST_BLOCK, MANY_ALIKE * known.kinds), BLOCK)
-        values, sizes = _sized(messages.values[begin:end])
-        if known.is_tried() and int(sizes.sum()) <= min(len(values) * MOST_MEAN_BYTES, BLOCK_BYTES):
+    for begin in range(0, len(messages), BLOCK):
+        values, sizes = _sized(messages.values[begin : begin + BLOCK])
+        if known.is_tried() and int(sizes.sum()) <= len(values) * MOST_MEAN_BYTES:
             found = MessageBlock(values, sizes).framed(known, min(fewest, FEWEST_ALIKE))
             known.note(len(found.places) / len(values))
             _add_block(found, begin, known, tables)

@@ -64,8 +64,6 @@ class KnownFrames:
     def __init__(self) -> None:
         self._forget()
         self._pause, self._next_pause = 0, 1
-        # Of the latest block that was looked at: messages that are looked up by different bytes.
-        self.kinds = 0
 
     def _forget(self) -> None:
         self.frames: list[MessageFrame] = []

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from penstock.formats import decode
-from penstock.formats.canal import framed_messages, framed_rows
+from penstock.formats.canal import framed_messages
 from penstock.formats.canal.framed_messages import are_documents
-from penstock.formats.canal.framed_rows import BLOCK, FEWEST_ALIKE, add_framed
+from penstock.formats.canal.framed_rows import BLOCK, add_framed
 from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from tests.unit.formats.support import placed
@@ -198,19 +198,7 @@ def test_frames_of_few_messages_are_not_compared() -> None:
     assert add_framed(messages, DecodeOptions(), KnownFrames(), 16, DecodeResult()) is messages
 
 
-def test_blocks_of_many_tables_are_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(framed_rows, "LEAST_BLOCK", 400)
-    monkeypatch.setattr(framed_rows, "BLOCK", 1200)
-    values = [raw(message(number, table=f"t{number % 12}")) for number in range(400 + 2 * 1200)]
-    messages, known = Messages(values, np.arange(len(values))), KnownFrames()
-    rest = add_framed(messages, DecodeOptions(), known, FEWEST_ALIKE, DecodeResult())
-    assert known.kinds == 12
-    # The first block has 33 messages of each frame, which are too few, so that no frames are looked for in the next
-    # one. The last one has 100.
-    assert rest.offsets.tolist() == list(range(400 + 1200))
-
-
 def test_groups_of_few_messages_are_left_to_the_other_paths() -> None:
-    messages = Messages(usual(210), np.arange(210))
-    assert add_framed(messages, DecodeOptions(), KnownFrames(), 211, DecodeResult()) is messages
-    assert len(add_framed(messages, DecodeOptions(), KnownFrames(), 210, DecodeResult())) == 0
+    messages = Messages(usual(60), np.arange(60))
+    assert add_framed(messages, DecodeOptions(), KnownFrames(), 61, DecodeResult()) is messages
+    assert len(add_framed(messages, DecodeOptions(), KnownFrames(), 60, DecodeResult())) == 0

@@ -61,10 +61,11 @@ class PulsarSource:
         known = _flat(start.get("offsets", {}))
         lasts = {place: self._cluster.last(place) for place in places}
         began = {place: self._beginning(start, place, lasts[place]) for place in places if place not in known}
-        froms = {place: (known | began)[place] for place in places}
+        emptied = self._emptied({place: known[place] for place in places if place in known}, lasts)
+        froms = {place: (known | began | emptied)[place] for place in places}
         targets = {place: min(lasts[place], wanted.get(place, lasts[place])) for place in places}
         moved = [place for place in places if targets[place] > froms[place] and not self._is_silent(place, lasts)]
-        gaps = self._gaps({place: froms[place] for place in moved if place in known})
+        gaps = emptied | self._gaps({place: froms[place] for place in moved if place in known})
         froms |= gaps
         found = {place: self._end(place, froms[place], targets[place], limit, len(moved)) for place in moved}
         ends = froms | {place: end for place, end in found.items() if end is not None}
@@ -169,6 +170,24 @@ class PulsarSource:
         if partition != place[1]:
             return START
         return Position.before(ledger, entry if startup.inclusive else entry + 1)
+
+    def _emptied(self, froms: Mapping[Place, Position], lasts: Mapping[Place, Position]) -> dict[Place, Position]:
+        """Return the start of partitions that end before the last message that was read.
+
+        They have lost all, or are new under the same name. PositionLost unless the settings accept a gap: no message
+        may come that would show it.
+        """
+        found = {}
+        for place, position in froms.items():
+            last = lasts[place]
+            if not position.is_message or (last.ledger, last.entry) >= (position.ledger, position.entry):
+                continue
+            error = messages_gone(*place, position, None if last == START else last)
+            if not self.settings.accept_gap:
+                raise error
+            log.warning("event=gap_accepted reason=%s", error.message)
+            found[place] = START
+        return found
 
     def _gaps(self, froms: Mapping[Place, Position]) -> dict[Place, Position]:
         """Return the first message left of each partition whose next ones were deleted, if the settings accept that.

@@ -34,7 +34,7 @@ _FILES = ("/checkpoint/", "/snapshot/", "/schema/", "/bucket-", "/manifest/")
 class Troubles:
     """`change` changes topics during a run, `restart` restarts the broker.
 
-    `parked` is the table whose commits fail, if tables may be parked.
+    `parked` is the table whose commits fail, if tables may be parked, and `source` the class that reads.
     """
 
     draw: random.Random
@@ -42,6 +42,7 @@ class Troubles:
     change: Callable[[], None]
     restart: Callable[[], None]
     parked: str | None = None
+    source: Any = KafkaSource
 
     def happen(self, patch: pytest.MonkeyPatch) -> None:
         """Let one of them happen while the patches are valid, or none."""
@@ -83,18 +84,18 @@ class Troubles:
 
     def _fail_reading(self, patch: pytest.MonkeyPatch) -> None:
         def fails() -> None:
-            raise SourceError("no records from Kafka", retryable=True)
+            raise SourceError("no records", retryable=True)
 
         failure = Countdown(self.draw.randint(1, 5), fails)
         self.tell(f"reading {failure.left} fails")
-        at_chunk, whole = failure.around(lambda: None), KafkaSource.read
+        at_chunk, whole = failure.around(lambda: None), self.source.read
 
-        def read(self: KafkaSource, range_: Range) -> Iterator[FetchedMessages]:
+        def read(self: Any, range_: Range) -> Iterator[FetchedMessages]:
             for fetched in whole(self, range_):
                 at_chunk()
                 yield fetched
 
-        patch.setattr(KafkaSource, "read", read)
+        patch.setattr(self.source, "read", read)
 
     def _change(self, patch: pytest.MonkeyPatch) -> None:
         def happens() -> None:
@@ -102,14 +103,15 @@ class Troubles:
             self.change()
 
         change = Countdown(self.draw.randint(1, 5), happens)
-        patch.setattr(KafkaSource, "read", change.around(KafkaSource.read))
+        patch.setattr(self.source, "read", change.around(self.source.read))
 
     def _restart(self, patch: pytest.MonkeyPatch) -> None:
         def happens() -> None:
             self.tell("the broker restarts")
             self.restart()
 
-        patch.setattr(KafkaSource, "read", Countdown(self.draw.randint(1, 3), happens).around(KafkaSource.read))
+        restart = Countdown(self.draw.randint(1, 3), happens)
+        patch.setattr(self.source, "read", restart.around(self.source.read))
 
     def _park(self, patch: pytest.MonkeyPatch) -> None:
         self.tell(f"commits to {self.parked} fail")

@@ -61,11 +61,17 @@ class Broker:
         finally:
             client.close()
 
-    def send(self, topic: str, *values: bytes | str, batched: bool = False, **more: Any) -> None:
-        """Publish the messages, each in an entry of its own, or all in one."""
+    def send(
+        self, topic: str, *values: bytes | str, batched: bool = False, chunking: bool = False, **more: Any
+    ) -> None:
+        """Publish the messages, each in an entry of its own, or all in one, or long ones in several."""
         with self.client() as client:
             producer = client.create_producer(
-                topic, batching_enabled=batched, batching_max_messages=1000, batching_max_publish_delay_ms=5000
+                topic,
+                batching_enabled=batched,
+                batching_max_messages=1000,
+                batching_max_publish_delay_ms=5000,
+                chunking_enabled=chunking,
             )
             for value in values:
                 data = value.encode() if isinstance(value, str) else value

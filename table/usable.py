@@ -52,6 +52,8 @@ def check_name(name: str, what: str, *, more: str = "") -> None:
 
     A `$` introduces the name of a system table.
     """
+    if not isinstance(name, str):
+        raise UnusableName(f"the name of a {what} is a text, not {name!r}")
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
         hint = "remove $, slashes, and blanks at both ends"
         raise UnusableName(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)

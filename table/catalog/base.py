@@ -142,6 +142,8 @@ class CatalogBackend(ABC):
 
 def split_name(name: str) -> tuple[str, str]:
     """Split `database.table` into its two parts; ConfigError for any other form."""
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a table is a text, not {name!r}", hint="write it as database.table")
     database, dot, table = name.partition(".")
     if not dot or not database or not table:
         raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table")
@@ -153,6 +155,8 @@ def parse_name(name: str) -> tuple[str, str | None, str | None]:
 
     The forms are `db.t`, `db.t$snapshots`, `db.t$branch_b` and `db.t$branch_b$snapshots`.
     """
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a table is a text, not {name!r}", hint="write it as database.table")
     base, *rest = name.split("$")
     branch = rest.pop(0).removeprefix(_BRANCH) if rest and rest[0].startswith(_BRANCH) else None
     if len(rest) > 1:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from penstock.errors import CommitConflict
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.values.arguments import checked_text, optional_whole_number, text_map, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,13 @@ class Identity:
     identifier: int
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what would be in the snapshot's file, and no reader could read."""
+        checked_text(self.user, "commit_user")
+        whole_number(self.identifier, "identifier")
+        optional_whole_number(self.watermark, "watermark")
+        text_map(self.properties, "properties")
 
 
 class AlreadyCommitted(CommitConflict):

@@ -37,7 +37,7 @@ from penstock.table.operations.repair import (
     remove_unexisting_files,
     remove_unexisting_manifests,
 )
-from penstock.table.values.arguments import epoch_millis, optional_whole_number, whole_number
+from penstock.table.values.arguments import duration, epoch_millis, optional_whole_number, whole_number
 
 
 class TableMaintenance(TableDescription):
@@ -45,7 +45,7 @@ class TableMaintenance(TableDescription):
 
     def maintain(self, last: Upkeep | None = None, *, seconds: float = 60.0) -> Upkeep:
         """Run one bounded round of the table's expirations, and create the tags that are due; see `keep_up`."""
-        return keep_up(self._store, last, seconds=seconds)
+        return keep_up(self._store, last, seconds=duration(seconds, "seconds"))
 
     def expire_snapshots(
         self,
@@ -63,10 +63,10 @@ class TableMaintenance(TableDescription):
         store, options = self._on_branch(options)
         expired = expire_snapshots(
             store,
-            retain_max=retain_max,
-            retain_min=retain_min,
+            retain_max=optional_whole_number(retain_max, "retain_max"),
+            retain_min=optional_whole_number(retain_min, "retain_min"),
             older_than=_millis(older_than, "older_than"),
-            max_deletes=max_deletes,
+            max_deletes=optional_whole_number(max_deletes, "max_deletes"),
             options=options,
         )
         publish_if_enabled(store)
@@ -193,10 +193,10 @@ class TableMaintenance(TableDescription):
         """
         return expire_changelogs(
             self._store,
-            retain_max=retain_max,
-            retain_min=retain_min,
+            retain_max=optional_whole_number(retain_max, "retain_max"),
+            retain_min=optional_whole_number(retain_min, "retain_min"),
             older_than=_millis(older_than, "older_than"),
-            max_deletes=max_deletes,
+            max_deletes=optional_whole_number(max_deletes, "max_deletes"),
             delete_all=delete_all,
         )
 

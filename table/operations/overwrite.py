@@ -17,7 +17,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import AfterCommit, TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE, PARTITION_DEFAULT_NAME
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arguments import mappings
+from penstock.table.values.arguments import mappings, optional_text
 from penstock.table.values.partition_text import partition_values
 
 
@@ -54,7 +54,10 @@ class OverwriteWriter(TableWriter):
         options: Mapping[str, str] | None = None,
         after_commit: AfterCommit | None = None,
     ) -> OverwriteWriter:
-        return cls(store, cls.schema_with(store, options), user or store.new_commit_user(), partition, after_commit)
+        if partition is not None:
+            (partition,) = mappings([partition], "partitions")
+        user = optional_text(user, "commit_user") or store.new_commit_user()
+        return cls(store, cls.schema_with(store, options), user, partition, after_commit)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

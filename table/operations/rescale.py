@@ -20,11 +20,13 @@ from penstock.table.operations.compact import compact_table
 from penstock.table.operations.executor import Executor, OwnProcess
 from penstock.table.operations.overwrite import OverwriteWriter, PartitionSpec
 from penstock.table.operations.row_copies import RowCopies, copied, units_by_residue, unless_expired
+from penstock.table.options.buckets import LARGEST_BUCKET_COUNT
 from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.read.plan import plan_state
 from penstock.table.read.scan import Scan
 from penstock.table.read.splits import invisible_level_0
 from penstock.table.read.time_travel import Travel
+from penstock.table.values.arguments import whole_number
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +49,8 @@ def rescale(
     layout = Layout.of(store.schema())
     if layout.mode not in {BucketMode.FIXED, BucketMode.POSTPONE}:
         raise ConfigError(f"bucket mode {layout.mode} has no fixed number of buckets", table=store.name)
-    wanted = layout.bucket_count if buckets is None else buckets
-    if wanted < 1:
+    wanted = layout.bucket_count if buckets is None else whole_number(buckets, "buckets")
+    if not 1 <= wanted <= LARGEST_BUCKET_COUNT:
         raise ConfigError(f"{wanted} is not a number of buckets", table=store.name, hint="--bucket-num 4")
     user = user or store.new_commit_user()
     spec = PartitionSpec.of(layout, partition or {})

@@ -7,6 +7,7 @@ from penstock.table.options.kinds import COUNT, DURATION, FLAG, NAMES, POSITIVE,
 
 _POSTPONED = "postpone.default-bucket-num sets the number of buckets of postponed rows"
 
+LARGEST_BUCKET_COUNT = (1 << 31) - 1  # in manifests, where it is an int
 BUCKET = acts("bucket", WHOLE, "-1", "The number of buckets: n > 0, -1 for dynamic, -2 for postponed buckets.")
 BUCKET_KEY = acts("bucket-key", NAMES, "", "Names the columns that choose a row's bucket; default: the primary key.")
 BUCKET_FUNCTION_TYPE = acts(

@@ -31,12 +31,19 @@ _DURATION_UNITS = {
 }
 
 
+def _within_long(number: int, text: str) -> int:
+    """Return the number if Java's type long has it: other readers of the table could not read its options."""
+    if -(1 << 63) <= number < 1 << 63:
+        return number
+    raise ConfigError(f"{text[:80]!r} is not a number of 64 bits")
+
+
 def parse_size(text: str) -> int:
     """Return a size in bytes from a text such as `128 mb`, `2g` or `500`."""
     match = _SIZE.fullmatch(text.strip().lower())
     for factor, names in _SIZE_UNITS.items():
         if match and match[2] in names:
-            return int(match[1]) * factor
+            return _within_long(_integer(match[1]) * factor, text)
     raise ConfigError(f"{text!r} is not a size", hint="write it as 128 mb")
 
 
@@ -45,16 +52,20 @@ def parse_duration(text: str) -> int:
     match = _DURATION.fullmatch(text.strip().lower())
     for factor, names in _DURATION_UNITS.items():
         if match and match[2] in names:
-            return int(match[1]) * factor
+            return _within_long(_integer(match[1]) * factor, text)
     raise ConfigError(f"{text!r} is not a duration", hint="write it as 1 h, 10 min or 500 ms")
 
 
 def parse_integer(text: str) -> int:
     """Return a whole number from its text."""
+    return _within_long(_integer(text), text)
+
+
+def _integer(text: str) -> int:
     try:
         return int(text.strip())
     except ValueError as reason:
-        raise ConfigError(f"{text!r} is not a whole number") from reason
+        raise ConfigError(f"{text[:80]!r} is not a whole number") from reason
 
 
 def parse_boolean(text: str) -> bool:

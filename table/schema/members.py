@@ -23,7 +23,10 @@ def path_of(name: str | Sequence[str], columns: tuple[Field, ...]) -> Path:
     A sequence is used unchanged.
     """
     if not isinstance(name, str):
-        return tuple(name)
+        path = tuple(name) if isinstance(name, Sequence) else ()
+        if not path or not all(isinstance(step, str) for step in path):
+            raise ConfigError(f"the name of a column is a text, or the texts of its path, not {name!r}")
+        return path
     return (name,) if any(column.name == name for column in columns) else tuple(name.split("."))
 
 

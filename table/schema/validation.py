@@ -7,13 +7,14 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.table.options.buckets import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY
+from penstock.table.options.buckets import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY, LARGEST_BUCKET_COUNT
 from penstock.table.options.changelogs import CHANGELOG_FILE_FORMAT
 from penstock.table.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.option_rules import check_options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
+from penstock.table.values.arguments import checked_text
 from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.casts import cast_array
 from penstock.table.values.types import (
@@ -41,6 +42,7 @@ def check_schema(schema: TableSchema) -> None:
     """Raise ConfigError for the first rule that the schema breaks."""
     if not schema.fields:
         raise ConfigError("a table needs at least one column")
+    _check_texts(schema)
     check_members(schema.fields)
     reserved = [repr(name) for name in schema.names if name in RESERVED or name.startswith(KEY_PREFIX)]
     if reserved:
@@ -57,6 +59,23 @@ def check_schema(schema: TableSchema) -> None:
     _check_buckets(schema)
     _check_formats(schema)
     check_options(schema)
+
+
+def _check_texts(schema: TableSchema) -> None:
+    """Raise ConfigError for what is not a text that the file of the schema can contain."""
+    _check_text(schema.comment, "the comment of the table")
+    for key, value in schema.options.items():
+        _check_text(key, "the name of an option")
+        _check_text(value, f"the option {key!a}")
+    for field in schema.fields:
+        _check_text(field.name, "the name of a column")
+        _check_text(field.description, f"the comment of the column {field.name!a}")
+        _check_text(field.default, f"the default of the column {field.name!a}")
+
+
+def _check_text(text: object, what: str) -> None:
+    if text is not None and text != "":
+        checked_text(text, what)
 
 
 def check_members(fields: Iterable[Field]) -> None:
@@ -116,7 +135,7 @@ def _check_keys(schema: TableSchema, keys: tuple[str, ...], what: str) -> None:
 def _check_buckets(schema: TableSchema) -> None:
     options = schema.typed
     bucket, keys = options[BUCKET], options[BUCKET_KEY]
-    if bucket < -2 or bucket == 0:
+    if bucket < -2 or bucket == 0 or bucket > LARGEST_BUCKET_COUNT:
         raise ConfigError(
             f"bucket = {bucket} is not a number of buckets", hint="use n > 0, -1 (dynamic) or -2 (postpone)"
         )

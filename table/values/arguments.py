@@ -9,17 +9,58 @@ from typing import SupportsIndex
 
 from penstock.errors import ConfigError
 
+_LONGS = range(-(1 << 63), 1 << 63)  # what metadata files may contain: Java's type long
+
 
 def whole_number(value: object, what: str) -> int:
-    """Return `value` as an int if it is an integer, of Python or of numpy; raise ConfigError otherwise."""
+    """Return `value` as an int if it is an integer of 64 bits, of Python or of numpy; raise ConfigError otherwise."""
     number = _integer(value)
     if number is None:
         raise ConfigError(f"{what} is a whole number, not {value!r}")
+    if number not in _LONGS:
+        raise ConfigError(f"{what} is a number of 64 bits, not {number}")
     return number
 
 
 def optional_whole_number(value: object, what: str) -> int | None:
     return None if value is None else whole_number(value, what)
+
+
+def duration(value: object, what: str) -> float:
+    """Return `value` if it is a number that is not negative; raise ConfigError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LONGS.stop:
+        raise ConfigError(f"{what} is a number from 0 upwards, not {value!r}")
+    return float(value)
+
+
+def checked_text(value: object, what: str) -> str:
+    """Return `value` if it is a text that files can contain, and not an empty one; raise ConfigError otherwise."""
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{what} is a text that is not empty, not {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as reason:
+        raise ConfigError(
+            f"{what} has half of a surrogate pair, which no file can contain", given=ascii(value)
+        ) from reason
+    return value
+
+
+def optional_text(value: object, what: str) -> str | None:
+    return None if value is None else checked_text(value, what)
+
+
+def text_map(value: Mapping[str, str] | None, what: str) -> dict[str, str]:
+    """Return a copy of `value`, whose keys and values are texts; raise ConfigError otherwise."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{what} is a mapping of texts to texts, not {value!r}")
+    for key, text in value.items():
+        checked_text(key, f"a key of {what}")
+        if text != "":
+            checked_text(text, f"{what}[{key!r}]")
+    return dict(value)
 
 
 def _integer(value: object) -> int | None:
@@ -42,10 +83,9 @@ def epoch_millis(moment: object, what: str) -> int:
         moment = _datetime(moment, what)
     if isinstance(moment, datetime):
         return int(moment.timestamp() * 1000)
-    millis = _integer(moment)
-    if millis is None:
+    if _integer(moment) is None:
         raise ConfigError(f"{what} is a datetime, its text or epoch milliseconds, not {moment!r}")
-    return millis
+    return whole_number(moment, what)
 
 
 def _datetime(text: str, what: str) -> datetime:
@@ -59,6 +99,9 @@ def _datetime(text: str, what: str) -> datetime:
 
 def option_texts(options: Mapping[str, object] | None) -> dict[str, str]:
     """Return options as the texts that a table stores: `True` becomes `true`, numbers become their digits."""
+    for key, value in (options or {}).items():
+        if value is None:
+            raise ConfigError("an option has no value", option=key, hint="leave the option out, or set a value")
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (options or {}).items()
     }

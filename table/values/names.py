@@ -15,6 +15,8 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
 
     Raise ConfigError if it is empty, too long or leaves its folder.
     """
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a {what} is a text, not {name!r}", **facts)
     try:
         # A lone surrogate cannot be encoded as UTF-8.
         length = len(name.encode())

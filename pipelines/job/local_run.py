@@ -71,7 +71,8 @@ class LocalRun:
             with patience_unless(self._is_interrupted), _working_as_a_task():
                 self._run_here()
         except LeftToSpark as reason:
-            log.info("event=run_needs_spark pipeline=%s reason=%s", self.job.name, reason)
+            # As a text: a handler that keeps records would keep the frames of the exception, and the rows in them.
+            log.info("event=run_needs_spark pipeline=%s reason=%s", self.job.name, str(reason))
             return True
         return False
 

@@ -50,7 +50,7 @@ def _letters(warehouse: CatalogSettings, on_bad: OnBad, table: str, now_millis: 
     assert on_bad.table is not None
     ours = (pc.field("target_table") == table) & (pc.field("pipeline") == on_bad.pipeline)
     scan = Table(warehouse.opened(on_bad.table)).scan(columns=["raw_value", "received_at"], where=ours)
-    for batch in scan.to_arrow().to_batches():
+    for batch in scan.to_batches():
         times = batch.column("received_at").cast(pa.int64()).to_pylist()
         for message, time in zip(batch.column("raw_value").to_pylist(), times, strict=True):
             if message is not None and time != now_millis:

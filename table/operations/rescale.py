@@ -51,7 +51,7 @@ def rescale(
         raise ConfigError(f"bucket mode {layout.mode} has no fixed number of buckets", table=store.name)
     wanted = layout.bucket_count if buckets is None else whole_number(buckets, "buckets")
     if not 1 <= wanted <= LARGEST_BUCKET_COUNT:
-        raise ConfigError(f"{wanted} is not a number of buckets", table=store.name, hint="--bucket-num 4")
+        raise ConfigError(f"{wanted} is not a number of buckets", table=store.name, hint="use a number from 1 upwards")
     user = user or store.new_commit_user()
     spec = PartitionSpec.of(layout, partition or {})
     base = _with_rows_shown(store, layout, spec, user)

@@ -26,7 +26,9 @@ def merge(table: ModelTable, step: Step) -> Outcome:
     for row in table.rows:
         matches = [one for one in source if all(one[name] == row[name] and row[name] is not None for name in on)]
         if len(matches) > 1 and any(clause["when"] == "matched" for clause in step["clauses"]):
-            return Outcome.REFUSED
+            # Spark refuses several matches, DuckDB's side only those that would change the row.
+            changing = [one for one in matches if _first(step, "matched", _pair(row, one), types)]
+            return Outcome.REFUSED if len(changing) > 1 else Outcome.SKIPPED
         when, match = ("matched", matches[0]) if matches else ("by source", None)
         clause = _first(step, when, _pair(row, match), types)
         if clause is None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
-from penstock.ingest.mysql.added_columns import filled_columns, rewritten_in, tables_with_mixed_columns, with_filled
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
@@ -28,6 +27,7 @@ from penstock.ingest.mysql.recorded_history import RecordedHistory
 from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected, server_facts, variables
 from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.unlogged_columns import filled_columns, rewritten_in, tables_with_mixed_columns, with_filled
 from penstock.ingest.source import Barrier, Limit
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import DecodeError, PenstockError, SchemaConflict, SourceError
 from penstock.ingest.source import Barrier, Offsets, RereadableSource
-from penstock.pipelines.driver.added_columns import fill_logged_columns
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.compaction import compact_owed
 from penstock.pipelines.driver.table_evolution import TableEvolution, apply_barriers
+from penstock.pipelines.driver.unlogged_values import fill_logged_columns
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.reports import BatchReport

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import SILENT_VALUES, Barrier
-from penstock.pipelines.driver.added_columns import fill_added_columns
 from penstock.pipelines.driver.deleted_rows import end_versions, mark_rows
+from penstock.pipelines.driver.unlogged_values import fill_added_columns
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT

@@ -155,7 +155,7 @@ FLOORS = {
         {"settings", "offsets", "generated_values"},
         {"read_range", "captured_tables", "idle_position", "whole_table_ddl"},
         {"recorded_history", "logged_ddl_rules"},
-        {"added_columns"},
+        {"unlogged_columns"},
         {"planner"},
         {"source"},
         {"connector"},

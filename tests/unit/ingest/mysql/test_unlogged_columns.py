@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.ingest.mysql import added_columns
-from penstock.ingest.mysql.added_columns import filled_columns, with_filled
+from penstock.ingest.mysql import unlogged_columns
 from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.unlogged_columns import filled_columns, with_filled
 from penstock.ingest.source import Barrier
 
 T = ("shop", "t")
@@ -30,7 +30,7 @@ def filled(*statements: str, with_values: tuple[str, ...] = (), **settings: Any)
     version = DefinitionVersion(T, FILE, 100 * (len(statements) + 1), change.definition)
     chosen: Any = SimpleNamespace(**{"fills_added_columns": True, "reads_tables": True, **settings})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(added_columns, "columns_with_values", lambda *_, **__: with_values)
+        patch.setattr(unlogged_columns, "columns_with_values", lambda *_, **__: with_values)
         facts = SimpleNamespace(is_mariadb=False)
         return filled_columns(
             cast("Any", None), cast("Any", facts), chosen, history, [(version, change.filled_columns)]
@@ -91,6 +91,6 @@ def test_a_column_that_is_renamed_or_dropped_in_the_same_batch_is_not_read_again
         versions.append((DefinitionVersion(T, FILE, place, change.definition), change.filled_columns))
     settings: Any = SimpleNamespace(fills_added_columns=True, reads_tables=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(added_columns, "columns_with_values", lambda *_, **__: ())
+        patch.setattr(unlogged_columns, "columns_with_values", lambda *_, **__: ())
         facts: Any = SimpleNamespace(is_mariadb=False)
         assert filled_columns(cast("Any", None), facts, settings, history, versions) == {T: ["c"]}

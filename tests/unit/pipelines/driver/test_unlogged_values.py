@@ -12,7 +12,7 @@ import pytest
 
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.ingest.source import Barrier
-from penstock.pipelines.driver.added_columns import fill_added_columns, fill_logged_columns
+from penstock.pipelines.driver.unlogged_values import fill_added_columns, fill_logged_columns
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.read import BatchReader
 from tests.unit.table.tables import new_table

@@ -129,7 +129,7 @@ FLOORS = {
             *("buffers", "findings", "past_rows", "row_conditions", "shared_targets", "skipped_parts", "table_parts"),
             "unordered_deletes",
         },
-        {"progress", "settings"},
+        {"cells", "progress", "settings"},
         {"connector", "planner", "source"},
     ],
     "ingest/messages": [

@@ -13,6 +13,7 @@ import pymysql
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, DemandPolicy, needed
 from penstock.ingest.database.buffers import gathered_rows, unsigned_at
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.database.row_conditions import described, where
 from penstock.ingest.mysql.definition import schema_of
@@ -22,7 +23,6 @@ from penstock.ingest.mysql.server.wire import PacketStream, PayloadReader, comma
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
 from penstock.ingest.mysql.snapshot.conditions import MySqlConditions
-from penstock.ingest.mysql.snapshot.text_cells import HEAD, TextCells
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 _QUERY = 0x03
 _NULL = 0xFB
+# First bytes of a cell that are read with its length: enough for a DATETIME(6) whose fraction is read in one word, and
+# for the longest number.
+HEAD = 28
 # Marks of longer lengths, and the bytes that follow them.
 _LONG_LENGTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
@@ -54,7 +57,7 @@ class RowBlock:
     def __len__(self) -> int:
         return len(self.start)
 
-    def cells(self) -> Iterator[TextCells]:
+    def cells(self) -> Iterator[Cells]:
         """Yield the cells, column by column; ValueError if a row does not end with its last cell."""
         # One step reads a column of all rows, because a cell begins where the one before it ends. The length is read
         # together with the first bytes of the cell: that costs the same.
@@ -72,7 +75,7 @@ class RowBlock:
                     length[long] = unsigned_at(self.data, at[long] + 1, min(width, 7))
                     start[long] += width
             at = start + length
-            yield TextCells(self.data, start, length, null, None if is_long else head)
+            yield Cells(self.data, start, length, null, None if is_long else head)
         if (at != self.end).any():
             raise ValueError("a row of the result is longer than its last column")
 

@@ -34,8 +34,8 @@ from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.ingest.database.cells import Cells
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
-    from penstock.ingest.postgres.values.cells import Cells
 
 _ROWS = np.zeros(256, np.bool_)
 _ROWS[[log_messages.INSERT, log_messages.UPDATE, log_messages.DELETE]] = True

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from penstock.ingest.database.buffers import at_every_byte
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.relation import LoggedColumn, LoggedRelation
-from penstock.ingest.postgres.values.cells import Cells
 from penstock.ingest.postgres.values.windows import RowCells, Shape
 
 if TYPE_CHECKING:

@@ -17,17 +17,15 @@ from penstock.ingest.database.buffers import (
     fixed,
     texts,
 )
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.relation import TEXTS, PgType
-from penstock.ingest.postgres.values.cells import (
+from penstock.ingest.postgres.values.odd_values import (
     ARRAY_SHAPE,
     INFINITY,
     NOT_A_NUMBER,
     OUT_OF_DAY,
     TOO_LARGE,
-    Cells,
-    bytes_of,
     nulled,
-    valid_texts,
 )
 from penstock.ingest.postgres.values.windows import WIDTHS
 
@@ -40,7 +38,7 @@ def bit_fields(cells: Cells, kind: PgType, _oddities: Counter[str]) -> pa.Array:
     if kind.size == 1:
         # A bit string has its number of bits in four bytes, and its content begins with the highest bit.
         return booleans((cells.read("u1", 4) >= 0x80) & (cells.read(">i4") > 0), cells.null)
-    encoded = bytes_of(cells, pa.binary()).dictionary_encode()
+    encoded = cells.values(pa.binary()).dictionary_encode()
     values = [_aligned(value) for value in encoded.dictionary.to_pylist()]
     return pa.array(values, pa.binary()).take(encoded.indices)
 
@@ -131,7 +129,7 @@ def binary_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Arra
         layout, arrow = _FIXED[kind.name]
         return fixed(arrow, cells.read(layout).astype(arrow.to_pandas_dtype()), cells.null)
     if kind.name in TEXTS:
-        return valid_texts(cells)
+        return cells.valid_texts()
     return _BUILDERS[kind.name](cells, kind, oddities)
 
 
@@ -154,11 +152,11 @@ def _bools(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
 
 
 def _bytes(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
-    return bytes_of(cells, pa.binary())
+    return cells.values(pa.binary())
 
 
 def _jsonb(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
-    return valid_texts(cells.shifted(1))  # after the version
+    return cells.after(1).valid_texts()  # after the version
 
 
 def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:

@@ -12,8 +12,8 @@ from penstock.ingest.postgres.values.binary import binary_column
 from penstock.ingest.postgres.values.text import text_column
 
 if TYPE_CHECKING:
+    from penstock.ingest.database.cells import Cells
     from penstock.ingest.postgres.relation import Column, Relation
-    from penstock.ingest.postgres.values.cells import Cells
 
 
 def value_column(cells: Cells, relation: Relation, column: Column, oddities: Counter[str], *, binary: bool) -> pa.Array:

@@ -14,7 +14,7 @@ from penstock.ingest.postgres.values.windows import RowCells, Shape
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
-    from penstock.ingest.postgres.values.cells import Cells
+    from penstock.ingest.database.cells import Cells
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _TRAILER = b"\xff\xff"

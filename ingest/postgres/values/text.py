@@ -14,15 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.ingest.database.buffers import booleans
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.values.binary import bits_of_text
-from penstock.ingest.postgres.values.cells import (
+from penstock.ingest.postgres.values.odd_values import (
     ARRAY_SHAPE,
     INFINITY,
     NOT_A_NUMBER,
     OUT_OF_DAY,
     TOO_LARGE,
-    Cells,
-    valid_texts,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def text_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     cells = cells.safe()
     if kind.name == "bool" and kind.element is None:
         return booleans(cells.data[cells.start] == ord("t"), cells.null)
-    return column_of_texts(valid_texts(cells), kind, oddities)
+    return column_of_texts(cells.valid_texts(), kind, oddities)
 
 
 def column_of_texts(texts: pa.Array, kind: PgType, oddities: Counter[str]) -> pa.Array:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.ingest.database.buffers import SPARE, gathered_rows
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
-from penstock.ingest.postgres.values.cells import Cells
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.ingest.database.buffers import SPARE, gathered_rows
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.mysql.definition import MySqlColumn, parse_type
 from penstock.ingest.mysql.snapshot.columns import column_of
-from penstock.ingest.mysql.snapshot.text_cells import HEAD, TextCells
+from penstock.ingest.mysql.snapshot.read import HEAD
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 BUFFER = 64  # a block of the wire is longer than this
@@ -33,7 +34,7 @@ def read(kind: str, texts: list[str | None], between: bytes = b"9-:. ", **rules:
     buffer = np.frombuffer(bytes(data.removesuffix(between) + room), np.uint8)
     null = np.array([text is None for text in texts], np.bool_)
     cells = CellContext(MySqlColumn("c", parse_type(kind), True), "d.t", ValueRules(**rules))  # type: ignore[arg-type]
-    texts = TextCells(buffer, np.array(start, np.int64), np.array(length, np.int64), null)
+    texts = Cells(buffer, np.array(start, np.int64), np.array(length, np.int64), null)
     found = column_of(texts, cells)
     # As in a block of rows, where the first bytes of cells are fetched with their lengths.
     whole = column_of(replace(texts, head=gathered_rows(buffer, texts.start, HEAD)), cells)

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.ingest.database.buffers import with_spare_bytes
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.relation import PgType
 from penstock.ingest.postgres.values.binary import binary_column
-from penstock.ingest.postgres.values.cells import Cells
 from penstock.ingest.postgres.values.text import text_column
 
 

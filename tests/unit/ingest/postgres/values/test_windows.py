@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.ingest.database.buffers import SPARE, with_spare_bytes
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.log.messages import images_at
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import PgType
-from penstock.ingest.postgres.values.cells import Cells
 from penstock.ingest.postgres.values.copy_rows import cells_of
 from penstock.ingest.postgres.values.windows import Shape
 from tests.unit.ingest.postgres.pgoutput import row as logged_row

@@ -1,8 +1,7 @@
-"""The cells of a column as positions in a buffer, and the values that a table cannot store."""
+"""The cells of a column as positions in a buffer of rows."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,6 @@ from penstock.ingest.database.buffers import at_every_byte, gathered_rows, slice
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
 
-
-# Values that a table cannot store become null and are counted by these names.
-INFINITY, NOT_A_NUMBER, TOO_LARGE, OUT_OF_DAY = "infinity", "not-a-number", "number-too-large", "time-out-of-day"
-ARRAY_SHAPE = "array-of-several-dimensions"
 _VIEW = 16  # bytes that are needed to refer to a text
 
 
@@ -42,10 +37,11 @@ class Cells:
         head = None if self.head is None else self.head[index]
         return Cells(self.data, self.start[index], self.length[index], self.null[index], head)
 
-    def shifted(self, first: int) -> Cells:
-        """Return the cells without their first bytes."""
-        length = np.maximum(self.length - first, 0)
-        return Cells(self.data, self.start + first, length, self.null)
+    def after(self, first: int, length: Int64s | None = None) -> Cells:
+        """Return the cells without their first bytes, or parts of this length that begin so many bytes later."""
+        rest = np.maximum(self.length - first, 0) if length is None else length
+        head = None if self.head is None else self.head[:, first:]
+        return Cells(self.data, self.start + first, rest, self.null, head)
 
     def safe(self) -> Cells:
         """Return the cells with the position of nulls at the start of the buffer, so that they can be read."""
@@ -68,24 +64,13 @@ class Cells:
             return gathered_rows(self.data, self.start, width)
         return self.head[:, :width]
 
+    def values(self, kind: pa.DataType) -> pa.Array:
+        """Return the content of the cells as binaries, or as strings that are not checked."""
+        head = self.head if self.head is not None and self.head.shape[1] >= _VIEW else None
+        return slices(kind, self.data, self.start, self.length, self.null, head)
 
-def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bools:
-    """Return the nulls with the odd values added, which are counted."""
-    odd = odd & ~null
-    if not odd.any():
-        return null
-    oddities[reason] += int(odd.sum())
-    return null | odd
-
-
-def bytes_of(cells: Cells, kind: pa.DataType) -> pa.Array:
-    """Return the content of the cells as binaries, or as strings that are not checked."""
-    head = cells.head if cells.head is not None and cells.head.shape[1] >= _VIEW else None
-    return slices(kind, cells.data, cells.start, cells.length, cells.null, head)
-
-
-def valid_texts(cells: Cells) -> pa.Array:
-    """Return the cells as texts; ValueError if one is not UTF-8."""
-    texts = bytes_of(cells, pa.string())
-    texts.validate(full=True)
-    return texts
+    def valid_texts(self) -> pa.Array:
+        """Return the content as texts; ValueError if one is not UTF-8."""
+        texts = self.values(pa.string())
+        texts.validate(full=True)
+        return texts

@@ -1,0 +1,56 @@
+"""The numbers that the digits of text cells stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.ingest.database.cells import Cells
+
+if TYPE_CHECKING:
+    from penstock.ingest.database.buffers import Bools, Int64s
+
+UInt64s = npt.NDArray[np.uint64]
+_ZEROS = np.uint64(0x3030303030303030)
+_EIGHT = 8
+_POWERS = np.uint64(10) ** np.arange(_EIGHT + 1, dtype=np.uint64)
+
+
+def word(cells: Cells, at: int) -> UInt64s:
+    """Return the eight bytes of each cell from this one, which may extend beyond it; the first is the lowest."""
+    return np.ascontiguousarray(cells.read("<u8", at))
+
+
+def signs(cells: Cells) -> tuple[Bools, Cells]:
+    """Return whether each cell begins with a minus, and the cells without it."""
+    negative: Bools = (cells.read("u1") == ord("-")) & (cells.length > 0)
+    if not negative.any():
+        return negative, cells
+    return negative, Cells(cells.data, cells.start + negative, cells.length - negative, cells.null)
+
+
+def magnitudes(cells: Cells) -> UInt64s:
+    """Return the values of texts that consist of up to 20 digits; an empty text is zero."""
+    longest = int(cells.length.max()) if len(cells.length) else 0
+    total = _eight(word(cells, 0), np.minimum(cells.length, _EIGHT))
+    for at in range(_EIGHT, longest, _EIGHT):
+        size = np.clip(cells.length - at, 0, _EIGHT)
+        total = total * _POWERS[size] + _eight(word(cells, at), size)
+    return total
+
+
+def _eight(word: UInt64s, size: Int64s) -> UInt64s:
+    """Return the value of up to eight digits in the low bytes of a word, the first digit in the lowest byte."""
+    # Digits become numbers and shift up, zeros fill in below, and what followed the text drops out. A shift by all 64
+    # bits makes zero in numpy, which is right for an empty text.
+    word = (word ^ _ZEROS) << (64 - 8 * size).view(np.uint64)
+    # Join pairs of digits, then pairs of pairs, then both halves: three multiplications for eight digits.
+    word = word * np.uint64(10) + (word >> np.uint64(8))
+    low, high = np.uint64(0x000000FF000000FF), np.uint64(16)
+    # Each factor has one number per half: 1,000,000 and 100, then 10,000 and 1. The upper half of a product is the
+    # sum of both parts with their weights.
+    first = (word & low) * np.uint64(0x000F424000000064)
+    second = (word >> high & low) * np.uint64(0x0000271000000001)
+    return (first + second) >> np.uint64(32)

@@ -24,6 +24,7 @@ from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.table.handle import Table
 from tests.integration.failing_calls import Countdown, Killed, die
+from tests.integration.play_report import history_shown
 from tests.invariants import check_invariants
 from tests.without_spark import run_here
 
@@ -80,7 +81,7 @@ class Pipeline(Protocol):
 class Play(ABC):
     """Random statements on a server, and runs of a pipeline between them.
 
-    `told` has the statements and the runs so far, for the report of a failure.
+    `history` has the statements and the runs so far, for the report of a failure.
     """
 
     kills: ClassVar[Sequence[tuple[type, str]]] = KILLS
@@ -91,14 +92,14 @@ class Play(ABC):
     draw: random.Random
     columns: dict[str, list[str]] = field(default_factory=dict)  # of the tables that exist
     dropped: dict[str, list[str]] = field(default_factory=dict)  # columns that these tables had
-    told: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
     numbers: int = 0
 
     def __post_init__(self) -> None:
         self.included = self.draw.sample(TABLES, self.draw.randint(1, len(TABLES)))
         self.rows = self.draw.choice((None, None, 3, 20))
         self.target = self.draw.choices(list(TARGETS), list(TARGETS.values()))[0]
-        self.told.append(f"-- {' '.join(self.target)}")
+        self.history.append(f"-- {' '.join(self.target)}")
 
     @abstractmethod
     def pipeline(self, flags: Sequence[str]) -> Pipeline:
@@ -226,7 +227,7 @@ class Play(ABC):
             self.say(self.upsert(table, columns, [key, *values]))
 
     def say(self, *statements: str) -> None:
-        self.told += statements
+        self.history += statements
         self.server.run(*statements)
 
     def run_with_trouble(self) -> None:
@@ -234,20 +235,20 @@ class Play(ABC):
         trouble = self.draw.random()
         with pytest.MonkeyPatch.context() as patch:
             if trouble < 0.3:
-                self.told.append(f"-- the connection is lost at {self.lose_connection(patch)}")
+                self.history.append(f"-- the connection is lost at {self.lose_connection(patch)}")
             elif trouble < 0.6:
                 place, name = self.draw.choice(self.kills)
                 kill = Countdown(self.draw.randint(1, 3), die, after=self.draw.random() < 0.5)
-                self.told.append(f"-- killed {'after' if kill.after else 'before'} {name} {kill.left}")
+                self.history.append(f"-- killed {'after' if kill.after else 'before'} {name} {kill.left}")
                 patch.setattr(place, name, kill.around(getattr(place, name)))
             try:
                 run_here(self.current().spec)
             except (PenstockError, Killed) as error:
-                self.told.append(f"--   {error!r}"[:150])
+                self.history.append(f"--   {error!r}"[:150])
 
     def current(self) -> Pipeline:
         """Return the pipeline as it is started now."""
-        self.told.append(f"-- run {sorted(self.included)}")
+        self.history.append(f"-- run {sorted(self.included)}")
         limit = ("--max-batch-rows", str(self.rows)) if self.rows else ()
         follows = ("--on-truncate", "delete-all", "--on-drop", "delete-all")
         return self.pipeline((*follows, *limit, *self.target, "--including-tables", "|".join(sorted(self.included))))
@@ -269,9 +270,6 @@ def different(verdicts: Iterable[TableVerdict]) -> list[TableVerdict]:
 
 def play_and_check(play: Play) -> None:
     """Play, and compare. A failure prints what was done."""
-    try:
+    with history_shown(play.history):
         play.run()
         play.check()
-    except BaseException:
-        print("\n".join(play.told))
-        raise

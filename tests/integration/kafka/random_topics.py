@@ -32,7 +32,7 @@ class RandomTopics:
     draw: random.Random
     format: Format
     prefix: str
-    told: list[str]
+    history: list[str]
     has_keys: bool = True
     full_deletes: bool = True
     bad: bool = True  # malformed messages may come
@@ -240,7 +240,7 @@ class RandomTopics:
         assert self.producer.flush(30) == 0
 
     def say(self, what: str) -> None:
-        self.told.append(what)
+        self.history.append(what)
 
     # What a pipeline must have
 

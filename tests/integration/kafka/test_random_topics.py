@@ -35,6 +35,7 @@ from tests.integration.kafka.random_pipeline import LETTERS, RandomPipeline
 from tests.integration.kafka.random_records import ABORTED, FUTURE, LOST, SKIPPED, Record
 from tests.integration.kafka.random_topics import RandomTopics
 from tests.integration.kafka.random_troubles import Troubles
+from tests.integration.play_report import history_shown
 from tests.invariants import check_invariants
 from tests.without_spark import run_here
 
@@ -338,8 +339,5 @@ _numbers = itertools.count()
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_have_what_was_sent_after_random_records_and_runs(broker: Broker, tmp_path: Path, seed: int) -> None:
     play = Play.of(broker, tmp_path, random.Random(seed), f"r{os.getpid()}-{next(_numbers)}")
-    try:
+    with history_shown(play.topics.history):
         play.run()
-    except BaseException:
-        print("\n".join(play.topics.told))
-        raise

@@ -38,14 +38,14 @@ ACTIONS = {
 
 @dataclass
 class RandomChanges:
-    """Makes random changes. `told` is the list of changes and runs that a failure reports.
+    """Makes random changes. `history` is the list of changes and runs that a failure reports.
 
     `kept` are the keys that a table may have although no document has them: a drop and a rename yield no rows.
     """
 
     server: MongoPlayground
     draw: random.Random
-    told: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
     # The server keeps the UUID of a collection that is renamed, but the stand-in makes a new one.
     identities: dict[str, str] = field(default_factory=dict)
     made: int = 0
@@ -164,7 +164,7 @@ class RandomChanges:
         self.kept[name] |= {text_of(one["_id"]) for one in self.server.db[name].find({}, {"_id": 1})}
 
     def say(self, what: str) -> None:
-        self.told.append(what)
+        self.history.append(what)
 
     def key(self) -> Any:
         number = self.draw.randint(1, _KEYS)

@@ -27,6 +27,7 @@ from tests.here import note_as_spark_does, run
 from tests.integration.failing_calls import Killed
 from tests.integration.mongodb.random_changes import COLLECTIONS, RandomChanges, text_of
 from tests.integration.mongodb.sync import MongoPlayground, MongoSync
+from tests.integration.play_report import history_shown
 from tests.without_spark import run_here
 
 pytestmark = pytest.mark.mongodb
@@ -96,7 +97,7 @@ class Play:
         return sorted(self.draw.sample(COLLECTIONS, self.draw.randint(1, len(COLLECTIONS))))
 
     def tell(self, what: str) -> None:
-        self.changes.told.append(f"-- {what}")
+        self.changes.history.append(f"-- {what}")
 
     def perform(self) -> None:
         for _ in range(self.draw.randint(2, 6)):
@@ -230,9 +231,6 @@ def test_tables_have_the_documents_of_the_server_after_random_changes(
 ) -> None:
     draw = random.Random(seed)
     play = Play(RandomChanges(server, draw), tmp_path, draw)
-    try:
+    with history_shown(play.changes.history):
         play.perform()
         play.compare()
-    except BaseException:
-        print("\n".join(play.changes.told))
-        raise

@@ -40,7 +40,7 @@ class RandomMessages:
     draw: random.Random
     prefix: str
     subscription: str
-    told: list[str]
+    history: list[str]
     partitions: dict[str, int] = field(default_factory=dict)  # 0: a topic without partitions
     messages: dict[int, Sent] = field(default_factory=dict)
     known: set[Place] = field(default_factory=set)
@@ -54,14 +54,14 @@ class RandomMessages:
         count = self.draw.choice((0, 1, 2, 3))
         name = f"{self.prefix}-{len(self.partitions)}"
         self.partitions[name] = count
-        self.told.append(f"topic {name} with {count} partitions")
+        self.history.append(f"topic {name} with {count} partitions")
         self.broker.topic(count, name)
 
     def add_partition(self) -> None:
         topic = self.draw.choice(list(self.partitions))
         if 0 < self.partitions[topic] < 5:
             self.partitions[topic] += 1
-            self.told.append(f"topic {topic} gets a partition")
+            self.history.append(f"topic {topic} gets a partition")
             self.broker.admin("POST", f"persistent/public/default/{topic}/partitions", self.partitions[topic])
 
     def send(self, times: int) -> None:
@@ -77,7 +77,7 @@ class RandomMessages:
                 filler = " " * self.draw.choice((0, 0, 0, 0, 0, 0, 45_000))
                 made.append(f"broken {number}" if is_bad else insert(table, {"id": number}) + filler)
             batched = self.draw.random() < 0.5 and sum(map(len, made)) < 15_000
-            self.told.append(f"  {place} {len(self.messages) - size + 1} to {len(self.messages)} batched={batched}")
+            self.history.append(f"  {place} {len(self.messages) - size + 1} to {len(self.messages)} batched={batched}")
             name = topic if part < 0 else f"{topic}-partition-{part}"
             more = {} if batched else {"chunking": True}
             self.broker.send(name, *made, batched=batched, **more)
@@ -90,7 +90,7 @@ class RandomMessages:
     def drop_read(self) -> None:
         """Let the broker delete what is acknowledged, which begins new ledgers."""
         topic = self.draw.choice(list(self.partitions))
-        self.told.append(f"topic {topic} loses what is acknowledged")
+        self.history.append(f"topic {topic} loses what is acknowledged")
         for _, path in self._paths(topic):
             for _ in range(2):
                 self.broker.admin("PUT", f"{path}/unload")
@@ -98,7 +98,7 @@ class RandomMessages:
     def skip(self) -> None:
         """Acknowledge all messages of a topic, as a TTL does, and let the broker delete them."""
         topic = self.draw.choice(list(self.partitions))
-        self.told.append(f"topic {topic} loses all")
+        self.history.append(f"topic {topic} loses all")
         for place, path in self._paths(topic):
             try:
                 self.broker.admin("POST", f"{path}/subscription/{self.subscription}/skip_all")
@@ -113,7 +113,7 @@ class RandomMessages:
     def renew(self) -> None:
         topic = self.draw.choice(list(self.partitions))
         count = self.partitions[topic]
-        self.told.append(f"topic {topic} deleted and created")
+        self.history.append(f"topic {topic} deleted and created")
         for place, _ in self._paths(topic):
             self._lose(place)
         path = f"persistent/public/default/{topic}" + ("/partitions" if count else "")

@@ -22,6 +22,7 @@ from penstock.pipelines.tasks.reports import BatchReport
 from tests.here import note_as_spark_does, run
 from tests.integration.failing_calls import Killed
 from tests.integration.kafka.random_troubles import Troubles
+from tests.integration.play_report import history_shown
 from tests.integration.pulsar.conftest import Broker
 from tests.integration.pulsar.random_messages import LETTERS, TABLES, RandomMessages
 from tests.integration.pulsar.sync import Sync
@@ -50,8 +51,8 @@ class Play:
     @classmethod
     def of(cls, broker: Broker, folder: Path, draw: random.Random, prefix: str) -> Play:
         limit, as_spark = draw.choice((None, None, 1, 3, 20)), draw.random() < 0.5
-        told = [f"-- limit {limit} as_spark {as_spark}"]
-        return cls(RandomMessages(broker, draw, prefix, "lake", told), Sync(broker, folder), draw, limit, as_spark)
+        history = [f"-- limit {limit} as_spark {as_spark}"]
+        return cls(RandomMessages(broker, draw, prefix, "lake", history), Sync(broker, folder), draw, limit, as_spark)
 
     def run(self) -> None:
         self.topics.add_topic()
@@ -90,7 +91,7 @@ class Play:
 
     def run_with_trouble(self) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            tell = self.topics.told.append
+            tell = self.topics.history.append
             Troubles(self.draw, tell, self.change_meanwhile, self.restart, source=PulsarSource).happen(patch)
             try:
                 self.run_once()
@@ -102,7 +103,7 @@ class Play:
         checkpoint = f"{self.sync.folder}/checkpoint"
         given = [*APPEND, *BAD, *limits, "--checkpoint", checkpoint, *flags]
         spec = self.sync.spec(f"{self.topics.prefix}-.*", *given)
-        self.topics.told.append(f"run {flags}")
+        self.topics.history.append(f"run {flags}")
         if not self.as_spark:
             run_here(spec, self.note)
             return
@@ -120,7 +121,7 @@ class Play:
         try:
             self.run_once()
         except PositionLost as error:
-            self.topics.told.append(f"  {error!r}"[:300])
+            self.topics.history.append(f"  {error!r}"[:300])
             refused = True
             self.run_once("--accept-gap")
         topics, found = self.topics, self.found()
@@ -128,7 +129,7 @@ class Play:
         assert not refused or topics.cut or may_be_lost, "nothing was lost"
         missing = topics.messages.keys() - found.keys()
         assert missing - self.lost <= may_be_lost, f"lacks {sorted(missing - self.lost - may_be_lost)}"
-        # Nothing shows what a partition had of which no message was read.
+        # If no message of a partition was read, nothing shows that it had some.
         known = {number for number in missing - self.lost if topics.messages[number].place in topics.known}
         assert refused or not known, f"{sorted(known)} were not refused"
         assert not [number for number, times in found.items() if times > 1], f"twice: {found}"
@@ -163,8 +164,5 @@ _numbers = itertools.count()
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_message_is_in_its_table_once_or_refused(broker: Broker, tmp_path: Path, seed: int) -> None:
     play = Play.of(broker, tmp_path, random.Random(seed), f"r{os.getpid()}x{next(_numbers)}")
-    try:
+    with history_shown(play.topics.history):
         play.run()
-    except BaseException:
-        print("\n".join(play.topics.told))
-        raise

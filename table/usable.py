@@ -14,6 +14,7 @@ from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import UnusableName
+from penstock.table.values.arguments import as_text
 from penstock.table.values.names import path_step, relative_folder
 
 
@@ -52,8 +53,7 @@ def check_name(name: str, what: str, *, more: str = "") -> None:
 
     A `$` introduces the name of a system table.
     """
-    if not isinstance(name, str):
-        raise UnusableName(f"the name of a {what} is a text, not {name!r}")
+    as_text(name, f"the name of a {what}")
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
         hint = "remove $, slashes, and blanks at both ends"
         raise UnusableName(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)

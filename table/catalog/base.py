@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arguments import as_text
 
 _BRANCH = "branch_"
 
@@ -142,9 +143,7 @@ class CatalogBackend(ABC):
 
 def split_name(name: str) -> tuple[str, str]:
     """Split `database.table` into its two parts; ConfigError for any other form."""
-    if not isinstance(name, str):
-        raise ConfigError(f"the name of a table is a text, not {name!r}", hint="write it as database.table")
-    database, dot, table = name.partition(".")
+    database, dot, table = as_text(name, "the name of a table").partition(".")
     if not dot or not database or not table:
         raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table")
     return database, table
@@ -155,9 +154,7 @@ def parse_name(name: str) -> tuple[str, str | None, str | None]:
 
     The forms are `db.t`, `db.t$snapshots`, `db.t$branch_b` and `db.t$branch_b$snapshots`.
     """
-    if not isinstance(name, str):
-        raise ConfigError(f"the name of a table is a text, not {name!r}", hint="write it as database.table")
-    base, *rest = name.split("$")
+    base, *rest = as_text(name, "the name of a table").split("$")
     branch = rest.pop(0).removeprefix(_BRANCH) if rest and rest[0].startswith(_BRANCH) else None
     if len(rest) > 1:
         raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table$branch_b$system")

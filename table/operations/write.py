@@ -26,7 +26,7 @@ from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.prepared_commits import PreparedCommits, check_same_table
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arguments import option_texts, optional_text, optional_whole_number, text_map
+from penstock.table.values.arguments import option_texts, optional_text, optional_whole_number
 from penstock.table.values.buffers import rows_at
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.memory_budget import WriteBudget
@@ -191,7 +191,6 @@ class TableWriter:
         identifier = optional_whole_number(identifier, "identifier")
         if identifier is not None and identifier < 0:
             raise ConfigError(f"{identifier} is not a commit identifier", hint="identifiers are numbers from 0 upwards")
-        watermark, properties = optional_whole_number(watermark, "watermark"), text_map(properties, "properties")
         return self.commit_messages(self.prepare(identifier), identifier, watermark=watermark, properties=properties)
 
     def commit_messages(

@@ -33,17 +33,25 @@ def duration(value: object, what: str) -> float:
     return float(value)
 
 
+def as_text(value: object, what: str) -> str:
+    """Return `value` if it is a text; raise ConfigError otherwise."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{what} is a text, not {value!r}")
+    return value
+
+
 def checked_text(value: object, what: str) -> str:
     """Return `value` if it is a text that files can contain, and not an empty one; raise ConfigError otherwise."""
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{what} is a text that is not empty, not {value!r}")
+    text = as_text(value, what)
+    if not text:
+        raise ConfigError(f"{what} is empty")
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError as reason:
         raise ConfigError(
-            f"{what} has half of a surrogate pair, which no file can contain", given=ascii(value)
+            f"{what} has half of a surrogate pair, which no file can contain", given=ascii(text)
         ) from reason
-    return value
+    return text
 
 
 def optional_text(value: object, what: str) -> str | None:

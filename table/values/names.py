@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.table.values.arguments import as_text
 
 LONGEST = 250  # bytes; file systems allow 255 for a folder, and some folder names have a prefix or suffix
 LONGEST_NEW = 200  # for files that are first written under a longer temporary name
@@ -15,8 +16,7 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
 
     Raise ConfigError if it is empty, too long or leaves its folder.
     """
-    if not isinstance(name, str):
-        raise ConfigError(f"the name of a {what} is a text, not {name!r}", **facts)
+    as_text(name, f"the name of a {what}")
     try:
         # A lone surrogate cannot be encoded as UTF-8.
         length = len(name.encode())

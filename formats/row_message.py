@@ -51,11 +51,11 @@ class RowEnvelope(msgspec.Struct, gc=False):
     source: dict[str, Any] | None = None
 
 
-class _ShownRow(msgspec.Struct, gc=False):
+class _ShownRow(RowEnvelope, gc=False):
+    """The members that show which row it is, too."""
+
     database: str | None = None
     table: str | None = None
-    type: str | None = None
-    arrow: str | None = None
     data: list[dict[str, str | None]] = []
 
 
@@ -128,7 +128,7 @@ def new_row(message: bytes) -> tuple[SourceTable, dict[str, Any]] | None:
             return None
         if shown.arrow is None:
             return (shown.database, shown.table), dict(shown.data[-1])
-        change = _change(_read(message), 0)
+        change = _change(shown, 0)
     except (*UNREADABLE, pa.ArrowException, ValueError, OSError):
         return None  # a message of another kind
     last = change.rows.take(pa.array([len(change) - 1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.errors import StoreError
 from penstock.storage.base import Storage, file_exists, put_if_absent, write_hint
@@ -82,21 +83,21 @@ class HintedFolder:
 
     def write_latest(self, number: int) -> None:
         # It need not be durable, since the snapshots are found without it.
-        self._write_hint("LATEST", number, write_hint)
+        self._write_hint("LATEST", number, partial(write_hint, self.storage))
 
     def write_earliest(self, number: int) -> None:
         # It shows which ids have expired, even if the snapshots are deleted.
-        self._write_hint("EARLIEST", number, lambda storage, path, data: storage.write(path, data))
+        self._write_hint("EARLIEST", number, self.storage.write)
 
     def delete_hints(self) -> None:
         self.storage.delete(f"{self.folder}/LATEST")
         self.storage.delete(f"{self.folder}/EARLIEST")
 
-    def _write_hint(self, name: str, number: int, write: Callable[[Storage, str, bytes], None]) -> None:
+    def _write_hint(self, name: str, number: int, write: Callable[[str, bytes], None]) -> None:
         # Failing to write a hint is not an error, because readers do not depend on it.
         for _ in range(HINT_TRIES):
             try:
-                return write(self.storage, f"{self.folder}/{name}", str(number).encode())
+                return write(f"{self.folder}/{name}", str(number).encode())
             except OSError:
                 continue
         return None

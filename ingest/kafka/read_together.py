@@ -60,7 +60,7 @@ def fetch_together(
     _assign(client, list(parts.values()))
     try:
         while left := [part for part in parts.values() if not part.is_done]:
-            found = _byplace_of(client.consume(sum(part.wanted for part in left), WAIT_SECONDS))
+            found = _by_place(client.consume(sum(part.wanted for part in left), WAIT_SECONDS))
             for part in left:
                 part.add([*found.get(part.place, ()), *found.get(None, ())])
             waiting = [part for part in left if not part.is_done]
@@ -110,7 +110,7 @@ def _assign(client: Consumer, parts: Sequence[_Part]) -> None:
     client.assign([TopicPartition(*part.place, part.position) for part in parts])
 
 
-def _byplace_of(found: Sequence[Message]) -> Mapping[Place | None, list[Message]]:
+def _by_place(found: Sequence[Message]) -> Mapping[Place | None, list[Message]]:
     """Return messages by their partition. Errors of the connection have none."""
     messages: defaultdict[Place | None, list[Message]] = defaultdict(list)
     for message in found:

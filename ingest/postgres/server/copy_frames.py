@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 COPY_DATA = ord("d")
 HEAD = 5  # bytes before the content
 _PART = 1 << 18
-_FEW = 4  # at least so many frames for each letter in the content, or they are told apart one by one
+# With fewer frames than this for each letter d in the content, it is cheaper to go from frame to frame.
+_FEW = 4
 _length_at = Struct(">I").unpack_from
 
 
@@ -41,10 +42,10 @@ def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
         return _followed(data, filled)
     following = np.searchsorted(places, ends[others])
     is_frame = np.ones(len(places), np.bool_)
-    known = 0  # all before it are told apart
+    known = 0  # of the places before this one it is known whether they are frames
     for place, after, end in zip(others.tolist(), following.tolist(), ends[others].tolist(), strict=True):
         if place < known:
-            continue  # a letter in the content
+            continue  # a letter d in the content of a frame
         is_frame[place + 1 : after] = False
         known = after
         if after == len(places) or places[after] != end:

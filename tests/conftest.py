@@ -108,6 +108,19 @@ def pytest_runtest_call() -> None:
             handler.setFormatter(_PLAIN)
 
 
+@pytest.fixture(autouse=True)
+def own_log_settings() -> Iterator[None]:
+    """Undo what a test has set for our logs by a command.
+
+    Otherwise later tests of the process would capture lines that they do not capture when they run alone.
+    """
+    own = logging.getLogger("penstock")
+    level, handlers = own.level, own.handlers[:]
+    yield
+    own.setLevel(level)
+    own.handlers[:] = handlers
+
+
 @pytest.fixture(scope="module", autouse=True)
 def local_caches(request: pytest.FixtureRequest) -> Iterator[None]:
     """Delete a worker's local caches after each file; they are made again where a table misses them."""

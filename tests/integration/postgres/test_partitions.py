@@ -107,6 +107,7 @@ def test_other_new_files_of_partitions_are_no_truncate_of_one(
     sync = begin(server, tmp_path, "--on-truncate", "delete-all")
     before = sync.target("t").latest_snapshot
     server.run(case)
+    caplog.clear()  # The first batches have lines of the same event.
     with caplog.at_level(logging.INFO):
         settle(sync)
     assert sorted(sync.rows("t")) == ([] if case == "TRUNCATE t" else [1, 11])

@@ -15,8 +15,8 @@ from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.job.run_control import Run
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.read import BatchReader
-from penstock.pipelines.tasks.reports import BatchReport
 
 
 class SparkNeeded(Exception):

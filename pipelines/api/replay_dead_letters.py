@@ -22,7 +22,8 @@ from penstock.pipelines.driver.local_runner import run_tasks, take_batch
 from penstock.pipelines.job import build
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
 from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, OnBad
-from penstock.pipelines.tasks.reports import MOST_BAD_SHOWN, BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
+from penstock.pipelines.tasks.range_report import MOST_BAD_SHOWN
 from penstock.table.meta.snapshot import Snapshot
 
 SUFFIX = ".dlq"  # of the commit user's name: replays have their own numbering

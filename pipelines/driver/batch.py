@@ -14,8 +14,8 @@ from penstock.pipelines.driver.compaction import compact_owed
 from penstock.pipelines.driver.table_evolution import TableEvolution, apply_barriers
 from penstock.pipelines.driver.unlogged_values import fill_logged_columns
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
-from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 

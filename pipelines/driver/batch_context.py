@@ -16,9 +16,9 @@ from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.parked_tables import ParkedTables, is_of_its_table
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import BadRecordLimit
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.read import BatchReader
-from penstock.pipelines.tasks.reports import BatchReport
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.schema.validation import UnusableName

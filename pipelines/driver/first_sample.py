@@ -15,8 +15,9 @@ from penstock.ingest.source import Range
 from penstock.pipelines.driver.table_evolution import TableEvolution
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import OnBad
+from penstock.pipelines.tasks.batch_report import BatchReport
+from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.read import BatchReader
-from penstock.pipelines.tasks.reports import BatchReport, RangeReport
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
 from penstock.pipelines.tasks.task_input import TaskInput
 

@@ -28,7 +28,7 @@ from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer
 from penstock.pipelines.monitor.left_out import LeftOut
 from penstock.pipelines.monitor.schema_changes import SeenSchemas
 from penstock.pipelines.monitor.unexpected_error import unexpected
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 
 log = logging.getLogger(__name__)

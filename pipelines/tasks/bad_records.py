@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import BadRecord
 from penstock.ingest.decoded_source import FetchedMessages
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.new_schema import create_schema

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.pipelines.tasks.reports import RangeReport, TableFailed
+from penstock.pipelines.tasks.range_report import RangeReport, TableFailed
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
 from penstock.pipelines.tasks.task_stats import TaskStats
 from penstock.table.meta.entries import CommitMessage

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.mapping.target_tables import TableVersion, state_at
-from penstock.pipelines.tasks.reports import TableFailed
+from penstock.pipelines.tasks.range_report import TableFailed
 from penstock.pipelines.tasks.router import bucket_writer, own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, as_batch, pieces, unpacked
 from penstock.table.buckets.layout import BucketMode

@@ -21,7 +21,7 @@ from penstock.ingest.source import Range
 from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.pipelines.tasks import bad_records
 from penstock.pipelines.tasks.kept_rows import rows_with_letter
-from penstock.pipelines.tasks.reports import RangeReport
+from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, RowWindow, as_batch, pieces
 from penstock.pipelines.tasks.task_input import TaskContext

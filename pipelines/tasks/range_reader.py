@@ -17,7 +17,7 @@ from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import updates
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker, left_out_rows
-from penstock.pipelines.tasks.reports import RangeReport, TableReport
+from penstock.pipelines.tasks.range_report import RangeReport, TableReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed
 from penstock.schema_evolution.row_versions import stream_of

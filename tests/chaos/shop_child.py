@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.pipelines.commands.main import main as command
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.chaos.mysql_child import plant
 from tests.here import run
 

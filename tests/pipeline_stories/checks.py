@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.row_kinds import KIND_TEXTS
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.handle import Table

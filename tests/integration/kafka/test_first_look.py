@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.local_runner import run_tasks
 from penstock.pipelines.job import build
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 from tests.here import run
 from tests.integration.kafka.conftest import Broker

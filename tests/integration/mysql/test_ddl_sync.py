@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.pipelines.driver import table_evolution
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 

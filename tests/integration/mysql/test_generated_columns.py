@@ -8,7 +8,7 @@ import pytest
 
 from penstock.ingest.mysql.errors import RowImageError
 from penstock.ingest.mysql.generated_values import ROW_GONE
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 

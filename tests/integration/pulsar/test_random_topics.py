@@ -18,7 +18,7 @@ import pytest
 from penstock.errors import PenstockError, PositionLost
 from penstock.ingest.pulsar.source import PulsarSource
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.here import note_as_spark_does, run
 from tests.integration.failing_calls import Killed
 from tests.integration.kafka.random_troubles import Troubles

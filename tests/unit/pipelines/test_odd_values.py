@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.options import checks
 from tests.here import run

@@ -14,7 +14,7 @@ from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.here import run
 from tests.shop import Shop, change, insert
 

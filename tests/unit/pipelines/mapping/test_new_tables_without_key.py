@@ -12,7 +12,7 @@ import yaml
 
 from penstock.errors import SourceError
 from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.handle import Table
 from tests.here import run
 from tests.shop import Shop, change, insert

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import SchemaConflict
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.here import run
 from tests.shop import Shop, change, insert
 

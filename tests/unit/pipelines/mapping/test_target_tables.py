@@ -16,7 +16,8 @@ from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import Watermarks
 from penstock.pipelines.job import build
-from penstock.pipelines.tasks.reports import BatchReport, RangeReport, TableReport
+from penstock.pipelines.tasks.batch_report import BatchReport
+from penstock.pipelines.tasks.range_report import RangeReport, TableReport
 from penstock.table.schema.new_schema import create_schema
 from tests.here import run
 from tests.shop import Shop, insert

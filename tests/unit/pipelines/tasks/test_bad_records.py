@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError
 from penstock.pipelines.ledger.batch_identity import NEWEST
-from penstock.pipelines.tasks.reports import BatchReport
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.here import run
 from tests.shop import Shop, change, insert
 

@@ -8,8 +8,9 @@ import pytest
 from penstock.formats.change import BAD_VALUE, BadRecord, SourceSchema
 from penstock.ingest.source import Range
 from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
-from penstock.pipelines.tasks.reports import BatchReport, RangeReport, TableReport
+from penstock.pipelines.tasks.range_report import RangeReport, TableReport
 from penstock.row_kinds import DELETE, INSERT
 
 SCHEMA = SourceSchema("text", "shop", "orders", ())

@@ -9,27 +9,61 @@ its capabilities, and never test for a type. A package adds a connector by an en
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from penstock.errors import ConfigError
-from penstock.ingest.source import Offsets, Range
+from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding, TableCapture
+from penstock.ingest.connector_requests import (
+    Keyless,
+    KeylessRule,
+    Preparation,
+    SourceRequest,
+    TableName,
+    TableSelection,
+)
+from penstock.ingest.source import Offsets
 from penstock.settings import Strict
-from penstock.storage.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
-    from penstock.formats.demand import ConditionLanguage, DemandPolicy
-    from penstock.ingest.decoded_source import ChangeSource, Extra
+    from penstock.ingest.decoded_source import ChangeSource
     from penstock.ingest.source import ComparableSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
     from penstock.ingest.sync_actions import TranslatedSource
 
-TableName: TypeAlias = tuple[str, str]  # database and table
-Keyless: TypeAlias = Literal["leave-out", "append", "fail"]
-# As the messages state: left out if they say that the table has no key, appended if they say nothing about keys.
-KeylessRule: TypeAlias = Literal["leave-out", "append", "fail", "as-stated"]
+# Packages with connectors of their own import the whole contract from this module.
+__all__ = [
+    "BYTES",
+    "DESCRIBES",
+    "ENTRIES",
+    "LOG_BYTES",
+    "LOG_SECONDS",
+    "LOOK_SECONDS",
+    "READS_FLINK_CDC",
+    "RECORDS",
+    "ROWS",
+    "URL_SCHEMES",
+    "WAL_BYTES",
+    "Capabilities",
+    "Connector",
+    "Keyless",
+    "KeylessRule",
+    "LagUnit",
+    "Preparation",
+    "Sampler",
+    "SourceCheck",
+    "SourceConfig",
+    "SourceFinding",
+    "SourceRequest",
+    "StartPlace",
+    "TableCapture",
+    "TableName",
+    "TableSelection",
+    "missing_method",
+]
+
 StartPlace: TypeAlias = Literal["earliest", "latest"] | int  # or milliseconds since 1970
 LagUnit: TypeAlias = Literal[
     "bytes of the binlog", "bytes of the WAL", "seconds of the oplog", "bytes", "records", "entries", "rows"
@@ -63,14 +97,14 @@ class Capabilities:
     """The capabilities that all sources of one type have.
 
     `describes_tables`: the source lists its tables with their columns, so that target tables exist before the first
-    batch; otherwise messages are sampled. `rereads_tables`: single tables can be emptied and read again, with
-    `rereads_at_start` only when a run begins and not by a signal, with `rereads_parts` also only their rows that meet a
-    condition. `names_rows`: each row comes with its database, table
-    and time. `resumes_from_tables`: the offsets in a table's snapshots suffice to continue with a new checkpoint.
-    `keeps_state`: the source needs `SourceRequest.state` in the next run. `reads_exactly`: the rows of a table can be
-    read as of one position, so that no change in them comes again. `reads_flink_cdc`: files of Flink CDC may name this
-    type. `lag_unit` is the unit of `Source.lag`. `numbers_messages`: messages have a number in their partition, the
-    metadata column `offset`. `defers_ranges`: the source is a `DeferringSource`, so that tables may have a `freshness`.
+    batch; otherwise messages are sampled. `rereads_tables`: single tables can be emptied and read again;
+    `rereads_at_start`: this is possible only when a run begins, not by a signal; `rereads_parts`: it is also possible
+    for the rows that meet a condition. `names_rows`: each row comes with its database, table and time.
+    `resumes_from_tables`: the offsets in a table's snapshots suffice to continue with a new checkpoint. `keeps_state`:
+    the source needs `SourceRequest.state` in the next run. `reads_exactly`: the rows of a table can be read as of one
+    position, so that no change in them comes again. `reads_flink_cdc`: files of Flink CDC may name this type.
+    `lag_unit` is the unit of `Source.lag`. `numbers_messages`: messages have a number in their partition, the metadata
+    column `offset`. `defers_ranges`: the source is a `DeferringSource`, so that tables may have a `freshness`.
     """
 
     describes_tables: bool = False
@@ -85,123 +119,6 @@ class Capabilities:
     numbers_messages: bool = True
     defers_ranges: bool = False
     lag_unit: LagUnit = RECORDS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableSelection:
-    """The selection of source tables by regular expressions for full names; exclusion wins."""
-
-    including_tables: str = ".*"
-    excluding_tables: str | None = None
-    including_databases: str = ".*"
-    excluding_databases: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRequest:
-    """The part of a pipeline's description that concerns every source, beside the source's own section.
-
-    `state` is the folder of the checkpoint where the source may keep files of its own, `snapshot_requests` the users'
-    requests to read tables again. `extras` are the parts of a record that the
-    pipeline needs. `rereads`: tables are to be emptied and read again now; `rereads_when_lost`: also when the position
-    is gone. `single_table`: all rows go to one table; `merges_shards`: so do tables of the same name in several
-    databases; `defines_key`: the description, not the source, decides the key of that one table. The next three say
-    how values are represented: all as text, times as text, and zero dates as an error. `demand` decides which part
-    of a table has to be read: a source may read more; `language` is that of conditions in `snapshot_requests`.
-    `sink_warehouse` and `sink_options` open the catalog of the target tables, for a source of tables that does not name
-    its own.
-    """
-
-    state: StateFolder
-    snapshot_requests: StateFolder
-    zone: str = "UTC"
-    selection: TableSelection = TableSelection()
-    extras: frozenset[Extra] = frozenset()
-    keyless: KeylessRule = "append"
-    accept_gap: bool = False
-    rereads: bool = False
-    rereads_when_lost: bool = False
-    single_table: bool = False
-    merges_shards: bool = False
-    defines_key: bool = False
-    all_as_text: bool = False
-    times_as_text: bool = False
-    zero_dates_fail: bool = False
-    demand: DemandPolicy | None = None
-    language: ConditionLanguage | None = None
-    sink_warehouse: str = ""
-    sink_options: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFinding:
-    """One result of a check, with the fix if it is a problem. `code` is the exit code of an error."""
-
-    level: Literal["ok", "warning", "error"]
-    message: str
-    fix: str = ""
-    code: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SourceCheck:
-    """The result of checking a source. `place` describes it in a few words; `tables` are those it would capture.
-
-    `selections` describe what is selected of tables from which not all is read. `hiding` are tables that hide needed
-    columns from the user, which a finding names: their `tables` lack those columns.
-    """
-
-    place: str
-    findings: Sequence[SourceFinding] = ()
-    tables: Sequence[SourceSchema] = ()
-    selections: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
-    hiding: frozenset[TableName] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class TableCapture:
-    """How a source that describes its tables captures them.
-
-    `reads_rows`: the rows that a table has now are read first. `reads_new_tables`: so are those of tables that appear
-    later. `renames_columns`: renamed columns are renamed in the target table at their position in the log.
-    `includes` says whether a table is captured, given tables to leave out. `captured_before` returns tables captured in
-    the past, given the end of the last finished batch. `follows_drop`: a table that is dropped loses its rows.
-    """
-
-    reads_rows: bool
-    reads_new_tables: bool
-    renames_columns: bool
-    includes: Callable[[TableName, frozenset[TableName]], bool]
-    captured_before: Callable[[Offsets], Collection[TableName]]
-    follows_drop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """The decisions of a pipeline before its first batch, made with the described tables.
-
-    `left_out` are source tables that no target table can store, `reread` those to read again (all tables if the request
-    says so and there are none). `exact`: a target table would show a change that is applied twice. `before_images` are
-    the source tables of whose updates the old row is needed too. `outdated` are source tables that do not exist, and
-    whose targets have rows that are to go when a table of this name is created. A stream of Spark has no target tables:
-    none can be emptied.
-    """
-
-    is_new: bool
-    left_out: frozenset[TableName] = frozenset()
-    reread: tuple[TableName, ...] = ()
-    exact: bool = False
-    before_images: frozenset[TableName] = frozenset()
-    outdated: frozenset[TableName] = frozenset()
-    has_targets: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Sampler:
-    """The first records of a message source: `ranges` returns ranges with about that number of records."""
-
-    ranges: Callable[[int], list[Range]]
-    place: str
 
 
 class Connector(ABC, Generic[C]):

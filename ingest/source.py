@@ -1,18 +1,16 @@
 """Offsets and ranges: the definition of a source's batch, such that reading it again yields the same rows.
 
 Offsets are a JSON object that only their source interprets; Spark stores them in its checkpoint, and Paimon snapshots
-contain them in their properties. A range is one part of the data between two offsets, read by one task. A
-source may also yield changes of whole tables, which are barriers between batches, and read its tables again as of a
-position, to compare them.
+contain them in their properties. A range is one part of the data between two offsets, read by one task. A source may
+also yield changes of whole tables, which are barriers between batches. To compare its tables with their targets, it
+may read them as of a position.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -242,39 +240,3 @@ class ComparableSource(Protocol):
     def rows_at(self, table: SourceSchema, point: ComparisonPoint) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
         """Yield the rows of a table as of the position, and the counts of values that were set to null by rules."""
         ...
-
-
-_patience: ContextVar[Callable[[float], float]] = ContextVar("patience", default=lambda usual: usual)
-
-
-def patience_seconds(usual: float) -> float:
-    """Return the seconds to wait in this context, `usual` unless it is limited. Asked again during the wait."""
-    return _patience.get()(usual)
-
-
-def is_patient() -> bool:
-    """Return whether to wait for an unreachable source at all; `check` and `plan` report it instead."""
-    return patience_seconds(1.0) > 0
-
-
-@contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """Limit the wait for unreachable sources in this context; with 0 report at once, for read-only commands."""
-    with _waiting(lambda usual: seconds):
-        yield
-
-
-@contextmanager
-def patience_unless(stopped: Callable[[], bool]) -> Iterator[None]:
-    """End the wait for unreachable sources in this context as soon as `stopped` is true."""
-    with _waiting(lambda usual: 0.0 if stopped() else usual):
-        yield
-
-
-@contextmanager
-def _waiting(seconds: Callable[[float], float]) -> Iterator[None]:
-    before = _patience.set(seconds)
-    try:
-        yield
-    finally:
-        _patience.reset(before)

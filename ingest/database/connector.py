@@ -11,15 +11,9 @@ from typing import Annotated, ClassVar, Generic, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from penstock.ingest.connector import (
-    Connector,
-    Keyless,
-    Preparation,
-    SourceConfig,
-    SourceRequest,
-    TableCapture,
-    TableName,
-)
+from penstock.ingest.connector import Connector, SourceConfig
+from penstock.ingest.connector_answers import TableCapture
+from penstock.ingest.connector_requests import Keyless, Preparation, SourceRequest, TableName
 from penstock.ingest.database.settings import Address, DatabaseSettings
 from penstock.ingest.source import Offsets
 from penstock.settings import Names, Seconds, Strict, errors_in_place

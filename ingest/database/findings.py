@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.connector import SourceFinding, TableName
+from penstock.ingest.connector_answers import SourceFinding
+from penstock.ingest.connector_requests import TableName
 
 log = logging.getLogger(__name__)
 

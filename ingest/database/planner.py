@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError, PositionLost
-from penstock.ingest.connector import TableName
+from penstock.ingest.connector_requests import TableName
 from penstock.ingest.database.progress import CopyProgress, PlannedChunk
 from penstock.ingest.database.settings import (
     MAX_CHUNKS,

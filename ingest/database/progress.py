@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from penstock.ingest.connector import TableName
+from penstock.ingest.connector_requests import TableName
 from penstock.ingest.database.table_parts import TablePart, parts_besides
 from penstock.ingest.source import Barrier
 

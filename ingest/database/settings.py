@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from penstock.formats.demand import ConditionLanguage, DemandPolicy
-from penstock.ingest.connector import TableName, TableSelection
+from penstock.ingest.connector_requests import TableName, TableSelection
 from penstock.ingest.database.table_parts import TablePart
 from penstock.storage.state_folder import StateFolder
 from penstock.table_pattern import TablePattern

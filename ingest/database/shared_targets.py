@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import ConfigError
-from penstock.ingest.connector import SourceRequest
+from penstock.ingest.connector_requests import SourceRequest
 
 WAYS_OUT = "name one database (and one table), or --merge-shards false (naming: {merge-shards: false}), or leave out "
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.errors import SourceError
-from penstock.ingest.connector import TableName
+from penstock.ingest.connector_requests import TableName
 from penstock.ingest.database.settings import Address, DatabaseSettings
 from penstock.ingest.database.skipped_parts import SKIPS
-from penstock.ingest.source import SMALL_BYTES, Limit, Offsets, is_patient
+from penstock.ingest.patience import is_patient
+from penstock.ingest.source import SMALL_BYTES, Limit, Offsets
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import ChangeBatch, SourceSchema
 from penstock.formats.demand import ConditionLanguage, ConditionMisfit, DemandPolicy, NarrowedDemand
-from penstock.ingest.connector import TableName
+from penstock.ingest.connector_requests import TableName
 
 log = logging.getLogger(__name__)
 

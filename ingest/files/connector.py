@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from penstock.errors import counted
-from penstock.ingest.connector import (
-    BYTES,
-    Capabilities,
-    Connector,
-    KeylessRule,
-    SourceCheck,
-    SourceConfig,
-    SourceRequest,
-)
+from penstock.ingest.connector import BYTES, Capabilities, Connector, SourceConfig
+from penstock.ingest.connector_answers import SourceCheck
+from penstock.ingest.connector_requests import KeylessRule, SourceRequest
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource

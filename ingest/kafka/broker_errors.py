@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import SourceError
-from penstock.ingest.source import patience_seconds
+from penstock.ingest.patience import patience_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

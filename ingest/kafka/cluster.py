@@ -20,7 +20,8 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec, Topi
 from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import is_refusal, is_unknown_topic, patiently, refused
 from penstock.ingest.kafka.client import REQUEST_SECONDS, admin, check_reachable
-from penstock.ingest.source import Range, is_patient
+from penstock.ingest.patience import is_patient
+from penstock.ingest.source import Range
 
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")

@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError, SourceError, counted
-from penstock.ingest.connector import (
-    Capabilities,
-    Preparation,
-    Sampler,
-    SourceCheck,
-    SourceFinding,
-    SourceRequest,
-    StartPlace,
-)
+from penstock.ingest.connector import Capabilities, StartPlace
+from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding
+from penstock.ingest.connector_requests import Preparation, SourceRequest
 from penstock.ingest.kafka.config import KafkaConfig, KafkaStartup, specific_offsets
 from penstock.ingest.messages.connector import MessageConnector
 
@@ -138,7 +132,8 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
 def _first_messages(servers: str, topic: str) -> list[bytes]:
     from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
     from penstock.ingest.kafka.source import KafkaSource
-    from penstock.ingest.source import Limit, patience
+    from penstock.ingest.patience import patience
+    from penstock.ingest.source import Limit
     from penstock.ingest.source_draft import EXAMINED
 
     source = KafkaSource(

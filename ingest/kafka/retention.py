@@ -6,7 +6,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from penstock.errors import SourceError
-from penstock.ingest.connector import SourceFinding
+from penstock.ingest.connector_answers import SourceFinding
 from penstock.ingest.kafka.client import REQUEST_SECONDS, admin
 from penstock.ingest.kafka.source import KafkaSource
 

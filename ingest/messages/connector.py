@@ -6,7 +6,8 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from penstock.errors import ConfigError
-from penstock.ingest.connector import Connector, KeylessRule, SourceRequest
+from penstock.ingest.connector import Connector
+from penstock.ingest.connector_requests import KeylessRule, SourceRequest
 from penstock.ingest.messages.config import MessagesConfig
 
 if TYPE_CHECKING:

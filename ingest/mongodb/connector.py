@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.connector import (
-    LOG_SECONDS,
-    Capabilities,
-    Preparation,
-    SourceCheck,
-    SourceRequest,
-    StartPlace,
-    TableName,
-)
+from penstock.ingest.connector import LOG_SECONDS, Capabilities, StartPlace
+from penstock.ingest.connector_answers import SourceCheck
+from penstock.ingest.connector_requests import Preparation, SourceRequest, TableName
 from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.mongodb.config import MongoConfig, MongoStartup
 from penstock.ingest.source import Offsets

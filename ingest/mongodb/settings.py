@@ -6,7 +6,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from penstock.ingest.connector import SourceRequest
+from penstock.ingest.connector_requests import SourceRequest
 from penstock.ingest.database.settings import (
     PATIENCE_SECONDS,
     CapturedTables,

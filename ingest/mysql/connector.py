@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.connector import (
-    LOG_BYTES,
-    Capabilities,
-    Keyless,
-    Preparation,
-    SourceCheck,
-    SourceFinding,
-    SourceRequest,
-    StartPlace,
-    TableName,
-)
+from penstock.ingest.connector import LOG_BYTES, Capabilities, StartPlace
+from penstock.ingest.connector_answers import SourceCheck, SourceFinding
+from penstock.ingest.connector_requests import Keyless, Preparation, SourceRequest, TableName
 from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.mysql.config import MySqlConfig, MySqlStartup
 from penstock.ingest.source import Offsets

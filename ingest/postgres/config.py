@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from penstock.ingest.connector import Keyless
+from penstock.ingest.connector_requests import Keyless
 from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
 from penstock.settings import Seconds, Strict
 

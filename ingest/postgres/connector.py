@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock.errors import ConfigError
-from penstock.ingest.connector import (
-    WAL_BYTES,
-    Capabilities,
-    Keyless,
-    Preparation,
-    SourceCheck,
-    SourceFinding,
-    SourceRequest,
-    StartPlace,
-    TableName,
-)
+from penstock.ingest.connector import WAL_BYTES, Capabilities, StartPlace
+from penstock.ingest.connector_answers import SourceCheck, SourceFinding
+from penstock.ingest.connector_requests import Keyless, Preparation, SourceRequest, TableName
 from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.postgres.config import PostgresConfig, PostgresStartup
 from penstock.ingest.source import Offsets

@@ -11,13 +11,13 @@ import pulsar
 from _pulsar import MessageId
 
 from penstock.errors import SourceError
+from penstock.ingest.patience import is_patient
 from penstock.ingest.pulsar.admin import PulsarAdmin
 from penstock.ingest.pulsar.client import check_reachable, client, reader
 from penstock.ingest.pulsar.errors import needs_admin, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
 from penstock.ingest.pulsar.settings import PulsarSettings
 from penstock.ingest.pulsar.topics import NO_PARTITION, Place, full_name, partition_name, place_of
-from penstock.ingest.source import is_patient
 
 if TYPE_CHECKING:
     from _pulsar import Reader

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError, SourceError, counted
-from penstock.ingest.connector import (
-    ENTRIES,
-    Capabilities,
-    Preparation,
-    Sampler,
-    SourceCheck,
-    SourceFinding,
-    SourceRequest,
-    StartPlace,
-)
+from penstock.ingest.connector import ENTRIES, Capabilities, StartPlace
+from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding
+from penstock.ingest.connector_requests import Preparation, SourceRequest
 from penstock.ingest.messages.connector import MessageConnector
 from penstock.ingest.pulsar.config import PulsarConfig, PulsarStartup
 from penstock.ingest.pulsar.option_names import SERVICE_URL, SUBSCRIPTION
@@ -149,9 +142,9 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
 def _first_messages(service: str, topic: str) -> list[bytes]:
     """Return the first messages of a topic. Creates no subscription."""
     _check_installed()
+    from penstock.ingest.patience import patience
     from penstock.ingest.pulsar.settings import PulsarSettings
     from penstock.ingest.pulsar.source import PulsarSource
-    from penstock.ingest.source import patience
     from penstock.ingest.source_draft import EXAMINED
 
     source = PulsarSource(PulsarSettings({SERVICE_URL: service, SUBSCRIPTION: "penstock"}, (topic,)))

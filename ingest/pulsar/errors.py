@@ -10,8 +10,8 @@ from typing import TypeVar
 import pulsar
 
 from penstock.errors import ConfigError, PositionLost, SourceError
+from penstock.ingest.patience import patience_seconds
 from penstock.ingest.pulsar.position import Position
-from penstock.ingest.source import patience_seconds
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)

@@ -16,13 +16,14 @@ from _pulsar import Message
 from penstock.errors import SourceError
 from penstock.formats.change import Messages
 from penstock.ingest.decoded_source import Extra, FetchedMessages
+from penstock.ingest.patience import patience_seconds
 from penstock.ingest.pulsar.client import late_chunks, reader
 from penstock.ingest.pulsar.errors import PATIENCE_SECONDS, broker_error, messages_gone, patiently
 from penstock.ingest.pulsar.ids import EntryIds
 from penstock.ingest.pulsar.position import START, Position, position_and_size
 from penstock.ingest.pulsar.settings import PulsarSettings
 from penstock.ingest.pulsar.topics import Place, partition_name, place_of
-from penstock.ingest.source import Range, patience_seconds
+from penstock.ingest.source import Range
 
 if TYPE_CHECKING:
     from _pulsar import Reader

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from penstock.errors import PenstockError, PositionLost, counted
 from penstock.formats.change import SourceSchema
-from penstock.ingest.connector import SourceCheck
-from penstock.ingest.source import Limit, Offsets, patience
+from penstock.ingest.connector_answers import SourceCheck
+from penstock.ingest.patience import patience
+from penstock.ingest.source import Limit, Offsets
 from penstock.pipelines.api.findings import Finding, of_error
 from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import not_captured, sample

@@ -55,7 +55,7 @@ def noted_sigterm() -> Iterator[Asked]:
 @contextmanager
 def asked_to_stop(asked: Asked, spec: PipelineSpec) -> Iterator[None]:
     """A context in which a stop ends the wait for a source or a store that is away, which then is not an error."""
-    from penstock.ingest.source import patience_unless
+    from penstock.ingest.patience import patience_unless
     from penstock.pipelines.job.job import may_pass
 
     try:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import counted
 from penstock.formats.change import BadRecord, DecodeOptions, SourceSchema
-from penstock.ingest.source import Limit, patience
+from penstock.ingest.patience import patience
+from penstock.ingest.source import Limit
 from penstock.pipelines.api.plan import PlannedTable, planned, with_selections
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
 from penstock.errors import PenstockError
-from penstock.ingest.source import NO_LIMIT, TIMES_SMALL, Limit, Offsets, SmallBatchSource, patience
+from penstock.ingest.patience import patience
+from penstock.ingest.source import NO_LIMIT, TIMES_SMALL, Limit, Offsets, SmallBatchSource
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.source_request import source_for_a_question
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder

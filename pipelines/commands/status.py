@@ -125,7 +125,7 @@ def _with_lag(state: PipelineState, pipeline: NamedPipeline, position: dict[str,
     """Return the state with the lag of the source, or with a warning if the source cannot be reached."""
     from dataclasses import replace
 
-    from penstock.ingest.source import patience
+    from penstock.ingest.patience import patience
     from penstock.pipelines.job.source_request import connector, open_source
 
     assert pipeline.spec is not None

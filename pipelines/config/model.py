@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from penstock.ingest.connector import KeylessRule
+from penstock.ingest.connector_requests import KeylessRule
 from penstock.ingest.connectors import connector_of
 from penstock.ingest.freshness import FreshnessRules
 from penstock.pipelines.config.rules import Behavior, ExpectConfig, RouteConfig, TransformConfig

@@ -8,11 +8,13 @@ from dataclasses import replace
 
 from penstock.errors import ConfigError
 from penstock.formats import format_named
-from penstock.ingest.connector import Preparation, SourceFinding
+from penstock.ingest.connector_answers import SourceFinding
+from penstock.ingest.connector_requests import Preparation
 from penstock.ingest.connectors import only_types
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.freshness_source import FreshnessSource
-from penstock.ingest.source import Limit, patience
+from penstock.ingest.patience import patience
+from penstock.ingest.source import Limit
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
 from penstock.pipelines.job.described_source import prepare_tables

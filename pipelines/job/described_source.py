@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.ingest.connector import Preparation, TableName
+from penstock.ingest.connector_requests import Preparation, TableName
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.source_request import connector, request_of

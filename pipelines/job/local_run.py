@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.ingest.batch_pace import BatchPace
-from penstock.ingest.source import TIMES_SMALL, Offsets, patience_unless
+from penstock.ingest.patience import patience_unless
+from penstock.ingest.source import TIMES_SMALL, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.compaction import due_buckets
 from penstock.pipelines.driver.local_runner import write_rows

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.formats.demand import DemandPolicy
-from penstock.ingest.connector import Connector, SourceRequest, TableSelection
+from penstock.ingest.connector import Connector
+from penstock.ingest.connector_requests import SourceRequest, TableSelection
 from penstock.ingest.connectors import connector_of
 from penstock.ingest.decoded_source import ChangeSource, Extra
 from penstock.pipelines.config.model import PipelineSpec

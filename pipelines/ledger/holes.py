@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import DecodeError
-from penstock.ingest.connector import TableCapture, TableName
+from penstock.ingest.connector_answers import TableCapture
+from penstock.ingest.connector_requests import TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.batch_identity import LastBatch

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceSchema
-from penstock.ingest.connector import TableName
+from penstock.ingest.connector_requests import TableName
 from penstock.pipelines.config.sink import SinkConfig
 from penstock.pipelines.errors import not_created
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping

@@ -20,7 +20,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType, DataType, Field
 
 if TYPE_CHECKING:
-    from penstock.ingest.connector import KeylessRule
+    from penstock.ingest.connector_requests import KeylessRule
 
 NO_ID = -1
 OLDER_TABLE = "the table is older than these computed or metadata columns; its rows have null in them until they change"

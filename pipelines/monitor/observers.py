@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS, ROWS
-from penstock.ingest.source import patience
+from penstock.ingest.patience import patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, SourceError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch
-from penstock.ingest.connector import Preparation
+from penstock.ingest.connector_requests import Preparation
 from penstock.ingest.decoded_source import ChangeSource, DecodedChunk
 from penstock.ingest.source import SILENT_VALUES, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError, SchemaConflict, SourceError, did_you_mean
 from penstock.formats.change import BadRecord, DecodeOptions, SourceSchema
-from penstock.ingest.connector import SourceRequest
+from penstock.ingest.connector_requests import SourceRequest
 from penstock.ingest.database.findings import NothingCaptured
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import Limit, Range

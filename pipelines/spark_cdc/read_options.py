@@ -18,7 +18,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.ingest.connector import Connector, SourceConfig, SourceRequest, TableName, TableSelection
+from penstock.ingest.connector import Connector, SourceConfig
+from penstock.ingest.connector_requests import SourceRequest, TableName, TableSelection
 from penstock.ingest.connectors import connector_named
 from penstock.ingest.source import NO_LIMIT, Limit
 from penstock.row_kinds import ROWKIND

@@ -7,19 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.ingest.connector import (
-    ROWS,
-    Capabilities,
-    Connector,
-    KeylessRule,
-    Preparation,
-    SourceCheck,
-    SourceFinding,
-    SourceRequest,
-    StartPlace,
-    TableCapture,
-    TableName,
-)
+from penstock.ingest.connector import ROWS, Capabilities, Connector, StartPlace
+from penstock.ingest.connector_answers import SourceCheck, SourceFinding, TableCapture
+from penstock.ingest.connector_requests import KeylessRule, Preparation, SourceRequest, TableName
 from penstock.ingest.source import Limit, Offsets
 from penstock.pipelines.table_source.config import TableSourceConfig
 

@@ -13,7 +13,9 @@ import numpy as np
 from pydantic import Field
 
 from penstock.formats.change import Messages
-from penstock.ingest.connector import Capabilities, Connector, KeylessRule, Sampler, SourceConfig, SourceRequest
+from penstock.ingest.connector import Capabilities, Connector, SourceConfig
+from penstock.ingest.connector_answers import Sampler
+from penstock.ingest.connector_requests import KeylessRule, SourceRequest
 from penstock.ingest.decoded_source import DecodedSource, FetchedMessages
 from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, shares
 

@@ -116,10 +116,12 @@ FLOORS = {
         {"commands"},
     ],
     "ingest": [
-        {"source", "carried_errors", "sync_actions", "freshness"},
+        {"source", "carried_errors", "patience", "sync_actions", "freshness"},
         {"batch_pace"},
         {"decoded_source", "deferred_ranges", "spark_admission", "spark_stream", "source_draft"},
-        {"connector", "freshness_source"},
+        {"connector_requests", "freshness_source"},
+        {"connector_answers"},
+        {"connector"},
         {"database", "messages"},
         {"kafka", "pulsar", "files", "mysql", "postgres", "mongodb"},  # SOURCES
         {"connectors", "preloaded"},

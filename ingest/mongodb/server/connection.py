@@ -18,7 +18,7 @@ from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
 from penstock.ingest.mongodb.server.replies import Reply, reply_of
-from penstock.ingest.source import patience_seconds
+from penstock.ingest.patience import patience_seconds
 
 if TYPE_CHECKING:
     from pymongo import MongoClient

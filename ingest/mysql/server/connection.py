@@ -19,7 +19,7 @@ from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.server.login import GuardedConnection
-from penstock.ingest.source import patience_seconds
+from penstock.ingest.patience import patience_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

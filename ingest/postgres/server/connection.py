@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.patience import patience_seconds
 from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefused, SocketStream
 from penstock.ingest.postgres.server.libpq_stream import LibpqStream, run
-from penstock.ingest.source import patience_seconds
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
+from penstock.ingest.patience import patience_seconds
 from penstock.ingest.postgres.errors import Diverged
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
-from penstock.ingest.source import patience_seconds
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from penstock.errors import SourceError
-from penstock.ingest.source import patience
+from penstock.ingest.patience import patience
 from penstock.pipelines.job.source_request import open_source
 from tests.here import run
 from tests.integration.pulsar.conftest import Broker

@@ -13,7 +13,8 @@ from penstock.errors import ConfigError
 from penstock.extensions import Extensions
 from penstock.formats import FORMATS
 from penstock.formats.change import SourceSchema
-from penstock.ingest.connector import Capabilities, Connector, SourceConfig, SourceRequest
+from penstock.ingest.connector import Capabilities, Connector, SourceConfig
+from penstock.ingest.connector_requests import SourceRequest
 from penstock.ingest.connectors import CONNECTORS, connector_named, only_types
 from penstock.storage.state_folder import StateFolder
 from tests.source_trees import source_tree

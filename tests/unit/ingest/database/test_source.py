@@ -11,7 +11,8 @@ import pytest
 from penstock.errors import SourceError
 from penstock.ingest.database.settings import CapturedTables, DatabaseSettings, RereadRequests
 from penstock.ingest.database.source import DatabaseSource
-from penstock.ingest.source import Limit, Offsets, patience_unless
+from penstock.ingest.patience import patience_unless
+from penstock.ingest.source import Limit, Offsets
 from penstock.storage.state_folder import StateFolder
 
 

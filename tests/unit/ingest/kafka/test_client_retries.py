@@ -13,7 +13,7 @@ from penstock.ingest.kafka.broker_errors import patiently
 from penstock.ingest.kafka.client import EventLine
 from penstock.ingest.kafka.cluster import KafkaCluster
 from penstock.ingest.messages.client_log import Seldom
-from penstock.ingest.source import patience
+from penstock.ingest.patience import patience
 
 
 def away() -> None:

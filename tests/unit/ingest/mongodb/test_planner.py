@@ -14,7 +14,7 @@ import pytest
 from bson import Binary, Timestamp
 
 from penstock.errors import ConfigError
-from penstock.ingest.connector import SourceRequest
+from penstock.ingest.connector_requests import SourceRequest
 from penstock.ingest.mongodb import planner as planning
 from penstock.ingest.mongodb.config import MongoConfig
 from penstock.ingest.mongodb.errors import ClusterChanged, OplogLost

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.ingest.connector import SourceRequest
+from penstock.ingest.connector_requests import SourceRequest
 from penstock.ingest.mongodb.config import MongoConfig
 from penstock.ingest.mongodb.settings import mongo_settings
 from penstock.storage.state_folder import StateFolder

@@ -14,8 +14,8 @@ from penstock.errors import ConfigError, SourceError
 from penstock.ingest.files.source import FilesSource
 from penstock.ingest.kafka.config import KafkaConfig
 from penstock.ingest.mongodb.config import MongoConfig
+from penstock.ingest.patience import patience_seconds
 from penstock.ingest.pulsar.config import PulsarConfig
-from penstock.ingest.source import patience_seconds
 from penstock.pipelines.api.check_places import check_checkpoint, small_files
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.run import started_at

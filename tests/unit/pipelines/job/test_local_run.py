@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SourceError, StoreError, TableCorrupt
-from penstock.ingest.source import SMALL_BYTES, patience_seconds
+from penstock.ingest.patience import patience_seconds
+from penstock.ingest.source import SMALL_BYTES
 from penstock.pipelines.driver import small_batches
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.errors import CheckpointInUse

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.ingest.connector import Preparation, SourceRequest
+from penstock.ingest.connector_requests import Preparation, SourceRequest
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.connector import CONNECTOR
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable

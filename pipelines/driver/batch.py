@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from penstock.errors import DecodeError, PenstockError, SchemaConflict, SourceError
+from penstock.errors import DecodeError, SchemaConflict, SourceError
 from penstock.ingest.source import Barrier, Offsets, RereadableSource
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
-from penstock.pipelines.driver.compaction import compact_owed
+from penstock.pipelines.driver.commit_phase import CommitPhase
 from penstock.pipelines.driver.table_evolution import TableEvolution, apply_barriers
 from penstock.pipelines.driver.unlogged_values import fill_logged_columns
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
-from penstock.table.meta.entries import CommitMessage
-from penstock.table.meta.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
 # One replay is normal. A second is needed if another job alters the table in between.
 MOST_REPLAYS = 5
-MOST_FOREIGN = 3  # how often another job's commits may get in between
 
 
 @dataclass(slots=True)
 class Batch:
-    """One batch: its tasks' results are settled, its tables evolved and read again, committed and compacted.
+    """One batch. `take` settles the results of its tasks, evolves tables and reads them again, commits and compacts.
 
-    `late` is the single table for which a past batch is applied now, when all others have it. Files of a phase that
+    `late` is the table that missed this batch and receives it now; all other tables have it. Files of a phase that
     fails are removed where it is certain that no commit refers to them; others become orphans.
     """
 
@@ -40,7 +37,7 @@ class Batch:
     result: BatchResult
     policy: FailurePolicy
     late: str | None = None
-    _letters_stale: bool = False  # the batch's dead letters include those of tables parked meanwhile
+    _letters_stale: bool = False  # the dead letters include letters of tables that were parked after their reading
 
     def take(self) -> tuple[BatchIdentity, BatchReport] | None:
         """Go through all phases. Return None if the batch has no range to read.
@@ -48,14 +45,14 @@ class Batch:
         Called again for a batch that is committed, it changes nothing.
         """
         self._settle(self.result)
-        # A barrier comes before the drift: definitions of its table are in the same batch, and a renamed column
-        # that does not have its new name yet would be added as another column.
+        # Barriers come before drift: the batch also has the new definition of a table with renamed columns, and a
+        # column that does not have its new name yet would be added as another one.
         self._apply_barriers()
         self._evolve_and_reread()
         self._note_keyless(BatchReport(self.result.reports))
-        # Again, because evolving may have parked or left out further tables whose files are written already.
+        # Again, because evolution may have parked or left out further tables, whose files are written already.
         self._forget_left_out(self.result)
-        # After all failures are known: letters of a table that was parked late are in the files already.
+        # After all failures are known: the files may have letters of tables that were parked since.
         self._rewrite_dead_letters()
         report = BatchReport(self.result.reports, self.result.stats)
         if report.span is None:  # offsets moved without a range to read
@@ -67,13 +64,14 @@ class Batch:
         self._check_bad_records(report)
         self._request_reading(report)
         identity = replace(self._identity(report.span, report.newest), lookups=report.lookups)
+        phase = CommitPhase(self.run, self.number, self.result, self.policy, self._reread, self.late)
         with report.stats.stage("commit"):
-            uncompacted = self._commit(identity, report)
+            uncompacted = phase.commit(identity, report)
         if self.late is None:  # else later batches have reported newer comments
             self._evolution.comment(report.commented, self.policy.parked | self.run.targets.left_out)
         # After the commit: a compaction that fails or loses a conflict must not cost the rows of the batch.
         with report.stats.stage("compact"):
-            self._compact(identity, uncompacted)
+            phase.compact(identity, uncompacted)
         report.stats.parked = self.policy.reasons
         report.stats.left_out = dict(self.run.targets.reasons)
         return identity, report
@@ -97,7 +95,7 @@ class Batch:
         self._forget_left_out(result)
 
     def _forget_left_out(self, result: BatchResult) -> None:
-        """Remove what was read and written of tables that are parked or left out."""
+        """Remove the reports and the files of tables that are parked or left out."""
         left_out = self.run.targets.left_out
         self._discard(result, left_out)
         for report in result.reports:
@@ -146,7 +144,7 @@ class Batch:
         )
 
     def _leave_out_drifted(self) -> Collection[str]:
-        """Drop the drift of left-out tables and what was written to them. Return the left-out tables."""
+        """Drop the drift and the files of left-out tables. Return these tables."""
         left_out = self.run.targets.left_out
         self._discard(self.result, left_out)
         for report in self.result.reports:
@@ -174,7 +172,7 @@ class Batch:
         return result
 
     def _note_keyless(self, report: BatchReport) -> None:
-        """Record which source tables were left out because they have no key, and which have one now."""
+        """Record the source tables that were left out because they have no key, and those that have one now."""
         targets = self.run.targets
         for table, source in report.keyless:
             targets.leave_out_keyless(table, ".".join(filter(None, source)))
@@ -185,10 +183,10 @@ class Batch:
                 targets.take_in_keyed(table, ".".join(filter(None, source)))
 
     def _request_reading(self, report: BatchReport) -> None:
-        """Request that source tables are read again which have rows or values that the batch lacks.
+        """Request another reading of the source tables with rows or values that the batch lacks.
 
-        The batch has created and altered its tables by now. A repetition of the batch requests it once more, and a
-        table that catches up lacks nothing that others have.
+        By now, the batch has created and altered its tables. If the batch is repeated, the reading is requested once
+        more. A late batch requests none, because it was requested with the batch of the other tables.
         """
         source = self.run.reader.source
         if self.late is not None or not isinstance(source, RereadableSource):
@@ -199,7 +197,7 @@ class Batch:
             source.read_again(table)
 
     def _rewrite_dead_letters(self) -> None:
-        """Write the dead letters again without those of parked tables, which are written when their rows are."""
+        """Write the dead letters again, without those of parked tables: they are written later, with the rows."""
         letters = self.run.reader.errors.on_bad.letters
         if self.policy.parked and self._letters_stale and letters:
             self._discard(self.result, letters)
@@ -232,98 +230,3 @@ class Batch:
             retryable=True,
             hint="a schema registry may have lost the schema in between: the next run reads all of the batch again",
         )
-
-    # Commit
-
-    def _commit(self, identity: BatchIdentity, report: BatchReport) -> set[str]:
-        """Commit the batch and return the tables that may lack its compaction.
-
-        Tables that another job wrote to in the meantime are read and written again on top of that job's commits.
-        """
-        run, stats = self.run, self.result.stats
-        # Before the commit: after a crash between the two, nothing else would record that parked tables lack the batch.
-        if run.parking.tables:
-            run.parking.note(identity)
-        if self.late is None:
-            # In the snapshots too, which a new checkpoint looks at if this one is lost.
-            identity = replace(identity, parked=tuple(sorted(run.parking.tables)))
-        else:
-            self._commit_late_letters(identity, self.late)
-        watermarks = run.watermarks_at(identity, report)
-        messages: Mapping[str, Sequence[CommitMessage]] = self.result.messages
-        run.targets.report_options(messages)
-        if self.late is None:
-            messages = run.expected(self.result.messages)
-            # A `BatchView` recognizes by this number that all tables have the batch. A late batch does not count
-            # again: its other tables were counted when they were committed.
-            identity = replace(identity, tables=len(messages))
-        uncompacted: set[str] = set()
-        snapshots: dict[str, Snapshot] = {}
-        for attempt in range(1, MOST_FOREIGN + 2):
-            done = run.commits.commit(identity, messages, watermarks)
-            run.targets.put(done.schemas)
-            run.targets.received.update(done.schemas)
-            uncompacted |= done.uncompacted
-            # Collected over all attempts: a table that is committed by a later attempt is missing from the earlier
-            # results.
-            snapshots |= done.snapshots
-            stats.retries.update(done.retries)
-            stats.conflicts.update([*done.foreign, *done.lost])
-            for table, error in (done.failed | (done.foreign if attempt > MOST_FOREIGN else {})).items():
-                if not self.policy.parks(table, error):
-                    raise error
-                # The table was parked by this batch, after the batch was noted for those parked before.
-                run.parking.note(identity)
-            if not done.foreign or attempt > MOST_FOREIGN:
-                break
-            log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
-            # The next attempt commits only these tables; the others have the batch.
-            messages = self._reread(frozenset(done.foreign)).messages
-        # After the commits: a batch that is repeated after a crash in between finds its snapshots in the tables,
-        # and records them then.
-        if run.filled is not None:
-            run.filled.record_batch(identity.number, report.sources, snapshots)
-        return uncompacted
-
-    def _commit_late_letters(self, identity: BatchIdentity, table: str) -> None:
-        """Commit a late batch's dead letters under a separate name.
-
-        Under the batch's own identity the dead-letter table has this batch already, with the letters of the other
-        tables. It may never have seen the new name, however old the batch is, so expired snapshots prove nothing;
-        replays are accepted because a letter that exists twice is read as one.
-        """
-        commits = replace(self.run.commits, accept_replay=True)
-        tables = self.run.reader.errors.on_bad.letters & self.result.messages.keys()
-        letters = {name: self.result.messages.pop(name) for name in tables}
-        commits.commit(replace(identity, pipeline=f"{self.run.pipeline}.late.{table}"), letters, {})
-
-    # Compact
-
-    def _compact(self, identity: BatchIdentity, uncompacted: Collection[str]) -> None:
-        """Compact buckets outside of this batch.
-
-        Full compactions include buckets that this batch did not write. Where rows become visible only by compaction,
-        none may stay undone because a compaction lost a commit conflict, a driver crashed before it, or the commit did
-        not wait for it.
-        """
-        run = self.run
-        for table, messages in self.result.messages.items():
-            # A table that failed in this batch may lack its rows.
-            if table in self.policy.parked:
-                continue
-            try:
-                compact_owed(
-                    run.reader.warehouse,
-                    table,
-                    run.targets.schemas[table],
-                    identity,
-                    messages,
-                    run.compact,
-                    whole=table not in uncompacted,
-                    compacts_in_background=run.reader.compacts_in_background,
-                )
-            except PenstockError as error:
-                # The table has the rows of this batch and lacks only its compaction, so it is parked from the next
-                # batch on.
-                if not self.policy.parks(table, error, self.number + 1):
-                    raise

@@ -104,7 +104,7 @@ def test_a_batch_that_is_read_again_sees_the_snapshot_it_was_planned_with(
     lake.users(*range(30))
     lake.orders(20, 0)
     with monkeypatch.context() as patch:
-        patch.setattr("penstock.pipelines.driver.batch.Batch._commit", _die)
+        patch.setattr("penstock.pipelines.driver.commit_phase.CommitPhase.commit", _die)
         with pytest.raises(KeyboardInterrupt):
             lake.run()
     before = {row["id"]: row for row in lake.rows("dim.users")}

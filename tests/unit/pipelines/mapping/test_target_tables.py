@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.ingest.source import Range
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver.batch_driver import Watermarks
+from penstock.pipelines.driver.watermarks import SourceWatermark
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.range_report import RangeReport, TableReport
@@ -132,7 +132,7 @@ def seen(place: str, newest: int) -> RangeReport:
 
 
 def test_the_slowest_partition_decides_the_watermark_until_it_is_idle() -> None:
-    marks = Watermarks()
+    marks = SourceWatermark()
     assert marks.at(0) is None
     marks.see(BatchReport([seen("a/0", 100), seen("a/1", 50)]), now=1000)
     assert marks.at(1000) == 49

@@ -1,0 +1,132 @@
+"""The end of a batch in the driver: its commits, again after commits of other jobs, and the compactions it owes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import PenstockError
+from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
+from penstock.pipelines.driver.compaction import compact_owed
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.tasks.batch_report import BatchReport
+from penstock.pipelines.tasks.batch_result import BatchResult
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+MOST_FOREIGN = 3  # how often other jobs may commit to a table between the reading of a batch and its commit
+
+Reread = Callable[[frozenset[str]], BatchResult]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPhase:
+    """The commits and compactions of one batch, after all of its tables accept its rows.
+
+    `reread` reads and writes the batch again for some tables. `late` is the table that missed the batch and receives
+    it now, None if the batch is new.
+    """
+
+    run: BatchContext
+    number: int
+    result: BatchResult
+    policy: FailurePolicy
+    reread: Reread
+    late: str | None = None
+
+    def commit(self, identity: BatchIdentity, report: BatchReport) -> set[str]:
+        """Commit the batch and return the tables that may lack its compaction.
+
+        Tables that another job wrote to in the meantime are read and written again on top of that job's commits.
+        """
+        run, stats = self.run, self.result.stats
+        # Before the commit: after a crash between the two, nothing else would record that parked tables lack the batch.
+        if run.parking.tables:
+            run.parking.note(identity)
+        if self.late is None:
+            # The snapshots list the parked tables too: a new checkpoint reads the list there if this one is lost.
+            identity = replace(identity, parked=tuple(sorted(run.parking.tables)))
+        else:
+            self._commit_late_letters(identity, self.late)
+        watermarks = run.watermarks_at(identity, report)
+        messages: Mapping[str, Sequence[CommitMessage]] = self.result.messages
+        run.targets.report_options(messages)
+        if self.late is None:
+            messages = run.expected(self.result.messages)
+            # By this number, a `BatchView` recognizes that all tables have the batch. A late batch has no number: its
+            # other tables were counted when they were committed.
+            identity = replace(identity, tables=len(messages))
+        uncompacted: set[str] = set()
+        snapshots: dict[str, Snapshot] = {}
+        for attempt in range(1, MOST_FOREIGN + 2):
+            done = run.commits.commit(identity, messages, watermarks)
+            run.targets.put(done.schemas)
+            run.targets.received.update(done.schemas)
+            uncompacted |= done.uncompacted
+            # Collected over all attempts, since the result of an attempt lacks the tables that a later one commits.
+            snapshots |= done.snapshots
+            stats.retries.update(done.retries)
+            stats.conflicts.update([*done.foreign, *done.lost])
+            self._park(done.failed | (done.foreign if attempt > MOST_FOREIGN else {}), identity)
+            if not done.foreign or attempt > MOST_FOREIGN:
+                break
+            log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
+            # The next attempt commits only these tables; the others have the batch.
+            messages = self.reread(frozenset(done.foreign)).messages
+        # After the commits: a batch that is repeated after a crash in between finds its snapshots in the tables,
+        # and records them then.
+        if run.filled is not None:
+            run.filled.record_batch(identity.number, report.sources, snapshots)
+        return uncompacted
+
+    def _park(self, failed: Mapping[str, PenstockError], identity: BatchIdentity) -> None:
+        """Park the tables whose commit failed. Raise the first error that the policy does not allow to park for."""
+        for table, error in failed.items():
+            if not self.policy.parks(table, error):
+                raise error
+            # Again: the batch was noted before the commits, for the tables that were parked by then.
+            self.run.parking.note(identity)
+
+    def _commit_late_letters(self, identity: BatchIdentity, table: str) -> None:
+        """Commit a late batch's dead letters under a separate name.
+
+        Under its own name, the batch is already in the dead-letter table, with the letters of the other tables. Whether
+        the batch is there under the new name may be unknown, because snapshots expire. It is committed all the same: a
+        letter that exists twice is read as one.
+        """
+        commits = replace(self.run.commits, accept_replay=True)
+        tables = self.run.reader.errors.on_bad.letters & self.result.messages.keys()
+        letters = {name: self.result.messages.pop(name) for name in tables}
+        commits.commit(replace(identity, pipeline=f"{self.run.pipeline}.late.{table}"), letters, {})
+
+    def compact(self, identity: BatchIdentity, uncompacted: Collection[str]) -> None:
+        """Compact the buckets whose compaction is owed and was not committed with the batch.
+
+        Full compactions include buckets that this batch did not write. In tables whose rows become visible only by
+        compaction, a compaction is made up for that lost a commit conflict, that a crash of the driver prevented, or
+        that the commit did not wait for.
+        """
+        run = self.run
+        for table, messages in self.result.messages.items():
+            # A table that failed in this batch may lack its rows.
+            if table in self.policy.parked:
+                continue
+            try:
+                compact_owed(
+                    run.reader.warehouse,
+                    table,
+                    run.targets.schemas[table],
+                    identity,
+                    messages,
+                    run.compact,
+                    whole=table not in uncompacted,
+                    compacts_in_background=run.reader.compacts_in_background,
+                )
+            except PenstockError as error:
+                # The table has the rows of this batch and lacks only its compaction, so it is parked from the next
+                # batch on.
+                if not self.policy.parks(table, error, self.number + 1):
+                    raise

@@ -1,0 +1,188 @@
+"""A reader of one range of a partition, entry by entry: it notices lost messages, and messages in chunks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+import pulsar
+from _pulsar import Message
+
+from penstock.errors import SourceError
+from penstock.ingest.pulsar.client import late_chunks, reader
+from penstock.ingest.pulsar.errors import messages_gone, patiently
+from penstock.ingest.pulsar.position import START, Position, position_and_size
+from penstock.ingest.pulsar.settings import PulsarSettings
+from penstock.ingest.pulsar.topics import Place, partition_name
+
+if TYPE_CHECKING:
+    from _pulsar import Reader
+
+log = logging.getLogger(__name__)
+
+_WAIT_MS = 1000
+_SILENCES = 3  # waits without a message, after which the broker is asked whether there are further messages
+_BACK = (100, 10_000, 1 << 62)  # how many entries each further attempt goes back
+
+
+class EntryChunk:
+    """Messages that are yielded together.
+
+    `entries` has the ledger, the entry and the first index of each entry, `firsts` the row where it begins.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.entries: list[tuple[int, int, int]] = []
+        self.firsts: list[int] = []
+
+
+class PartitionReader:
+    """The state of reading one range, entry by entry.
+
+    To ask for the id of a message costs more than the message. So it is asked for once per entry: the messages of a
+    producer batch arrive together, and their ids differ only in the index.
+    """
+
+    def __init__(self, settings: PulsarSettings, place: Place, start: Position, end: Position, patience: float) -> None:
+        self._settings, self._place, self._name = settings, place, partition_name(place)
+        self._start, self._end, self._patience = start, end, patience
+        self._reached = self._yielded = start  # the newest message that was read, and the newest that was yielded
+        self._expects_start = start.is_message
+        self._backwards = iter(_BACK)
+        self.done = False
+        self._open(start)
+
+    def _open(self, first: Position) -> None:
+        settings = self._settings
+        late_chunks.found.clear()
+        self._reader: Reader = patiently(
+            lambda: reader(settings.properties, self._place, first), settings.service_url, topic=self._name
+        )
+        self._read = self._reader.read_next
+
+    def close(self) -> None:
+        # A connection that is already closed does not matter after the last message.
+        with suppress(pulsar.PulsarException):
+            self._reader.close()
+
+    def chunk(self, rows: int, size: int) -> EntryChunk:
+        found, length = EntryChunk(), 0
+        while not self.done and len(found.messages) < rows and length < size:
+            message = self._next()
+            if message is None:
+                break
+            position, batch = position_and_size(message.message_id())
+            if self._is_read(position):
+                continue
+            if position > self._end:
+                self._miss(self._end, position)
+                break
+            self._check_schema(message)
+            found.entries.append(position.place)
+            found.firsts.append(len(found.messages))
+            found.messages.append(message)
+            more = self._rest(position, batch)
+            found.messages += map(self._read, repeat(_WAIT_MS, more))
+            self._reached = Position(position.ledger, position.entry, position.index + more) if more else position
+            if more:
+                self._check_entry(found.messages[-1])
+            length += (more + 1) * message.length()
+            self.done = self._reached == self._end
+        return found
+
+    def goes_back(self, found: EntryChunk) -> bool:
+        """Return whether the messages have to be read again, from an earlier entry; otherwise they can be yielded.
+
+        Other messages, such as the last one of the previous batch, may be between the parts of a message that was sent
+        in parts. A reader that begins there never receives that message, although it is complete in this range.
+        """
+        late = sorted(entry for entry in late_chunks.found if self._yielded < Position(*entry) <= self._reached)
+        back = next(self._backwards, None) if late else None
+        if back is None:
+            for ledger, entry in late:
+                log.warning("event=chunk_without_beginning topic=%s entry=%d:%d", self._name, ledger, entry)
+            late_chunks.found.difference_update(late)
+            self._yielded = self._reached
+            return False
+        ledger, entry = late[0]
+        self.close()
+        self._reached, self.done = self._yielded, False
+        self._open(Position.before(ledger, entry - back) if back < entry else START)
+        return True
+
+    def _next(self) -> Message | None:
+        """Return the next message; None if the end of the range is gone and the settings accept a gap."""
+        give_up, silences = time.monotonic() + self._patience, 0
+        while True:
+            try:
+                return self._read(_WAIT_MS)
+            except pulsar.Timeout as error:
+                silences += 1
+                if silences >= _SILENCES and self._ends_earlier():
+                    self._miss(self._end, None)
+                    return None
+                if time.monotonic() > give_up:
+                    raise SourceError(
+                        f"no messages from Pulsar for {self._patience:g} s",
+                        broker=self._settings.service_url,
+                        topic=self._name,
+                        end=str(self._end),
+                        retryable=True,
+                    ) from error
+
+    def _ends_earlier(self) -> bool:
+        """Return whether the partition has no further message, although the end of the range is not reached."""
+        try:
+            return not self._reader.has_message_available()
+        except pulsar.PulsarException:
+            return False  # the broker is not back yet
+
+    def _is_read(self, position: Position) -> bool:
+        """Return whether the message belongs to the previous batch, or was read already.
+
+        The message at the start belongs to the previous batch. That it is still there proves that none was lost.
+        """
+        if self._expects_start and position.place != self._start.place:
+            self._miss(self._start, position)
+        is_start, self._expects_start = self._expects_start and position.place == self._start.place, False
+        return is_start or position <= self._reached
+
+    def _miss(self, asked: Position, found: Position | None) -> None:
+        """Raise PositionLost for messages that are gone, or log a gap that is accepted. A lost end ends the reading."""
+        error = messages_gone(*self._place, asked, found)
+        if not self._settings.accept_gap:
+            raise error
+        log.warning("event=gap_accepted topic=%s asked_for=%s reason=%s", self._name, asked, error.message)
+        self.done = asked is self._end
+
+    def _rest(self, position: Position, batch: int) -> int:
+        """Return how many messages of the same entry follow this one within the range."""
+        last = max(batch - 1, position.index)
+        if (position.ledger, position.entry) == (self._end.ledger, self._end.entry):
+            last = min(last, self._end.index)
+        return max(0, last - position.index)
+
+    def _check_entry(self, message: Message) -> None:
+        """Raise unless the message is the last of the entry that was counted."""
+        last, _ = position_and_size(message.message_id())
+        if last != self._reached:
+            raise SourceError(
+                "Pulsar returned the messages of a batch in another order than they have",
+                topic=self._name,
+                expected=str(self._reached),
+                found=str(last),
+                retryable=True,
+            )
+
+    def _check_schema(self, message: Message) -> None:
+        refusing = self._settings.refuses_schema
+        if refusing is not None and message.schema_version():
+            raise SourceError(
+                f"the messages have a schema of Pulsar, but {refusing} needs those of a schema registry",
+                topic=self._name,
+                hint="let the producer publish bytes with the header of the schema registry, without a Pulsar schema",
+            )

@@ -16,7 +16,8 @@ from penstock.ingest.connector_requests import Preparation
 from penstock.ingest.decoded_source import ChangeSource, DecodedChunk
 from penstock.ingest.source import SILENT_VALUES, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW
-from penstock.pipelines.spark_cdc.query_columns import SEQUENCE, QueryColumns
+from penstock.pipelines.spark_cdc.declared_columns import SEQUENCE
+from penstock.pipelines.spark_cdc.query_columns import QueryColumns
 from penstock.pipelines.spark_source.table_read import shaped
 from penstock.row_kinds import kind_texts
 from penstock.schema_evolution.fit import Fit

@@ -31,7 +31,7 @@ def cdc_source(kind: str) -> type[DataSource]:
 
         def schema(self) -> StructType:
             from penstock.pipelines.spark.versions import Feature
-            from penstock.pipelines.spark_cdc.query_columns import declared_schema
+            from penstock.pipelines.spark_cdc.declared_columns import declared_schema
             from penstock.pipelines.spark_cdc.read_options import CdcRead
             from penstock.pipelines.spark_source.table_place import plain_errors
 

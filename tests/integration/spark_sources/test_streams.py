@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from penstock.ingest.source import NO_LIMIT
 from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
-from penstock.pipelines.spark_cdc.query_columns import QueryColumns, declared_schema
+from penstock.pipelines.spark_cdc.declared_columns import declared_schema
+from penstock.pipelines.spark_cdc.query_columns import QueryColumns
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.test_formats_alike import INSERTS

@@ -16,7 +16,8 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from penstock.errors import ConfigError, DecodeError, SchemaConflict, SourceError
 from penstock.ingest.source import NO_LIMIT, Offsets
 from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
-from penstock.pipelines.spark_cdc.query_columns import QueryColumns, declared_schema
+from penstock.pipelines.spark_cdc.declared_columns import declared_schema
+from penstock.pipelines.spark_cdc.query_columns import QueryColumns
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 from penstock.pipelines.spark_cdc.stream_reader import PlainErrors
 

@@ -9,35 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.ledger.table_marks import REASONS, Condition, Mark, condition_of, is_empty, new_mark
 from penstock.pipelines.mapping.target_tables import THREADS
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.schema.validation import UnusableName
 
 VERSION = 1
 
 SourceName: TypeAlias = tuple[str, str]  # database and table; empty where the messages do not name them
-Condition: TypeAlias = Literal["same", "missing", "empty", "another", "behind"]
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """The identity of a table, by which it is recognized at the next start.
-
-    It consists of the time of the table's first schema and the pipeline's last snapshot in it.
-    """
-
-    created: int
-    snapshot: int | None = None
-    user: str = ""
-    batch: int = -1
-
-    def is_of(self, snapshot: Snapshot) -> bool:
-        return (snapshot.commit_user, snapshot.commit_identifier) == (self.user, self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +37,15 @@ class Difference:
 class FilledTables:
     """The record of filled tables.
 
-    `sources` maps the source tables that were read to their target tables; `left` those whose rows were skipped since,
-    because they were excluded. `is_adopted`: the checkpoint had no such record until now, and with
-    `is_first_unfinished` because none of its batches was finished.
+    `sources` maps the source tables that were read to their target tables, and `left` the source tables that were
+    excluded later, so that their rows were skipped. `is_adopted`: the checkpoint had no such record until now, although
+    it had batches; `is_first_unfinished`: none of these batches was finished.
 
     A source counts as read once a batch is committed that was planned with it. Therefore `expected` sources are added
     with the first batch after `planned`, which is the newest batch planned when the run began.
 
-    `kind` is the type of the source in this run, `recorded_kind` the one in the record: None without a record, and
-    empty in one of an older version.
+    `kind` is the type of the source in this run. `recorded_kind` is the type in the record: None without a record, and
+    empty in a record of an older version.
     """
 
     checkpoint: CheckpointFolder
@@ -120,9 +102,9 @@ class FilledTables:
         if self.is_adopted:
             # Without a record, only a table that does not exist certainly lacks rows. A table with rows may have
             # all of them.
-            missing = _store(self.warehouse, table) is None
+            missing = condition_of(self.warehouse, table, None) == "missing"
             return differs(REASONS["missing"], sources, "missing", left=False) if missing else None
-        condition = self.condition(table, self.marks.get(table))
+        condition = condition_of(self.warehouse, table, self.marks.get(table))
         left = [
             source
             for source in sources
@@ -135,38 +117,14 @@ class FilledTables:
         moved = [source for source in sources if self.sources.get(source, table) != table]
         if moved:
             before = self.sources[moved[0]]
-            if table not in self.marks and self.condition(table, self.marks.get(before)) == "same":
+            if table not in self.marks and condition_of(self.warehouse, table, self.marks.get(before)) == "same":
                 return None  # the same table under another name
             # A table without a mark was never filled by this pipeline. Unless it is empty, its rows belong to other
             # writers and must not be deleted.
-            there = condition if table in self.marks else "same" if self._is_empty(table) else "another"
+            there = condition if table in self.marks else "same" if is_empty(self.warehouse, table) else "another"
             return differs(f"the rows of its source went to {before} so far", moved, there, left=False)
         known = [source for source in sources if source in self.sources]
         return None if condition == "same" or not known else differs(REASONS[condition], known, condition, left=False)
-
-    def condition(self, table: str, mark: Mark | None) -> Condition:
-        """Return how a table of the warehouse compares to its mark."""
-        store = _store(self.warehouse, table)
-        if store is None:
-            return "missing"
-        if mark is None:
-            return "same" if self._is_empty(table) else "another"
-        # The first schema is written when the table is created and never again, so another time means another
-        # table.
-        if _created(store) != mark.created:
-            return "empty" if store.snapshots.latest_id() is None else "another"
-        if mark.snapshot is None:
-            return "same"
-        # After a rollback, ids are used again, so the snapshot with this id must also be the pipeline's.
-        there, earliest = store.snapshots.find(mark.snapshot), store.snapshots.earliest_id()
-        if there is not None:
-            return "same" if mark.is_of(there) else "behind"
-        # "same": the snapshot has expired
-        return "same" if earliest is not None and earliest > mark.snapshot else "behind"
-
-    def _is_empty(self, table: str) -> bool:
-        store = _store(self.warehouse, table)
-        return store is None or store.snapshots.latest_id() is None
 
     def begin(self, now: Mapping[SourceName, str | None]) -> None:
         """Begin a run that reads these sources.
@@ -208,8 +166,8 @@ class FilledTables:
             self._renew_marks({*self.expected.values(), *(table for table in sources if table not in self.marks)})
             self.expected = {}
         else:
-            # The batch was planned before this run, so it does not include the sources that were added for this run,
-            # and of those that it contained only the ones are new that the start did not know.
+            # The batch was planned before this run, so it does not include the sources that were added for this run.
+            # Of the sources in the batch, only those are new that the start of the run did not know.
             known = self.sources.keys() | self.left.keys() | self.expected.keys()
             new = {source: table for source, table in seen.items() if source not in known}
             self.sources |= new
@@ -229,10 +187,10 @@ class FilledTables:
         def mark(table: str) -> tuple[str, Mark] | None:
             known = self.marks.get(table)
             # A mark that still fits keeps its snapshot, by which a rollback is noticed at the next start.
-            if known is not None and self.condition(table, known) == "same":
+            if known is not None and condition_of(self.warehouse, table, known) == "same":
                 return table, known
-            store = _store(self.warehouse, table)
-            return None if store is None else (table, Mark(_created(store)))
+            new = new_mark(self.warehouse, table)
+            return None if new is None else (table, new)
 
         with ThreadPoolExecutor(THREADS) as pool:
             self.marks |= dict(filter(None, pool.map(mark, tables)))
@@ -255,29 +213,9 @@ class FilledTables:
         self.checkpoint.put_filled_tables(content)
 
 
-REASONS: dict[Condition, str] = {
-    "missing": "the table does not exist",
-    "empty": "the table was created again, and is empty",
-    "another": "the table is not the one that the pipeline filled",
-    "behind": "the table was rolled back behind the pipeline's last commit",
-}
-
-
 def _rows(sources: Mapping[SourceName, str]) -> list[list[str]]:
     return [[*source, target] for source, target in sorted(sources.items())]
 
 
-def written(source: SourceName) -> str:
+def source_text(source: SourceName) -> str:
     return ".".join(source)
-
-
-def _store(warehouse: CatalogSettings, table: str) -> TableStore | None:
-    """Open the table without caches, since a cached store may belong to a table that was dropped since."""
-    try:
-        return warehouse.opened(table)
-    except (TableMissing, UnusableName):
-        return None
-
-
-def _created(store: TableStore) -> int:
-    return store.schemas.get(min(store.schemas.ids())).time_millis

@@ -15,8 +15,9 @@ from penstock.ingest.connector_requests import TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.batch_identity import LastBatch
-from penstock.pipelines.ledger.filled_tables import REASONS, Difference, FilledTables, SourceName, written
+from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, source_text
 from penstock.pipelines.ledger.parked_tables import ParkedTables
+from penstock.pipelines.ledger.table_marks import REASONS
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.table_mapping import TableMapping
 
@@ -60,7 +61,7 @@ class IncompleteTables:
         """Return the tables to empty and copy again. `left_out` are sources that no table can store in this run."""
         found = [one for one in self.again if not set(one.sources) <= set(left_out)]
         for one in found:
-            sources = ",".join(map(written, one.sources))
+            sources = ",".join(map(source_text, one.sources))
             log.warning("event=table_copied_again table=%s sources=%s reason=%s", one.table, sources, one.reason)
         return tuple(one.table for one in found)
 

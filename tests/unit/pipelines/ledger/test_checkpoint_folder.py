@@ -17,8 +17,9 @@ from penstock.pipelines.ledger import parked_tables
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.batch_logs import CheckpointProgress
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
-from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
+from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.parked_tables import MissedBatch, ParkedTable, ParkedTables
+from penstock.pipelines.ledger.table_marks import Mark
 from penstock.storage.environment import Environment
 from penstock.table.catalog.settings import CatalogSettings
 

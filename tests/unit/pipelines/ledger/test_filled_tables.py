@@ -19,7 +19,8 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.yaml_file import load
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES, CheckpointFolder
-from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
+from penstock.pipelines.ledger.filled_tables import FilledTables
+from penstock.pipelines.ledger.table_marks import Mark, condition_of
 from tests.here import note_as_spark_does, run
 from tests.shop import Shop, insert
 
@@ -148,7 +149,7 @@ def test_expired_snapshots_are_not_a_rollback(shop: Shop) -> None:
     filled = kept(shop)
     filled.marks["ods.orders"] = Mark(mark.created, 1, mark.user, 0)
     table.expire_snapshots(retain_max=1, retain_min=1)
-    assert filled.condition("ods.orders", filled.marks["ods.orders"]) == "same"
+    assert condition_of(filled.warehouse, "ods.orders", filled.marks["ods.orders"]) == "same"
 
 
 def test_the_same_table_under_another_name_continues(shop: Shop) -> None:

@@ -10,7 +10,7 @@ import gc
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,33 +18,27 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.ingest.batch_pace import BatchPace
 from penstock.ingest.patience import patience_unless
-from penstock.ingest.source import TIMES_SMALL, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
-from penstock.pipelines.driver.compaction import due_buckets
-from penstock.pipelines.driver.local_runner import write_rows
 from penstock.pipelines.driver.maintenance import Maintenance
-from penstock.pipelines.driver.small_batches import MOST_BYTES, LeftToSpark, StopRequested, copied, read_rows, reread
+from penstock.pipelines.driver.small_batches import LeftToSpark, copied, reread
 from penstock.pipelines.job.batch_memory import BatchMemory
 from penstock.pipelines.job.job import Job, may_pass
+from penstock.pipelines.job.local_batches import LocalBatches, RunSignals
 from penstock.pipelines.job.run_control import Run
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.garbage_collection import collect_seldom
-from penstock.pipelines.tasks.read import BatchReader
 
 log = logging.getLogger(__name__)
-
-POLL_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class LocalRun:
     """A run in this process. The first batch that needs Spark, and all that follow, are left to `with_spark`.
 
-    With `takes_batches` false it only finds out whether there is anything to do, and maintains the tables.
+    With `takes_batches` false, it only finds out whether there is a batch to read, and maintains the tables.
     """
 
     job: Job
@@ -54,22 +48,20 @@ class LocalRun:
     on_batch: OnBatch | None = None
     sleep: Callable[[float], None] = time.sleep
     has_caught_up: bool = field(default=False, init=False)
-    _stopped: bool = field(default=False)
-    _paused: bool = field(default=False)
-    _resting: bool = field(default=False)
+    _signals: RunSignals = field(default_factory=RunSignals)
     _spark: Run | None = field(default=None)
     _memory: BatchMemory = field(default_factory=BatchMemory)
 
     def run(self) -> None:
         # Spark's part begins outside of the exception, whose frames hold the rows that were read so far.
-        if self._needs_spark() and not self._stopped:
+        if self._needs_spark() and not self._signals.stopped:
             self._memory.used(0)
             self._continue_with_spark()
 
     def _needs_spark(self) -> bool:
         """Take batches until the run ends or a batch needs Spark."""
         try:
-            with patience_unless(self._is_interrupted), _working_as_a_task():
+            with patience_unless(self._signals.interrupts), _working_as_a_task():
                 self._run_here()
         except LeftToSpark as reason:
             # As a text: a handler that keeps records would keep the frames of the exception, and the rows in them.
@@ -80,16 +72,16 @@ class LocalRun:
     def _run_here(self) -> None:
         self._check_start()
         failures = 0
-        while not (self._stopped or self.has_caught_up):
-            # Here too: a source that is away ends a wait that is interrupted, each time it is asked.
-            if self._paused:
-                self._rest()
+        while not (self._signals.stopped or self.has_caught_up):
+            # Here too: while a signal is set, an unreachable source fails at once instead of waiting.
+            if self._signals.paused:
+                self._signals.rest(self.sleep)
                 continue
             try:
                 self._take_batches()
             except (PenstockError, OSError) as error:
                 # A stop ends the wait for a source that is away.
-                if self._is_interrupted() and may_pass(error):
+                if self._signals.interrupts() and may_pass(error):
                     continue
                 failures += 1
                 if not may_pass(error) or failures > self.job.retry.times:
@@ -115,81 +107,27 @@ class LocalRun:
 
     def _take_batches(self) -> None:
         with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
-            driver = self.job.driver(Path(scratch), 1, 1, reread, self.on_batch, lambda: self._stopped)
+            driver = self.job.driver(Path(scratch), 1, 1, reread, self.on_batch, lambda: self._signals.stopped)
             driver.checkpoint = self.folder.batches.create_query()
             planner = copied(driver.reader)
             try:
                 with self._maintenance(driver) as maintenance:
-                    self.has_caught_up = self._take_all(driver, planner, maintenance.tables)
+                    batches = LocalBatches(
+                        self.job,
+                        self.folder,
+                        driver,
+                        planner,
+                        self._signals,
+                        self._memory,
+                        self.takes_batches,
+                        self.sleep,
+                    )
+                    self.has_caught_up = batches.take_all(self._next_batch(), maintenance.tables)
                 if self.has_caught_up:
                     maintenance.maintain(now=True)
             finally:
                 planner.close()
                 self.job = self.job.knowing(driver.targets.schemas)
-
-    def _take_all(self, driver: BatchDriver, planner: BatchReader, own: Callable[[], Iterable[str]]) -> bool:
-        """Take batches until the run ends. Return whether all were taken: a run that is stopped takes no more.
-
-        `own` returns the tables that the pipeline wrote, in this run or before.
-        """
-        trigger, batch = self.job.trigger, self._next_batch()
-        pace = BatchPace(trigger.seconds, sleep=self.sleep, stopped=self._is_interrupted)
-        pace.until = planner.available() if trigger.until_caught_up else None
-        while not self._stopped:
-            if self._paused:
-                self._rest()
-                continue
-            start = planner.initial_offsets() if batch.start is None else batch.start
-            end = batch.end or pace.next_end(planner, start, trigger.limit)
-            # As with Spark, the first batch of a checkpoint is taken even if it is empty.
-            if end == start and batch.start is not None:
-                self._memory.used(0)
-                if not trigger.until_caught_up:
-                    continue
-                self._check_compactions(own())
-                return True
-            try:
-                self._take(driver, planner, NextBatch(batch.number, start, batch.end), end)
-            except StopRequested:
-                return False
-            batch = NextBatch(batch.number + 1, end)
-            if not trigger.until_caught_up:
-                self._check_compactions(own())
-        return False
-
-    def _check_compactions(self, tables: Iterable[str]) -> None:
-        """Raise LeftToSpark if compactions beside the batches are due."""
-        if self.job.background.compacts and any(due_buckets(self.job.warehouse, table) for table in tables):
-            raise LeftToSpark("compactions beside the batches are due")
-
-    def _take(self, driver: BatchDriver, planner: BatchReader, batch: NextBatch, end: Offsets) -> None:
-        """Take one batch, in the order of Spark: its end is stored before it is read, and its finish after it."""
-        assert batch.start is not None
-        # While a source plans, it may note what is new, such as a table, and that is not new the next time. So if the
-        # batch is left to Spark, Spark must read it up to the same end. In the first batch everything is new, so
-        # Spark can determine its end itself.
-        if batch.end is None and batch.number:
-            self.folder.batches.plan(batch.number, end)
-        if not self.takes_batches:
-            raise LeftToSpark("there is something to read")
-        driver.started_millis = self.job.warehouse.now_millis()
-        inputs = planner.small_inputs(batch.start, end, TIMES_SMALL)
-        if inputs is None:
-            raise LeftToSpark("the batch is large")
-        if planner.leaves_much(end, TIMES_SMALL):
-            raise LeftToSpark("many small batches would follow")
-        try:
-            rows = read_rows(copied(planner), inputs, lambda: self._stopped)
-        except LeftToSpark:
-            self._memory.used(MOST_BYTES)
-            raise
-        if batch.end is None and not batch.number:
-            self.folder.batches.plan(batch.number, end)
-        driver.take(batch.number, write_rows(driver.reader, batch.number, rows))
-        self.folder.batches.finish(batch.number)
-        size = rows.nbytes
-        del rows
-        self._memory.used(size)
 
     def _maintenance(self, driver: BatchDriver) -> Maintenance:
         # Tables without rows in this run are maintained too: their snapshots expire and their partitions become old.
@@ -201,61 +139,53 @@ class LocalRun:
             maintenance_seconds=self.job.background.maintenance_seconds,
         )
 
-    def _is_interrupted(self) -> bool:
-        return self._stopped or self._paused
-
     def _continue_with_spark(self) -> None:
         try:
             spark = self.with_spark(self.job)
         except (PenstockError, OSError) as error:
             # Whoever stops a process group also stops the JVM.
-            if not self._stopped:
+            if not self._signals.stopped:
                 raise
             log.warning("event=stopped_at_start pipeline=%s reason=%s", self.job.name, error)
             return
         spark.on_batch = self.on_batch
         self._spark = spark
         # A signal may have come while Spark was starting.
-        if self._paused:
+        if self._signals.paused:
             spark.pause()
-        if self._stopped:
+        if self._signals.stopped:
             spark.stop()
         spark.run()
         self.has_caught_up = spark.has_caught_up
 
-    def _rest(self) -> None:
-        self._resting = True
-        self.sleep(POLL_SECONDS)
-        self._resting = False
-
     def stop(self) -> None:
         """Stop after the current batch, or before it is written. Only sets flags, so a signal handler may call it."""
-        self._stopped = True
+        self._signals.stopped = True
         if self._spark is not None:
             self._spark.stop()
 
     def pause(self) -> None:
         """Wait after the current batch."""
-        self._paused = True
+        self._signals.paused = True
         if self._spark is not None:
             self._spark.pause()
 
     def resume(self) -> None:
-        self._paused = False
+        self._signals.paused = False
         if self._spark is not None:
             self._spark.resume()
 
     @property
     def is_resting(self) -> bool:
         """True if the job is paused and no batch is running."""
-        return self._resting if self._spark is None else self._spark.is_resting
+        return self._signals.resting if self._spark is None else self._spark.is_resting
 
 
 @contextmanager
 def _working_as_a_task() -> Iterator[None]:
-    """Look for garbage seldom, and restore what batches change for the whole process, which may be a notebook.
+    """Collect garbage seldom, as tasks do, and afterwards restore the settings of the process, which may be a notebook.
 
-    Tasks set the number of Arrow's threads to one.
+    Tasks also set the number of Arrow's threads to one.
     """
     threads, thresholds = pa.cpu_count(), gc.get_threshold()
     collect_seldom()

@@ -19,7 +19,7 @@ from penstock.ingest.source import SMALL_BYTES
 from penstock.pipelines.driver import small_batches
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.errors import CheckpointInUse
-from penstock.pipelines.job import build, local_run
+from penstock.pipelines.job import build, local_batches
 from penstock.pipelines.job.job import Job, RetryPolicy
 from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.batch_logs import BatchLogs
@@ -250,7 +250,7 @@ def test_spark_starts_if_tables_are_to_be_read_again(recovery: dict[str, Any], s
 def test_spark_runs_large_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     add_a_file(shop)
     with monkeypatch.context() as patch:
-        patch.setattr(local_run, "TIMES_SMALL", 0)
+        patch.setattr(local_batches, "TIMES_SMALL", 0)
         assert needs_spark(shop)
     with monkeypatch.context() as patch:
         patch.setattr(small_batches, "MOST_BYTES", 10)
@@ -295,7 +295,7 @@ def test_spark_runs_many_small_batches(shop: Shop, monkeypatch: pytest.MonkeyPat
     for number in range(2, 12):
         shop.put(f"{number:02}.json", insert("orders", {"id": number}))
     with monkeypatch.context() as patch:
-        patch.setattr(local_run, "TIMES_SMALL", 1000 / SMALL_BYTES)
+        patch.setattr(local_batches, "TIMES_SMALL", 1000 / SMALL_BYTES)
         assert needs_spark(shop, **sections)
     assert not needs_spark(shop, **sections)
     assert shop.ids("orders") == list(range(1, 12))
@@ -312,7 +312,7 @@ def test_spark_knows_the_tables_that_were_created(shop: Shop, monkeypatch: pytes
 
     def add_a_large_batch(*given: Any) -> None:
         shop.put("3.json", insert("users", {"id": 2}))
-        monkeypatch.setattr(local_run, "TIMES_SMALL", 0)
+        monkeypatch.setattr(local_batches, "TIMES_SMALL", 0)
 
     found.with_spark, found.on_batch = with_spark, add_a_large_batch
     found.job = replace(found.job, trigger=replace(found.job.trigger, until_caught_up=False, seconds=0.0))
@@ -506,7 +506,7 @@ def test_a_run_that_is_stopped_while_it_reads_leaves_the_batch_to_the_next(
 
 def test_signals_reach_spark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     add_a_file(shop)
-    monkeypatch.setattr(local_run, "TIMES_SMALL", 0)
+    monkeypatch.setattr(local_batches, "TIMES_SMALL", 0)
     spark = SparkRun(has_caught_up=False, is_resting=True)
     found = local(shop, spark)
 

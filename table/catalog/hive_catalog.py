@@ -6,20 +6,17 @@ The schema files in a table's folder decide; the metastore has the name, the pla
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError
-from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
-from penstock.storage.open import open_storage, probe
+from penstock.storage.open import open_storage
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
 from penstock.table.catalog.external_tables import check_same, checked_path
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
+from penstock.table.catalog.hive_folders import HiveFolders, path_of, uri
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.metastore.hive_client import HiveMetastore, NameExists, NameMissing
@@ -29,8 +26,6 @@ from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:.*")
 
 
 class HiveCatalog(CatalogBackend):
@@ -48,15 +43,14 @@ class HiveCatalog(CatalogBackend):
         locks: HiveLocks | None,
     ) -> None:
         """Use the metastore's names; `locks` are those of commits, if any."""
-        self._warehouse, self._store_options = warehouse, dict(store_options)
-        self._environment, self._metastore = environment, metastore
+        self._warehouse, self._environment, self._metastore = warehouse, environment, metastore
         self._commits = HiveCommits(metastore, locks)
-        self._folders = FileCatalog(*open_storage(warehouse, store_options), environment, warehouse=warehouse)
-        self._probed: set[str] = set()
+        self._files = FileCatalog(*open_storage(warehouse, store_options), environment, warehouse=warehouse)
+        self._folders = HiveFolders(metastore, dict(store_options))
 
     @property
     def longest_name(self) -> int:
-        return self._folders.longest_name
+        return self._files.longest_name
 
     def exists(self) -> bool:
         # Every metastore has the database `default`.
@@ -64,7 +58,7 @@ class HiveCatalog(CatalogBackend):
 
     def check(self) -> str:
         """Check the warehouse as a file system catalog does, and that the metastore answers."""
-        warehouse = self._folders.check()
+        warehouse = self._files.check()
         self.databases()
         return f"{self._metastore} answers; {warehouse}"
 
@@ -79,12 +73,12 @@ class HiveCatalog(CatalogBackend):
         _check_case(database, "database")
         given = dict(properties)
         location = given.pop("location", None) or f"{self._warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
-        storage, root = open_storage(location, self._store_options)
+        storage, root = self._folders.open(location)
         storage.mkdirs(root)
         with self._metastore.session() as client:
-            client.create_database(new_database(database, _uri(location), given))
+            client.create_database(new_database(database, uri(location), given))
         chosen = self._metastore.database(database).locationUri
-        if _path(chosen) != _path(location):
+        if path_of(chosen) != path_of(location):
             # Hive 4 keeps its warehouse for transactional tables, and puts others into that of external tables.
             log.warning(
                 "event=database_elsewhere database=%s requested=%s location=%s (the metastore has changed the "
@@ -132,12 +126,8 @@ class HiveCatalog(CatalogBackend):
     def _location(self, name: str) -> str:
         return self._metastore.location(self._table(name))
 
-    def _place(self, location: str) -> tuple[Storage, str]:
-        storage, root = open_storage(location, self._store_options)
-        return storage, root.rstrip("/")
-
     def open(self, name: str, branch: str | None) -> TableStore:
-        storage, root = self._place(self._location(name))
+        storage, root = self._folders.open(self._location(name))
         return TableStore.open(storage, root, branch, self._environment, self._commits, name)
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
@@ -156,13 +146,13 @@ class HiveCatalog(CatalogBackend):
         if not self.has_database(database):
             self.create_database(database, {})
         chosen = schema.typed[PATH]
-        location = checked_path(chosen) if chosen else self._usual(database, table)
-        first = self._first(location, schema)
-        if chosen and first is not None:
-            check_same(first, schema, name, location)
+        location = checked_path(chosen) if chosen else self._folders.usual(database, table)
+        existing = self._folders.create_schema(location, schema)
+        if chosen and existing is not None:
+            check_same(existing, schema, name, location)
         # A process that died before it registered the table leaves exactly this schema; any other is a table of
         # somebody else.
-        elif first is not None and _content(first) != _content(schema):
+        elif existing is not None and _content(existing) != _content(schema):
             raise ConfigError(
                 "the folder of the table contains a table that the metastore does not have",
                 table=name,
@@ -170,25 +160,14 @@ class HiveCatalog(CatalogBackend):
                 hint="move it away, or open it by its path",
             )
         try:
-            place = _uri(location) if chosen else location
-            self._metastore.create(new_table(database, table, place, first or schema, external=bool(chosen)))
+            place = uri(location) if chosen else location
+            self._metastore.create(new_table(database, table, place, existing or schema, external=bool(chosen)))
         except NameExists:
             return False
         return True
 
-    def _usual(self, database: str, table: str) -> str:
-        return f"{self._metastore.database(database).locationUri.rstrip('/')}/{table}"
-
-    def _first(self, location: str, schema: TableSchema) -> TableSchema | None:
-        """Create the schema file of a table; return the newest one if there is one already."""
-        storage, root = self._place(location)
-        self._probe(storage, root)
-        files = SchemaFiles(storage, root)
-        found = files.latest()
-        return files.latest() if found is None and not files.create(schema) else found
-
     def schema_at(self, path: str) -> TableSchema | None:
-        return SchemaFiles(*self._place(checked_path(path))).latest()
+        return SchemaFiles(*self._folders.open(checked_path(path))).latest()
 
     def keeps_files(self, name: str) -> bool:
         return is_external(self._table(name))
@@ -199,7 +178,7 @@ class HiveCatalog(CatalogBackend):
         with self._metastore.session() as client:
             client.drop_table(*split_name(name), deleteData=False)
         if not is_external(found):
-            storage, root = self._place(self._metastore.location(found))
+            storage, root = self._folders.open(self._metastore.location(found))
             storage.delete_tree(root)
             _forget(root)
 
@@ -211,13 +190,13 @@ class HiveCatalog(CatalogBackend):
         location = self._metastore.location(found)
         found.dbName, found.tableName = new_database_, new_table_
         self._metastore.alter(database, table, found)
-        usual = self._usual(database, table)
-        storage, root = self._place(location)
+        usual = self._folders.usual(database, table)
+        storage, root = self._folders.open(location)
         moves = not is_external(found) and location.rstrip("/") == usual
         if not moves or not SchemaFiles(storage, root).ids():  # the metastore may have moved the folder itself
             return
-        target = self._usual(new_database_, new_table_)
-        storage.rename_tree(root, self._place(target)[1])
+        target = self._folders.usual(new_database_, new_table_)
+        storage.rename_tree(root, self._folders.open(target)[1])
         # The metastore names the new place only once the folder is there.
         renamed = self._metastore.table(new_database_, new_table_)
         renamed.sd.location = target
@@ -228,16 +207,16 @@ class HiveCatalog(CatalogBackend):
     def repair(self, name: str | None) -> list[RepairedTable]:
         """Enter the tables of the warehouse in the metastore, and correct those that it describes differently."""
         if name is None:
-            databases = sorted({*self.databases(), *self._folders.databases()})
+            databases = sorted({*self.databases(), *self._files.databases()})
             return [one for database in databases for one in self._repair_database(database)]
         return [self._repair_table(name)] if "." in name else self._repair_database(name)
 
     def _repair_database(self, database: str) -> list[RepairedTable]:
         if not self.has_database(database):
-            if not self._folders.has_database(database):
+            if not self._files.has_database(database):
                 raise ConfigError(f"there is no database {database!r}", warehouse=self._warehouse)
             self.create_database(database, {})
-        storage, root = self._place(self._metastore.database(database).locationUri)
+        storage, root = self._folders.open(self._metastore.database(database).locationUri)
         found = sorted(entry.name for entry in storage.list(root) if entry.is_dir)
         with_schema = {table for table in found if SchemaFiles(storage, f"{root}/{table}").ids()}
         # Tables may also be in other places than the folder of their database.
@@ -254,16 +233,10 @@ class HiveCatalog(CatalogBackend):
         database, table = split_name(name)
         _check_case(table, "table")
         found = self._found(name)
-        location = self._location(name) if found else self._usual(database, table)
-        storage, root = self._place(location)
+        location = self._location(name) if found else self._folders.usual(database, table)
+        storage, root = self._folders.open(location)
         store = TableStore.open(storage, root, None, self._environment, self._commits, name)
         return self._commits.register(store, location, exists=found is not None)
-
-    def _probe(self, storage: Storage, root: str) -> None:
-        folder = root.rpartition("/")[0]
-        if folder not in self._probed:
-            probe(storage, folder)
-            self._probed.add(folder)
 
 
 def _forget(root: str) -> None:
@@ -274,15 +247,6 @@ def _forget(root: str) -> None:
 
 def _content(schema: TableSchema) -> tuple[object, ...]:
     return schema.fields, schema.primary_keys, schema.partition_keys, schema.options, schema.comment
-
-
-def _uri(location: str) -> str:
-    return location if _SCHEME.fullmatch(location) else f"file:{Path(location).expanduser().absolute()}"
-
-
-def _path(location: str) -> str:
-    """Return the path of a location without its scheme, which the metastore may write in another form."""
-    return urlsplit(_uri(location)).path.rstrip("/")
 
 
 def _check_case(name: str, what: str) -> None:

@@ -141,6 +141,11 @@ class DeferredShop:
     def planned(self) -> Path:
         return self.folder / self.checkpoint / "offsets" / "0"
 
+    def put_both(self, *numbers: int) -> None:
+        """Add a record of the table without a freshness and one of the table with it, for each number."""
+        for number in numbers:
+            self.topics.put(row("fast", number), row("slow", number))
+
     def plan(self, until: Offsets | None = None) -> bool:
         """Plan a batch, as Spark stores it. Return whether there is one."""
         reader, start = self.driver.reader, self.offsets[-1]

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, DecodeError, PositionLost, SourceError, StoreError
-from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.deferred_ranges import DeferredRanges
-from penstock.ingest.source import NO_LIMIT, Range
-from penstock.pipelines.driver.commit import Commits
-from penstock.pipelines.errors import CheckpointMismatch
-from tests.deferred_shop import MINUTE, SLOW, START, DeferredShop, TopicsSource, row
+from penstock.ingest.source import NO_LIMIT
+from tests.deferred_shop import MINUTE, SLOW, START, DeferredShop, row
 
 
 @pytest.fixture
@@ -24,19 +20,14 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeferredShop:
     return DeferredShop(tmp_path, monkeypatch)
 
 
-def put_both(shop: DeferredShop, *numbers: int) -> None:
-    for number in numbers:
-        shop.topics.put(row("fast", number), row("slow", number))
-
-
 @pytest.mark.slow
 def test_a_table_with_a_freshness_is_committed_once_in_this_time(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     assert shop.batch()  # all tables are created by the first batch
     for minute in range(1, 13):
         shop.pass_time(MINUTE)
-        put_both(shop, minute)
+        shop.put_both(minute)
         assert shop.batch()
     assert shop.ids("fast") == list(range(13))
     assert shop.ids("slow") == list(range(11))
@@ -48,7 +39,7 @@ def test_a_table_with_a_freshness_is_committed_once_in_this_time(shop: DeferredS
 
 def test_the_first_batch_reads_each_record_once(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0, 1)
+    shop.put_both(0, 1)
     shop.batch()
     assert shop.topics.read == [("t/0", 0, 4), ("t/0", 0, 4)]  # again, as the tables are created
     assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1], [0, 1])
@@ -56,9 +47,9 @@ def test_the_first_batch_reads_each_record_once(shop: DeferredShop) -> None:
 
 def test_an_interval_that_is_due_needs_no_new_records(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shop.batch()
     assert not shop.batch()
     shop.pass_time(10 * MINUTE)
@@ -72,11 +63,11 @@ def test_an_interval_that_is_due_needs_no_new_records(shop: DeferredShop) -> Non
 
 def test_a_bounded_run_leaves_nothing_deferred(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shop.batch()
-    put_both(shop, 2)
+    shop.put_both(2)
     assert shop.drain() == 1
     assert shop.ids("slow") == [0, 1, 2]
     assert not shop.drain()
@@ -85,9 +76,9 @@ def test_a_bounded_run_leaves_nothing_deferred(shop: DeferredShop) -> None:
 def test_a_source_with_deferred_records_has_not_caught_up(shop: DeferredShop) -> None:
     """Whoever asks the source whether a bounded run has a batch gets the answer of the run."""
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shop.batch()
     for rules in ([SLOW], []):  # deferred records are read without the key, too
         source, last = shop.start(*rules).driver.reader.source, shop.offsets[-1]
@@ -99,9 +90,9 @@ def test_a_source_with_deferred_records_has_not_caught_up(shop: DeferredShop) ->
 
 def test_a_bounded_run_drains_in_steps_of_its_limit(shop: DeferredShop) -> None:
     shop.start(SLOW, pipeline={"max-batch": {"rows": 4}})
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, *range(1, 9))
+    shop.put_both(*range(1, 9))
     assert shop.drain() > 4
     assert shop.ids("fast") == shop.ids("slow") == list(range(9))
 
@@ -109,10 +100,10 @@ def test_a_bounded_run_drains_in_steps_of_its_limit(shop: DeferredShop) -> None:
 @pytest.mark.slow
 def test_a_deferred_range_that_is_larger_than_a_batch_is_read_in_steps(shop: DeferredShop) -> None:
     shop.start(SLOW, pipeline={"max-batch": {"rows": 4}})
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
     for number in range(1, 7):
-        put_both(shop, number)
+        shop.put_both(number)
         shop.batch()
     shop.pass_time(10 * MINUTE)
     seen = []
@@ -124,9 +115,9 @@ def test_a_deferred_range_that_is_larger_than_a_batch_is_read_in_steps(shop: Def
 
 def test_a_repeated_batch_reads_the_same_ranges_at_another_time(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shop.plan()
     shop.pass_time(60 * MINUTE)
     shop.start(SLOW)
@@ -136,38 +127,9 @@ def test_a_repeated_batch_reads_the_same_ranges_at_another_time(shop: DeferredSh
     assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1], [0])
 
 
-@pytest.mark.parametrize("dies_at", ["ods.fast", "ods.slow"])
-def test_a_crash_between_the_commits_of_two_tables(
-    shop: DeferredShop, monkeypatch: pytest.MonkeyPatch, dies_at: str
-) -> None:
-    shop.start(SLOW)
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    put_both(shop, 2)
-    shop.pass_time(10 * MINUTE)
-    shop.plan()
-    commit: Any = Commits._commit
-
-    def dying(commits: Commits, store: Any, *rest: Any) -> Any:
-        if store.name == dies_at:
-            raise StoreError("the machine dies")
-        return commit(commits, store, *rest)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Commits, "_commit", dying)
-        with pytest.raises(StoreError):
-            shop.take()
-    shop.start(SLOW)
-    shop.take()
-    assert shop.ids("fast") == shop.ids("slow") == [0, 1, 2]
-    assert len(shop.snapshots("slow")) == 2
-
-
 def test_a_new_partition_is_deferred_from_its_beginning(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
     shop.topics.put(row("slow", 1), row("fast", 1), partition=1)
     shop.batch()
@@ -181,7 +143,7 @@ def test_a_new_partition_is_deferred_from_its_beginning(shop: DeferredShop) -> N
 
 def test_a_table_that_appears_later_has_the_freshness_of_its_route(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
     shop.topics.put(row("slow_too", 1), row("another", 1))
     shop.batch()
@@ -206,18 +168,18 @@ def test_other_rules_apply_once_all_tables_have_the_deferred_records(
     shop: DeferredShop, rules: list[Mapping[str, str]]
 ) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shop.batch()
     shop.start(*rules)
-    put_both(shop, 2)
+    shop.put_both(2)
     shop.batch()
     assert shop.ids("fast") == shop.ids("slow") == [0, 1, 2]
-    put_both(shop, 3)
+    shop.put_both(3)
     shop.batch()  # the first by the new rules reads for all tables
     assert shop.ids("fast") == shop.ids("slow") == [0, 1, 2, 3]
-    put_both(shop, 4)
+    shop.put_both(4)
     shop.batch()
     deferred = {table for table in ("fast", "slow") if 4 not in shop.ids(table)}
     assert deferred == {table for table in ("fast", "slow") if shop.spec.freshness.interval("shop", table)}
@@ -228,9 +190,9 @@ def test_other_rules_apply_once_all_tables_have_the_deferred_records(
 
 def test_other_rules_without_new_records_read_what_was_deferred(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shop.batch()
     shop.start()
     assert shop.batch()
@@ -238,62 +200,9 @@ def test_other_rules_without_new_records_read_what_was_deferred(shop: DeferredSh
     assert not shop.batch()
 
 
-def test_a_new_checkpoint_resumes_from_the_tables(shop: DeferredShop) -> None:
-    shop.start(SLOW)
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    with pytest.raises(CheckpointMismatch):
-        shop.start(SLOW, checkpoint="other")
-    shop.start(SLOW, checkpoint="another", pipeline={"resume-from-tables": "true"})
-    put_both(shop, 2)
-    while shop.batch():
-        pass
-    assert shop.ids("fast") == [0, 1, 2]
-    assert shop.ids("slow") == [0]
-    shop.pass_time(10 * MINUTE)
-    shop.batch()
-    assert shop.ids("slow") == [0, 1, 2]
-
-
-def test_resuming_from_tables_repeats_a_batch_that_some_tables_lack(
-    shop: DeferredShop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    test_a_crash_between_the_commits_of_two_tables_without_repeating(shop, monkeypatch)
-    shop.start(SLOW, checkpoint="another", pipeline={"resume-from-tables": "true"})
-    shop.batch()
-    assert shop.ids("fast") == shop.ids("slow") == [0, 1, 2]
-
-
-def test_a_crash_between_the_commits_of_two_tables_without_repeating(
-    shop: DeferredShop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shop.start(SLOW)
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    put_both(shop, 2)
-    shop.pass_time(10 * MINUTE)
-    shop.plan()
-    commit: Any = Commits._commit
-
-    def dying(commits: Commits, store: Any, *rest: Any) -> Any:
-        if store.name == "ods.slow":
-            raise StoreError("the machine dies")
-        return commit(commits, store, *rest)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Commits, "_commit", dying)
-        with pytest.raises(StoreError):
-            shop.take()
-    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1, 2], [0])
-
-
 def test_drift_of_a_table_that_is_due_reads_only_its_deferred_records_again(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
     shop.topics.put(row("slow", 1, note="a"), row("fast", 1))
     shop.batch()
@@ -307,9 +216,9 @@ def test_drift_of_a_table_that_is_due_reads_only_its_deferred_records_again(shop
 
 def test_drift_of_a_table_without_freshness_does_not_read_deferred_records_again(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shop.batch()
     shop.pass_time(10 * MINUTE)
     shop.topics.put(row("fast", 2, note="a"), row("slow", 2))
@@ -318,167 +227,11 @@ def test_drift_of_a_table_without_freshness_does_not_read_deferred_records_again
     assert shop.topics.read == [("t/0", 4, 6), ("t/0", 2, 6), ("t/0", 4, 6)]
 
 
-LETTERS = {"errors": {"bad-record": "dead-letter"}}
-
-
-def letters(shop: DeferredShop) -> list[tuple[str, str | None]]:
-    rows = shop.rows("__penstock_dead_letters")
-    return sorted((one["source_position"], one["target_table"]) for one in rows)
-
-
-def test_each_bad_record_is_counted_and_kept_once(shop: DeferredShop) -> None:
-    counts: list[tuple[int, int, int, int]] = []
-    shop.start(SLOW, **LETTERS)
-    shop.driver.on_batch = lambda identity, report: counts.append(
-        (
-            report.bad_count,
-            report.messages,
-            report.messages_again,
-            report.passed_over["messages.unreadable.again"],
-        )
-    )
-    put_both(shop, 0)
-    shop.batch()
-    shop.topics.put("not JSON", row("slow", 1))
-    shop.topics.put(row("fast", 2).replace('"2"', '"two"'), row("slow", 3).replace('"3"', '"three"'))
-    shop.batch()
-    assert letters(shop) == [("t/0@2", None), ("t/0@4", "ods.fast")]
-    shop.pass_time(10 * MINUTE)
-    shop.batch()
-    assert letters(shop) == [("t/0@2", None), ("t/0@4", "ods.fast"), ("t/0@5", "ods.slow")]
-    assert counts == [(0, 2, 0, 0), (2, 4, 0, 0), (1, 0, 4, 1)]
-    assert shop.ids("slow") == [0, 1]
-
-
-def test_bad_records_and_drift_of_a_due_table_in_one_batch(shop: DeferredShop) -> None:
-    shop.start(SLOW, **LETTERS)
-    put_both(shop, 0)
-    shop.batch()
-    shop.topics.put("not JSON", row("slow", 1, note="a"), row("slow", 2).replace('"2"', '"two"'))
-    shop.batch()
-    shop.pass_time(10 * MINUTE)
-    shop.topics.put("nor this", row("fast", 3))
-    shop.batch()
-    assert letters(shop) == [("t/0@2", None), ("t/0@4", "ods.slow"), ("t/0@5", None)]
-    assert shop.ids("slow") == [0, 1]
-    assert shop.ids("fast") == [0, 3]
-
-
-def test_a_bad_record_that_was_skipped_does_not_fail_when_it_is_read_again(shop: DeferredShop) -> None:
-    shop.start(SLOW, errors={"bad-record": "skip"})
-    put_both(shop, 0)
-    shop.batch()
-    shop.topics.put("not JSON", row("slow", 1))
-    shop.batch()
-    shop.start(SLOW)  # bad-record: fail
-    shop.pass_time(10 * MINUTE)
-    shop.batch()
-    assert shop.ids("slow") == [0, 1]
-
-
-def test_a_parked_table_catches_up_with_its_deferred_ranges(shop: DeferredShop) -> None:
-    shop.start(SLOW, errors={"isolate": "true"})
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    shop.driver.parking.park("ods.slow", 2, ConfigError("parked by the test"))
-    shop.driver.targets.leave_out(["ods.slow"])
-    shop.pass_time(10 * MINUTE)
-    put_both(shop, 2)
-    shop.batch()
-    put_both(shop, 3)
-    shop.batch()
-    assert shop.ids("fast") == [0, 1, 2, 3]
-    assert shop.ids("slow") == [0]
-    shop.driver.catch_up()
-    assert shop.ids("slow") == [0, 1, 2]
-    shop.drain()
-    assert shop.ids("slow") == [0, 1, 2, 3]
-
-
-def test_records_that_are_lost_before_they_are_due_are_an_error_that_names_the_freshness(shop: DeferredShop) -> None:
-    shop.start(SLOW)
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    shop.topics.first["t", 0] = 3
-    put_both(shop, 2)
-    shop.batch()
-    assert shop.ids("fast") == [0, 1, 2]
-    shop.pass_time(10 * MINUTE)
-    with pytest.raises(PositionLost) as caught:
-        shop.batch()
-    facts = caught.value.facts
-    assert (facts["topic"], facts["partition"], facts["stopped_at"]) == ("t", 0, 2)
-    assert facts["deferred_by_freshness"] == "10m"
-    shop.start(SLOW, pipeline={"accept-gap": "true"})
-    shop.batch()
-    assert shop.ids("slow") == [0, 1, 2]  # record 2 was of the other table
-    put_both(shop, 3)
-    shop.drain()
-    assert shop.ids("slow") == shop.ids("fast") == [0, 1, 2, 3]
-
-
-def test_a_gap_of_all_tables_is_a_gap_of_those_deferred(shop: DeferredShop) -> None:
-    shop.start(SLOW, pipeline={"accept-gap": "true"})
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    put_both(shop, 2, 3)
-    shop.topics.first["t", 0] = 6
-    shop.batch()
-    put_both(shop, 4)
-    shop.pass_time(10 * MINUTE)
-    shop.batch()
-    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1, 3, 4], [0, 3, 4])
-    shop.pass_time(10 * MINUTE)
-    assert not shop.batch()
-
-
-def test_a_topic_that_was_made_again_is_read_from_its_beginning(shop: DeferredShop) -> None:
-    shop.start(SLOW, pipeline={"accept-gap": "true"})
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    shop.topics.records["t", 0] = []
-    shop.topics.ids["t"] = "2"
-    put_both(shop, 2, 3, 4)
-    shop.batch()
-    shop.pass_time(10 * MINUTE)
-    shop.batch()
-    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1, 2, 3, 4], [0, 2, 3, 4])
-
-
-def test_a_topic_that_vanished_with_what_was_deferred(shop: DeferredShop) -> None:
-    shop.start(SLOW, pattern=True)
-    put_both(shop, 0)
-    shop.topics.put(row("slow", 1), topic="u")
-    shop.batch()
-    shop.topics.put(row("slow", 2), topic="u")
-    shop.batch()
-    del shop.topics.records["u", 0]
-    shop.pass_time(10 * MINUTE)
-    with pytest.raises(PositionLost) as caught:
-        shop.batch()
-    assert caught.value.facts["topic"] == "u"
-    assert caught.value.facts["deferred_by_freshness"] == "10m"
-    shop.start(SLOW, pattern=True, pipeline={"accept-gap": "true"})
-    put_both(shop, 3)
-    shop.batch()
-    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 3], [0, 1, 3])
-    shop.pass_time(10 * MINUTE)
-    assert not shop.batch()
-
-
 def test_the_progress_that_a_group_shows_is_that_of_all_tables(shop: DeferredShop) -> None:
     shop.start(SLOW)
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
-    put_both(shop, 1)
+    shop.put_both(1)
     shown: list[Any] = []
     shop.patch.setattr(type(shop.driver.reader.source), "mirror", lambda self, offsets: shown.append(offsets))
     shop.batch()
@@ -510,7 +263,7 @@ def test_history_tables_keep_each_version_once(shop: DeferredShop) -> None:
 def test_the_watermark_of_a_table_is_that_of_its_own_rows(shop: DeferredShop) -> None:
     tags = {"tag.automatic-creation": "watermark", "tag.creation-period": "daily"}
     shop.start(SLOW, sink={"table-options": tags})
-    put_both(shop, 0)
+    shop.put_both(0)
     shop.batch()
     for number in (1, 2):
         shop.topics.put(row("fast", number, time=number * 10_000), row("slow", number, time=number * 5000))
@@ -561,73 +314,3 @@ def play(shop: DeferredShop, seed: int) -> None:
     assert {table: shop.ids(table) for table in tables if wanted[table]} == {
         table: numbers for table, numbers in wanted.items() if numbers
     }
-
-
-def spoil(shop: DeferredShop, *offsets: int) -> None:
-    """Make records unreadable after they were read, as a schema registry does that loses a schema."""
-    for offset in offsets:
-        shop.topics.records["t", 0][offset] = b"not JSON"
-
-
-def test_a_record_that_only_the_second_reading_cannot_read_becomes_a_dead_letter(shop: DeferredShop) -> None:
-    counts: list[tuple[int, int]] = []
-    other = {**SLOW, "source-table": "shop.slower", "freshness": "1h"}
-    shop.start(other, SLOW, **LETTERS)
-    shop.driver.on_batch = lambda identity, report: counts.append(
-        (report.bad_count, report.passed_over["messages.unreadable.again"])
-    )
-    shop.topics.put(row("fast", 0), row("slow", 0), row("slower", 0))
-    shop.batch()
-    shop.topics.put("not JSON", row("slow", 1), row("slow", 2))
-    shop.batch()
-    spoil(shop, 4)
-    shop.pass_time(10 * MINUTE)
-    shop.topics.put("nor this")
-    shop.batch()
-    assert letters(shop) == [("t/0@3", None), ("t/0@4", None), ("t/0@6", None)]
-    assert shop.ids("slow") == [0, 2]
-    shop.pass_time(60 * MINUTE)  # the third reading finds all of them in the table
-    shop.batch()
-    assert letters(shop) == [("t/0@3", None), ("t/0@4", None), ("t/0@6", None)]
-    assert counts == [(0, 0), (1, 0), (2, 2), (0, 3)]
-
-
-@pytest.mark.parametrize("errors", [LETTERS, {"errors": {"bad-record": "skip"}}, {}], ids=["letters", "skip", "fail"])
-def test_a_record_that_only_one_range_of_a_batch_can_read_fails_the_batch(
-    shop: DeferredShop, monkeypatch: pytest.MonkeyPatch, errors: dict[str, Any]
-) -> None:
-    shop.start(SLOW, **errors)
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, 1)
-    shop.batch()
-    shop.pass_time(10 * MINUTE)
-    put_both(shop, 2)
-    read = TopicsSource.read
-
-    def then_spoiled(self: TopicsSource, range_: Range) -> Iterator[FetchedMessages]:
-        yield from read(self, range_)
-        spoil(shop, 5)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TopicsSource, "read", then_spoiled)
-        with pytest.raises(SourceError, match="for some tables of the batch and not for others") as failed:
-            shop.batch()
-    assert failed.value.retryable
-    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1], [0])
-    shop.topics.records["t", 0][5] = row("slow", 2).encode()
-    shop.take()
-    assert (shop.ids("fast"), shop.ids("slow")) == ([0, 1, 2], [0, 1, 2])
-
-
-def test_many_records_that_only_the_second_reading_cannot_read_stop_the_run(shop: DeferredShop) -> None:
-    shop.start(SLOW, **LETTERS)
-    put_both(shop, 0)
-    shop.batch()
-    put_both(shop, *range(1, 12))
-    shop.batch()
-    spoil(shop, *range(2, 24))
-    shop.pass_time(10 * MINUTE)
-    with pytest.raises(DecodeError, match="22 of 22 records are bad"):
-        shop.batch()
-    assert shop.ids("slow") == [0]

@@ -32,8 +32,13 @@ def rows_of(view: View, entry: ManifestEntry) -> pa.Table:
     """Return all rows of a file, with the schema it was written with."""
     wanted = view.store.schemas.get(entry.file.schema_id).fields
     keyed = view.layout.has_keys
-    reader = FileReader(view.store.storage, lambda _: view.path_of(entry), view.store.schemas.get, wanted, keyed, keyed)
-    return pa.Table.from_batches(reader.read(entry.file), reader.schema)
+    path = view.path_of(entry)
+    reader = FileReader(view.store.storage, lambda _: path, view.store.schemas.get, wanted, keyed, keyed)
+    return view.reads.of_file(
+        path,
+        (entry.file.format, entry.file.size, wanted),
+        lambda: pa.Table.from_batches(reader.read(entry.file), reader.schema),
+    )
 
 
 def column_of(rows: pa.Table, field: Field) -> list[Any]:

@@ -14,6 +14,7 @@ from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.values.types import type_json
 from tests.golden.relations import Relation, canonical_of, difference, relation_of
 from tests.invariants.metadata import may_be_of_a_tag
+from tests.invariants.view import Reads
 
 Row = tuple[Hashable, ...]
 KIND_COLUMN = "rowkind"
@@ -23,9 +24,9 @@ FOLDABLE = {"input", "lookup", "full-compaction"}
 Scan = Callable[[int], pa.Table]
 
 
-def broken(table: Table, model: Mapping[int, Relation]) -> Iterator[str]:
+def broken(table: Table, model: Mapping[int, Relation], reads: Reads) -> Iterator[str]:
     # Both rules need the rows of most snapshots.
-    scan: Scan = cache(lambda snapshot_id: table.scan(snapshot=snapshot_id).to_arrow())
+    scan: Scan = cache(lambda snapshot_id: reads.of_scan(table.scan(snapshot=snapshot_id)))
     yield from rows_are_those_of_the_model(table, model, scan)
     yield from changelog_folds_to_the_table(table, scan)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
+
+import pyarrow as pa
 
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import ManifestEntry
@@ -12,6 +14,23 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import TagFiles
+from penstock.table.read.scan import Scan
+
+
+class Reads:
+    """The rows that the rules of one check read: several rules need the rows of a file, which does not change."""
+
+    def __init__(self) -> None:
+        self._files: dict[Hashable, pa.Table] = {}
+
+    def of_file(self, path: str, key: Hashable, read: Callable[[], pa.Table]) -> pa.Table:
+        """Return the rows of a data file; `key` is what they depend on apart from the bytes of the file."""
+        if (path, key) not in self._files:
+            self._files[path, key] = read()
+        return self._files[path, key]
+
+    def of_scan(self, scan: Scan) -> pa.Table:
+        return scan.to_arrow()
 
 
 @dataclass(frozen=True)
@@ -20,13 +39,14 @@ class View:
 
     store: TableStore
     snapshots: tuple[Snapshot, ...]
+    reads: Reads = field(default_factory=Reads)
 
     @classmethod
-    def of(cls, store: TableStore) -> View:
+    def of(cls, store: TableStore, reads: Reads | None = None) -> View:
         first, last = store.snapshots.earliest_id(), store.snapshots.latest_id()
         ids = range(first, last + 1) if first is not None and last is not None else range(0)
         found = (store.snapshots.find(snapshot_id) for snapshot_id in ids)
-        return cls(store, tuple(snapshot for snapshot in found if snapshot is not None))
+        return cls(store, tuple(snapshot for snapshot in found if snapshot is not None), reads or Reads())
 
     @cached_property
     def latest(self) -> Snapshot | None:

@@ -115,6 +115,8 @@ class Disk:
     journal: list[tuple[str, Entry | None]] = field(default_factory=list)
     # Requests in transit: after how many operations each arrives, and its effect.
     under_way: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
+    # What each folder contains, until it changes.
+    _listed: dict[str, dict[str, Entry]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for path in (*self.files, *self.folders):
@@ -157,9 +159,12 @@ class Disk:
             self._leave(path)
 
     def _enter(self, path: str) -> None:
-        self.inside.setdefault(parent(path), set()).add(path)
+        folder = parent(path)
+        self.inside.setdefault(folder, set()).add(path)
+        self._listed.pop(folder, None)
 
     def _leave(self, path: str) -> None:
+        self._listed.pop(parent(path), None)
         # A file and a folder may have one name, as in an object store.
         if path not in self.files and path not in self.folders:
             self.inside[parent(path)].discard(path)
@@ -174,8 +179,11 @@ class Disk:
         return sorted(name for name in self.files if name.startswith(path + "/"))
 
     def list(self, path: str) -> dict[str, Entry]:
-        inside = sorted(name for name in self.inside.get(path, ()) if name != path)
-        return {name: entry for name in inside if (entry := self.entry(name)) is not None}
+        found = self._listed.get(path)
+        if found is None:
+            inside = sorted(name for name in self.inside.get(path, ()) if name != path)
+            found = self._listed[path] = {name: entry for name in inside if (entry := self.entry(name)) is not None}
+        return dict(found)
 
     def list_as_before(self, path: str, changes: int) -> dict[str, Entry]:
         """Return the listing as it was `changes` changes ago."""
@@ -326,7 +334,7 @@ class SimStore:
         if self.faults is not never:  # a checker without faults must not change the disk
             self.disk.pass_operation()
         fault = self.faults(plain)
-        operation = Operation(plain.number, name, path, fault)
+        operation = plain if fault is None else Operation(plain.number, name, path, fault)
         self.log.append(operation)
         self.disk.clock.pass_(SLOW_MILLIS if fault is Fault.SLOW else 1)
         if fault is Fault.DENIED:

@@ -27,6 +27,7 @@ from tests.simulation.store import MUTATIONS, Disk, Faults, Operation, SimStore,
 from tests.simulation.story import Step, Story
 from tests.simulation.tellers import create_ours
 from tests.stories.actor import Actor, ambient
+from tests.stories.remembered_reads import RememberedReads
 from tests.stories.shelf import Line, TableModel
 
 DAY = 86_400_000
@@ -65,6 +66,7 @@ class Performance:
         self._actors = 0
         # Manifests have unique names and never change. Actors do not share this cache: each opens the table itself.
         self._read_by_checks = EntryCache[ManifestEntry]()
+        self._reads = RememberedReads(self.disk)
         create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
 
     def run(self) -> Performance:
@@ -364,16 +366,16 @@ class Performance:
         for branch, line in self.lines.items():
             table = Table(self._sound(branch))
             if table.latest_snapshot is None or shown(table, table.latest_snapshot):
-                wrong = difference(line.now.relation(), table.scan().to_arrow())
+                wrong = difference(line.now.relation(), self._reads.of_scan(table.scan()))
                 assert wrong is None, f"newest rows of {branch or 'main'}: {wrong}".replace("Java", "the model")
 
     def _check_all(self) -> None:
         for branch, line in self.lines.items():
             table = Table(self._sound(branch))
-            check_invariants(table, model=line.visible)
+            check_invariants(table, model=line.visible, read_by=self._reads)
             assert set(table.tags) == set(line.tags), f"tags {table.tags}, should be {line.tags}"
             for name, rows in line.tagged_rows.items():
-                wrong = difference(rows, table.scan(tag=name).to_arrow())
+                wrong = difference(rows, self._reads.of_scan(table.scan(tag=name)))
                 assert wrong is None, f"tag {name} of {branch or 'main'}: {wrong}".replace("Java", "the model")
 
 

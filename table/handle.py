@@ -74,7 +74,7 @@ class Table(TableMaintenance):
         return self.scan().head(rows)
 
     def count(self, where: pc.Expression | str | None = None) -> int:
-        """Return the number of current rows, or of those that match `where`."""
+        """Return the number of current rows, or of the rows that match `where`."""
         return self.scan(where=where).count()
 
     def changes(self, start_snapshot: int, end_snapshot: int, mode: str = "auto") -> pa.Table:
@@ -91,9 +91,9 @@ class Table(TableMaintenance):
     ) -> Iterator[SnapshotChanges]:
         """Yield the changes of each snapshot as it is committed (a streaming read).
 
-        It does not end unless `until` names the last snapshot. With `consumer_id` the position is stored when the next
-        snapshot is requested, or by `processed()` of what was yielded: call it before leaving the loop, or else the
-        next reader is given the last snapshot again.
+        It does not end unless `until` names the last snapshot. With `consumer_id`, the position is stored when the next
+        snapshot is requested, or by `processed()` of the yielded changes. Call it before leaving the loop; otherwise
+        the next reader gets the last snapshot again.
         """
         return follow(self._store, from_snapshot, consumer_id, until=until, poll_seconds=poll_seconds)
 
@@ -181,7 +181,7 @@ class Table(TableMaintenance):
     def delete(self, where: pc.Expression | str, executor: Executor | None = None) -> list[Snapshot]:
         """Delete the rows that match `where`, an Arrow expression or SQL text.
 
-        No snapshot is committed when none match.
+        No snapshot is committed when no row matches.
         """
         return delete_rows(self._store, where, executor=executor)
 

@@ -185,7 +185,7 @@ def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_arrow(data: object) -> str:
-    """Return how the caller makes rows out of what was passed."""
+    """Return a hint how the caller can make rows out of the passed object."""
     if hasattr(data, "__arrow_c_stream__"):
         return "write pyarrow.table(rows)"
     if isinstance(data, Mapping):

@@ -136,7 +136,7 @@ def _mode_of(schema: TableSchema, count: int, bucket_keys: tuple[str, ...]) -> B
     return BucketMode.DYNAMIC if whole else BucketMode.CROSS_PARTITION
 
 
-# Options by level override the general ones, but Java writes postponed files in Avro whatever the options say.
+# Options by level override the general ones, but Java always writes postponed files in Avro.
 _PER_LEVEL = {FILE_FORMAT_PER_LEVEL.key, FILE_COMPRESSION_PER_LEVEL.key, METADATA_STATS_MODE_PER_LEVEL.key}
 
 
@@ -154,7 +154,7 @@ ALONE = Writer()
 def postponed_layout(layout: Layout, writer: Writer) -> Layout:
     """Return the layout of a postponed file as Java writes it: Avro without statistics, named after its writer.
 
-    Java compacts the files of one writer number in sequence, and those of different writers in parallel.
+    Java compacts the files of one writer number in sequence, and the files of different writers in parallel.
     """
     options = {key: value for key, value in layout.schema.options.items() if key not in _PER_LEVEL}
     prefix = TableOptions(options)[DATA_FILE_PREFIX]

@@ -34,7 +34,7 @@ def with_optional_members(type_: pa.DataType) -> pa.DataType:
 def with_required_members(column: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     """Return the column, which differs in the nullability of members only, as the target type. NullMember if it cannot.
 
-    Members of a value that is null are null in DuckDB; Arrow wants them to have any value, which nobody reads.
+    In DuckDB, the members of a null value are null. Arrow wants them to have some value, which is never read.
     """
     if pa.types.is_struct(target):
         children = [_fitted(column.field(place), member, path, column.is_null()) for place, member in enumerate(target)]

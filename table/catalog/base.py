@@ -85,9 +85,9 @@ class CatalogBackend(ABC):
         """Return the names, without the database, of the tables of a database that exists, in order."""
 
     def possible_tables(self, database: str) -> list[str]:
-        """Return names among which are all tables of the database; none if it does not exist.
+        """Return names that include all tables of the database; an empty list if it does not exist.
 
-        A kind overrides this if `tables` asks about each table, and names alone cost one request.
+        A kind overrides this if `tables` sends a request for each table, while the names cost one request.
         """
         return self.tables(database) if self.has_database(database) else []
 
@@ -132,9 +132,9 @@ class CatalogBackend(ABC):
         """Give a table that exists a name that does not exist, perhaps in another database."""
 
     def repair(self, name: str | None) -> list[RepairedTable]:
-        """Make the catalog's entries of a table, a database or all databases follow the table files.
+        """Correct the catalog's entries of a table, a database or all databases by the table files.
 
-        A kind overrides this if it keeps a copy of what the files say.
+        A kind overrides this if it keeps a copy of the content of the files.
         """
         raise ConfigError(
             "this kind of catalog has no entries that can differ from the tables", hint="repair is for metastore=hive"

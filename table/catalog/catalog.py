@@ -48,7 +48,7 @@ class Catalog:
         ambient: Environment | None = None,
         backend: CatalogBackend | None = None,
     ) -> None:
-        """Open a catalog; `backend` is one that is open already, in place of the one that the options name."""
+        """Open a catalog. With `backend`, use this open one instead of opening what the options name."""
         if not isinstance(warehouse, str | PathLike):
             raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
         if warehouse == "":  # a variable of the shell that is not set; the working folder would become the warehouse
@@ -145,7 +145,7 @@ class Catalog:
         there = None if path is None else self.backend.schema_at(path)
         self._check_database(database, f"create_database({database!r}) first")
         now = self._ambient.now_millis()
-        # Without columns, the table that is in the folder is meant as it is.
+        # Without columns, the call means the existing table in the folder.
         first = there if there is not None and len(schema) == 0 else None
         first = first or create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
         check_usable(first)
@@ -170,7 +170,7 @@ class Catalog:
         return SystemTable(self._store(base, branch), system)
 
     def store(self, name: str) -> TableStore:
-        """Open the store of a table or branch as it is now. Raise TableMissing, with similar names, without it."""
+        """Open the store of a table or branch as it is now. If it is missing, raise TableMissing with similar names."""
         base, branch, _ = parse_name(name)
         return self._store(base, branch)
 

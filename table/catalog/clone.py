@@ -149,7 +149,7 @@ def copy_table(source: Table, catalog: Catalog, name: str, executor: Executor | 
 
 
 def _check_interrupted(catalog: Catalog, name: str, first: TableSchema) -> None:
-    """Raise ConfigError unless a table is what an interrupted copy left: the same first schema, and no snapshot."""
+    """Raise ConfigError unless an interrupted copy left the table: it has the same first schema, and no snapshot."""
     store = catalog.store(name)
     versions = store.schemas.ids()
     if store.snapshots.latest() is not None or not versions or store.schemas.get(versions[0]) != first:

@@ -101,7 +101,7 @@ class FileCatalog(CatalogBackend):
         if files.ids():
             return False
         self._probe()
-        # Of two processes that create the table, the one that creates the first schema file has done it.
+        # If two processes create the table at once, it is created by the process that creates the first schema file.
         return files.create(schema)
 
     def drop_table(self, name: str) -> None:

@@ -42,7 +42,7 @@ class HiveCatalog(CatalogBackend):
         metastore: HiveMetastore,
         locks: HiveLocks | None,
     ) -> None:
-        """Use the metastore's names; `locks` are those of commits, if any."""
+        """Use the names of the metastore. `locks` are held by commits; None if commits need no lock."""
         self._warehouse, self._environment, self._metastore = warehouse, environment, metastore
         self._commits = HiveCommits(metastore, locks)
         self._files = FileCatalog(*open_storage(warehouse, store_options), environment, warehouse=warehouse)
@@ -79,7 +79,8 @@ class HiveCatalog(CatalogBackend):
             client.create_database(new_database(database, uri(location), given))
         chosen = self._metastore.database(database).locationUri
         if path_of(chosen) != path_of(location):
-            # Hive 4 keeps its warehouse for transactional tables, and puts others into that of external tables.
+            # Hive 4 keeps its warehouse for transactional tables, and puts other tables into the warehouse of external
+            # ones.
             log.warning(
                 "event=database_elsewhere database=%s requested=%s location=%s (the metastore has changed the "
                 "location: tables are created there; create the database with another location to choose it)",
@@ -150,8 +151,8 @@ class HiveCatalog(CatalogBackend):
         existing = self._folders.create_schema(location, schema)
         if chosen and existing is not None:
             check_same(existing, schema, name, location)
-        # A process that died before it registered the table leaves exactly this schema; any other is a table of
-        # somebody else.
+        # A process that died before it registered the table leaves exactly this schema; any other schema is a foreign
+        # table.
         elif existing is not None and _content(existing) != _content(schema):
             raise ConfigError(
                 "the folder of the table contains a table that the metastore does not have",

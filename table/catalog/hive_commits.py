@@ -51,8 +51,8 @@ class HiveLocks:
             lock, obtained = self.metastore.request_lock(*split_name(table))
             while not obtained:
                 if environment.now_millis() >= deadline:
-                    # The request is withdrawn; the metastore would otherwise grant the lock later, when nobody waits
-                    # for it any more.
+                    # The request is withdrawn; otherwise the metastore would grant the lock later, when no process
+                    # waits for it any more.
                     self._release(table, lock)
                     raise CommitConflict(
                         f"the table is locked by another writer: waited for {self.acquire_millis} ms",
@@ -89,7 +89,7 @@ class HiveCommits(FileCommits):
     locks: HiveLocks | None = None
 
     def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
-        """Create the snapshot's file. Then the metastore receives new partitions, if it has those of the table."""
+        """Create the snapshot's file. Then add new partitions to the metastore, if it has the table's partitions."""
         with self.exclusive(store):
             committed = FileCommits.commit_snapshot(self, store, snapshot, entries)
         if committed:

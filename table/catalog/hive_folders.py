@@ -30,7 +30,7 @@ class HiveFolders:
         return storage, root.rstrip("/")
 
     def usual(self, database: str, table: str) -> str:
-        """Return the location of a table that has no other place: below that of its database."""
+        """Return the location that tables have by default, below the location of their database."""
         return f"{self.metastore.database(database).locationUri.rstrip('/')}/{table}"
 
     def create_schema(self, location: str, schema: TableSchema) -> TableSchema | None:

@@ -1,4 +1,4 @@
-"""Partitions in a Hive metastore: those of tables with `metastore.partitioned-table`, and tags shown as partitions."""
+"""Partitions in a Hive metastore: of tables with `metastore.partitioned-table`, and tags shown as partitions."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def shows_partitions(schema: TableSchema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HivePartitions:
-    """The partitions that a metastore has of tables.
+    """The partitions of tables in a metastore.
 
-    The first commit of a process, and one every half hour, compares all partitions; the others add and drop those that
-    they touch, by one request for all new ones.
+    The first commit of a process compares all partitions, and so does one commit every half hour. Other commits add and
+    drop only the partitions that they touch, with one request for all new ones.
     """
 
     metastore: HiveMetastore
@@ -78,7 +78,7 @@ class HivePartitions:
         return self._change(store, _values(layout, added | left), known, gone & known)
 
     def compare(self, store: TableStore, snapshot: Snapshot) -> set[str]:
-        """Add and drop all partitions that differ from those of the snapshot, and return those that are there then."""
+        """Add and drop all partitions that differ from the snapshot. Return the partitions that exist afterwards."""
         layout = Layout.of(store.schema())
         live = _values(layout, {entry.partition for entry in live_entries(store, snapshot)})
         known = self.metastore.partition_names(*split_name(store.name))
@@ -136,7 +136,7 @@ class HivePartitions:
         self.fill(store)
 
     def fill(self, store: TableStore) -> None:
-        """Make the partitions of the metastore equal to those of the table, or to its tags."""
+        """Make the partitions of the metastore equal to the partitions of the table, or to its tags."""
         snapshot, schema = store.snapshots.latest(), store.schema()
         if shows_tags(schema):
             self.compare_tags(store)

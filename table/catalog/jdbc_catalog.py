@@ -1,7 +1,7 @@
 """The JDBC catalog: names of databases and tables in a relational database, which Java Paimon shares.
 
-The tables, columns and values are those that Java's JdbcCatalog writes. A table's folder follows from its name, as in a
-file system catalog; the property `location` of a database is written as Java does, and has no effect on tables.
+It uses the same tables, columns and values as Java's JdbcCatalog. A table's folder follows from its name, as in a file
+system catalog; the property `location` of a database is written as Java does, and has no effect on tables.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class JdbcCatalog(FileCatalog):
         locks: JdbcLocks | None = None,
         warehouse: str | None = None,
     ) -> None:
-        """Use the names that `database` keeps for the catalog `key`; `locks` are those of commits, if any."""
+        """Use the names that `database` keeps for the catalog `key`. Commits hold `locks`, if there are any."""
         super().__init__(storage, root, ambient, warehouse=warehouse)
         self._database_of_names, self._key, self._locks = database, key, locks
         self._prepared, self._preparing = False, threading.Lock()
@@ -90,8 +90,8 @@ class JdbcCatalog(FileCatalog):
     def _insert_database(self, database: str, properties: Mapping[str, str]) -> bool:
         location = self._warehouse.rstrip("/") + self._database(database).removeprefix(self._root)
         rows = {_EXISTS: "true", _LOCATION: location} | dict(properties)
-        # One statement, because each is committed by itself: of two processes that create the database, one inserts
-        # all rows and the other none.
+        # One statement, because each is committed by itself: if two processes create the database, one of them inserts
+        # all rows and the other inserts no row.
         places = ",".join(["(?,?,?,?)"] * len(rows))
         into = f"INSERT INTO {PROPERTIES} (catalog_key, database_name, property_key, property_value) VALUES {places}"
         values = (value for key, text in rows.items() for value in (self._key, database, key, text))

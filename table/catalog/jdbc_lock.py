@@ -98,8 +98,7 @@ class JdbcLocks:
         """Delete the row. A failure is logged only: the commit is done, and the lock expires."""
         try:
             with self.database.session() as session:
-                # With its time, since the lock may have expired meanwhile, and the row may be that of another
-                # writer.
+                # With its time, since the lock may have expired meanwhile, and then the row belongs to another writer.
                 session.execute(f"DELETE FROM {TABLE} WHERE lock_id = ? AND acquired_at = ?", lock, acquired_at)
         except StoreError as error:
             log.warning("event=lock_not_released lock=%s reason=%s", lock, error.message)

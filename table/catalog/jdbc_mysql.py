@@ -27,7 +27,7 @@ _MODES: dict[str, dict[str, Any]] = {
     "VERIFY_CA": {"ssl_verify_cert": True},
     "VERIFY_IDENTITY": {"ssl_verify_cert": True, "ssl_verify_identity": True},
 }
-# PREFERRED is not among them: it continues without TLS if the server has none.
+# PREFERRED is not among them: it continues without TLS if the server does not offer it.
 _SECURE_MODES = {"REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"}
 _EXPOSED = "the server asks for the password in a form that anybody between client and server can read"
 

@@ -23,7 +23,7 @@ from penstock.table.usable import check_usable
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None, *, branch: str | None = None) -> Table:
-    """Open the table in the folder `path`, whatever catalog it belongs to."""
+    """Open the table in the folder `path`, which may belong to any catalog."""
     return Table(open_store(path, options or {}, branch))
 
 

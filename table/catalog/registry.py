@@ -30,7 +30,7 @@ _OWN = {
     "jdbc": ("penstock.table.catalog.jdbc_catalog", "open_jdbc"),
     "rest": ("penstock.table.catalog.rest_catalog", "open_rest"),
 }
-# Kinds in which names are lower case, whatever the option `case-sensitive`.
+# Kinds in which names are lower case; the option `case-sensitive` does not change that.
 LOWER_CASE = frozenset({"hive", "jdbc"})
 # Kinds whose warehouse is a name in a server, and not a folder.
 NAMED_WAREHOUSE = frozenset({"rest"})
@@ -69,6 +69,6 @@ def _kind(name: str) -> CatalogOpener:
 
 
 def _installed() -> EntryPoints:
-    from importlib.metadata import entry_points  # slow to import, and folders need none of it
+    from importlib.metadata import entry_points  # slow to import, and not needed for folders
 
     return entry_points(group=GROUP)

@@ -29,7 +29,7 @@ _LONGEST_NAME = 255  # the folders of tables may be in any store; this is the le
 class RestCatalog(CatalogBackend):
     """The databases and tables of a server. `warehouse` is the name of a catalog there, and not a folder.
 
-    Clients read and write the files of tables, except those of snapshots and schemas, which the server writes.
+    Clients read and write the files of tables. Only the files of snapshots and schemas are written by the server.
     """
 
     def __init__(self, server: RestServer, environment: Environment) -> None:
@@ -89,7 +89,7 @@ class RestCatalog(CatalogBackend):
 
     def _found(self, name: str) -> dict[str, Any] | None:
         try:
-            # Only a name that the server does not know is absent. What it forbids is an error.
+            # A table is absent only if the server does not know its name. A table that the server forbids is an error.
             return self._server.get(*table_path(name))
         except RestMissing:
             return None

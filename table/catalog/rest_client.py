@@ -109,7 +109,7 @@ class RestServer:
         return "/" + "/".join(quote_plus(step, safe="*") for step in steps)
 
     def ask_settings(self) -> dict[str, str]:
-        """Return the options merged with those of the server."""
+        """Return the options merged with the server's options."""
         # The value is encoded twice, as Java and pypaimon do.
         reply = self._send("GET", "/v1/config", {"warehouse": quote_plus(self.warehouse, safe="*")}, None)
         given = dict(self.options)
@@ -172,7 +172,7 @@ class RestServer:
 
 
 def _own_headers(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that the user's options and those of the server set."""
+    """Return the headers that are set by the user's options and by the server's options."""
     headers = {}
     for key, text in options.items():
         if key.startswith(HEADER):
@@ -228,7 +228,7 @@ def server_address(uri: str) -> str:
 
 
 def _pause(error: RestUncertain, attempt: int, jitter: float) -> float:
-    """Return the seconds to wait: what the server asks for, or 1, 2, 4, ... with up to 10 percent more."""
+    """Return the seconds to wait: as many as the server asks for, or 1, 2, 4, ... with up to 10 percent more."""
     after = str(error.facts.get("retry_after", ""))
     if re.fullmatch(r"[0-9]{1,9}", after):
         return min(float(after), _MAX_PAUSE_SECONDS)

@@ -114,7 +114,7 @@ class RestCommits:
         """Do nothing: tags are files, and the server lists them."""
 
     def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
-        """Keep nobody out: the server orders the requests of all clients."""
+        """Lock nothing: the server orders the requests of all clients."""
         return nullcontext()
 
     def commit_snapshot(self, store: TableStore, snapshot: Snapshot, entries: Sequence[ManifestEntry]) -> bool:
@@ -186,7 +186,7 @@ def _name(store: TableStore) -> str:
 
 
 def statistics(entries: Iterable[ManifestEntry], layout: Layout, environment: Environment) -> list[dict[str, Any]]:
-    """Return what the entries add to each partition, as Java sends it."""
+    """Return the rows, bytes and files that the entries add to each partition, as Java sends them."""
     sums: dict[bytes, list[int]] = {}
     for entry in entries:
         sign = 1 if entry.kind is FileKind.ADD else -1

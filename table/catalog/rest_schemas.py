@@ -43,7 +43,7 @@ def change_nodes(schema: TableSchema, changes: Sequence[SchemaChange], has_snaps
     nodes = []
     for change in changes:
         nodes.append(_node(change, schema.fields))
-        schema = apply_change(schema, change, has_snapshots)  # later names may be those that this change gives
+        schema = apply_change(schema, change, has_snapshots)  # later changes may refer to the names that this one sets
     return nodes
 
 

@@ -41,7 +41,7 @@ class CatalogSettings:
 
     @property
     def store_options(self) -> dict[str, str]:
-        """Return the options for stores beside the catalog, such as that of a checkpoint: all but those of catalogs."""
+        """Return the options for other stores, such as a checkpoint's: all options except those of catalogs."""
         return {name: value for name, value in self.options if not is_catalog_option(name)}
 
     def open(self) -> Catalog:
@@ -62,7 +62,7 @@ class CatalogSettings:
     def opened(self, table: str) -> TableStore:
         """Open the table as it is now.
 
-        `store` may return a cached one from before the table was dropped and created again.
+        `store` may return a cached store from before the table was dropped and created again.
         """
         return self.backend.open(_checked(table), None)
 
@@ -85,7 +85,7 @@ class CatalogSettings:
     def created(self, table: str, schema: TableSchema) -> TableSchema:
         """Create a table by its first schema version, and its database. If it exists, return its newest version.
 
-        ConfigError if the schema chooses a folder: options of new tables may be those of several tables.
+        ConfigError if the schema chooses a folder: several new tables may get the same options.
         """
         if PATH.key in schema.options:
             raise ConfigError(

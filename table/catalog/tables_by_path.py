@@ -15,7 +15,7 @@ class TablesByPath(CatalogBackend):
     """A catalog with further tables, whose names are forgotten with the session; their folders stay as they are."""
 
     def __init__(self, catalog: CatalogBackend, options: Mapping[str, str]) -> None:
-        """Begin without further tables; `options` are those of the stores that they are in."""
+        """Begin without further tables. `options` open the stores that contain them."""
         self._catalog, self._options = catalog, options
         self._paths: dict[str, str] = {}
 

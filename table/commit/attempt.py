@@ -230,7 +230,7 @@ def _next_snapshot(
     before = latest.total_record_count if latest else 0
     # As in Java, statistics of an older schema version are not inherited.
     inherited = latest.statistics if latest and latest.schema_id == schema.id else None
-    # The watermark of a table never goes back, whichever job commits.
+    # The watermark of a table never goes back, also when different jobs commit.
     watermarks = [mark for mark in (identity.watermark, latest.watermark if latest else None) if mark is not None]
     return Snapshot(
         id=latest.id + 1 if latest else 1,

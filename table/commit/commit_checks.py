@@ -99,8 +99,8 @@ class CommitChecks:
         """Return the check of an overwrite of the partitions that `covers` selects."""
 
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
-            # A rescale, or an expiry by update time, decides by what it read before. Rows that were committed since
-            # would be lost with the files that it replaces.
+            # A rescale, or an expiry by update time, is based on rows that it read before. Rows that were committed
+            # since would be lost with the files that it replaces.
             if seen is not None and contents(self.store, latest, covers) != seen:
                 raise CommitConflict(
                     "another job changed a partition while it was being rewritten",
@@ -108,7 +108,8 @@ class CommitChecks:
                     snapshot=latest.id if latest else None,
                     hint="repeat it while no other job writes to the partition",
                 )
-            # Each attempt deletes what is live then, so that files committed in the meantime are replaced as well.
+            # Each attempt deletes the files that are live by then, so that files committed in the meantime are replaced
+            # too.
             live = live_entries(self.store, latest) if latest else []
             if latest is not None and any(not covers(entry.partition) for entry in live):
                 layout = Layout.of(self.store.schema_last_read())

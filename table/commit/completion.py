@@ -124,7 +124,7 @@ class Completion:
             discard(store, self.layout, messages)
         else:
             log.warning("files left for the removal of orphan files table=%s: snapshots have expired", store.name)
-        if already.commit_kind is CommitKind.COMPACT:  # what is left in level 0 was written by other jobs
+        if already.commit_kind is CommitKind.COMPACT:  # the files that are left in level 0 were written by other jobs
             return CompletionResult()
         shown = self._is_shown_by_compaction
         places = {(message.partition, message.bucket) for message in messages} if shown else compacted_buckets(messages)

@@ -72,7 +72,7 @@ def check_kept_partitions(
 
 
 def _base(store: TableStore, written: Sequence[CommitMessage], latest: Snapshot) -> int:
-    """Return the oldest snapshot that these messages build on; that of `latest` without messages."""
+    """Return the oldest snapshot that these messages build on; without messages, the snapshot `latest`."""
     base = min((message.base_snapshot for message in written), default=latest.id)
     if base > latest.id:
         raise ForeignWriter(
@@ -127,8 +127,8 @@ def check_not_overwritten(
 ) -> None:
     """Raise CommitConflict when an overwrite, other than the snapshot `own`, deleted files of a compacted bucket.
 
-    A compaction also reads files that it does not replace: those it looks keys up in. If they are gone, rows that it
-    merged with their rows, or dropped because of them, would be wrong.
+    A compaction also reads files that it does not replace, because it looks keys up in them. If these files are gone,
+    the rows that it merged with their rows, or dropped because of them, are wrong.
     """
     compacted = [message for message in messages if message.has_compaction]
     bases = {(message.partition, message.bucket): message.base_snapshot for message in compacted}

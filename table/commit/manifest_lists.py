@@ -88,7 +88,7 @@ class ManifestListWriter:
         self._of_attempt.clear()
 
     def discard_all(self) -> None:
-        """Delete the files of all attempts: none of their snapshots is or will be in the table."""
+        """Delete the files of all attempts. No snapshot of these attempts is in the table, now or later."""
         self._delete(self._of_attempt)
         self._delete(self._of_uncertain)
         self._delete(self._of_changes)

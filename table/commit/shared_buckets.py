@@ -56,7 +56,7 @@ class SharedBuckets:
         """Commit the messages, renumbered as often as other jobs commit rows to their buckets first.
 
         ForeignWriter if the table is not write-only, or if the rows cannot be renumbered. The caller owns the files of
-        `messages`, as without renumbering; after a commit only those that are in the table are left.
+        `messages`, as without renumbering. After a commit, only the files in the table are left.
         """
         current = messages
         for attempt in range(_TRIES + 1):
@@ -88,7 +88,7 @@ class SharedBuckets:
             self._discard_unlike(current, messages)
 
     def _discard_unlike(self, messages: Sequence[CommitMessage], others: Sequence[CommitMessage]) -> None:
-        """Delete the files of messages, except of those that needed no renumbering and have their files in common."""
+        """Delete the files of messages, except files that the renumbered messages still use."""
         self._discard([one for one, other in zip(messages, others, strict=True) if one.new_files != other.new_files])
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:

@@ -79,7 +79,7 @@ class BucketCompactor:
 
     def message(self, result: CompactionResult) -> CommitMessage:
         """Return the commit message of a compaction of the bucket as `state` describes it."""
-        # A partition keeps its number of buckets until it is overwritten, whatever the option says by now.
+        # A partition keeps its number of buckets until it is overwritten, even if the option has changed since.
         total = self.state.total_buckets
         message = CommitMessage(
             self.files.partition,
@@ -97,7 +97,7 @@ class BucketCompactor:
     def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
         levels = self._levels(live)
         if full:
-            # If all files are on the top level already, only these are compacted, and those with deleted rows.
+            # If all files are on the top level already, only these files and files with deleted rows are compacted.
             unfit = {file.name for file in levels.all_files if self._spec.must_rewrite(file)}
             return pick_all(levels, {*vectors, *unfit})
         # Both values follow from the bucket's files: a full compaction made the top level, and each commit added a file

@@ -61,8 +61,8 @@ class FullCompaction:
                 due.update((entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0)
                 left -= 1
             before = self.store.snapshots.find(snapshot.id - 1)
-            # Expired: nobody knows which buckets these commits wrote. One bucket too many only costs time; a bucket
-            # that is left out would have no changelog until its next write.
+            # The snapshots have expired, so it is unknown which buckets these commits wrote. One bucket too many only
+            # costs time; a bucket that is left out would have no changelog until its next write.
             if before is None and snapshot.id > 1 and left > 0:
                 return due | self._not_compacted(state.snapshot)
             snapshot = before

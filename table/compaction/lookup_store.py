@@ -34,7 +34,8 @@ _MOST_OPEN = 128
 # A temporary file this old is from a process that died: writing one takes far less time. Marks of requests are
 # forgotten after the same time.
 _ABANDONED_SECONDS = 3600
-# Lookup files with the merged rows of several data files end so. Their names do not contain those of the data files.
+# The names of lookup files with the merged rows of several data files end so, and do not contain the names of the data
+# files.
 MERGED = "-merged"
 
 

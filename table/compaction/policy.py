@@ -170,7 +170,7 @@ def _amplification_is_high(policy: Policy, runs: Sequence[SizedRun]) -> bool:
     if len(runs) < policy.trigger:
         return False
     *others, last = runs
-    # The oldest run is about the size of the table without duplicates; newer runs are what it is amplified by.
+    # The oldest run is about the size of the table without duplicates; newer runs are the space amplification.
     return 100 * sum(run.size for run in others) > policy.max_amplification * last.size
 
 
@@ -190,7 +190,7 @@ def _level0_up(policy: Policy, runs: Sequence[SizedRun], max_level: int) -> Pick
 
 
 def _unit(runs: Sequence[SizedRun], max_level: int, count: int) -> Pick:
-    """Return the `count` newest runs. Their level is one less than that of the next run.
+    """Return the `count` newest runs. Their level is one less than the level of the next run.
 
     More runs are included if that level would be 0.
     """

@@ -133,7 +133,7 @@ class KeyPlacer:
         self.index.count(places[followed - 1], -1)
         by_row = np.empty(len(ordered), np.int64)
         by_row[batch.order] = np.repeat(places, np.diff(stays, append=len(ordered)))
-        # The place of a key for later batches is that of its last stay.
+        # For later batches, a key is in the place of its last row.
         lasts = np.searchsorted(stays, np.append(batch.starts[1:], len(ordered))) - 1
         self._remember(batch.keys, known, places[lasts])
         gone = moves[before[moves] != UNKNOWN]
@@ -209,7 +209,7 @@ class KeyPlacer:
         return places
 
     def _opened(self, partitions: Ints, rows: Ints) -> Ints:
-        """Return a place in its partition for each key that has none; the key whose row arrived first chooses first."""
+        """Return a place in its partition for each key without a place, in the order in which the rows arrived."""
         places = np.empty(len(partitions), np.int64)
         arrival = np.argsort(rows, kind="stable")
         for partition in np.unique(partitions):
@@ -238,7 +238,7 @@ class KeyPlacer:
         return partition
 
     def _in_partitions(self, rows: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
-        """Return the rows with the partition values replaced by those of the given partitions."""
+        """Return the rows with the values of the given partitions in their partition columns."""
         distinct, inverse = np.unique(numbers, return_inverse=True)
         values = [self.layout.partition_values(self._partition(int(number))) for number in distinct]
         columns = list(rows.columns)

@@ -1,4 +1,4 @@
-"""The index of the places of a cross-partition table's keys at one snapshot, and what a writer adds to it in memory.
+"""The places of a cross-partition table's keys at one snapshot, with the entries that a writer adds in memory.
 
 Rows are grouped by their keys before they are placed, and have their buckets afterwards.
 """
@@ -63,7 +63,7 @@ class KeyIndex:
         return number
 
     def find(self, keys: Fingerprints, now_second: int) -> Ints:
-        """Return the place of each key, UNKNOWN if it has none."""
+        """Return the place of each key, UNKNOWN for keys without a place."""
         found = find_places(list(self.runs.values()), keys, self._oldest(now_second))
         gone = np.array([partition is None for partition in self.partitions], np.bool_)
         if gone.any():

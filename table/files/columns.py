@@ -90,10 +90,10 @@ def stored_field(field: Field, file_format: str) -> pa.Field:
 
 
 def element_id(column: int, depth: int, sign: int = 1) -> int:
-    """Return the field id of what is inside an ARRAY or a MAP, `depth` constructed types deep in a column.
+    """Return the field id of the elements of an ARRAY or MAP that is `depth` constructed types deep in a column.
 
-    `sign` is -1 for the keys of a MAP: Java counts ids of elements and values upward from a base, those of keys
-    downward.
+    `sign` is -1 for the keys of a MAP: Java counts the ids of elements and values upward from a base, and the ids of
+    keys downward.
     """
     return _ELEMENT_ID_BASE + sign * (_ELEMENT_IDS_PER_FIELD * column + depth)
 

@@ -1,4 +1,4 @@
-"""Reading of data files as rows of the current schema, whatever schema the files were written with."""
+"""Data files, written with any schema of the table, as rows of its current schema."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class RollingWriter:
         columns = [relayout(batch.column(field.name), field.type) for field in self._rows]
         if self._encoding.format == "orc":
             fields = row_fields(self._schema)
-            # Trimmed to what a reader of the file returns, so that the statistics are those of the returned values.
+            # Trimmed to the precision that the file keeps, so that the statistics fit the values that a reader returns.
             columns = [trim_chars(column, field.type) for column, field in zip(columns, fields, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._rows)
 
@@ -140,7 +140,7 @@ class RollingWriter:
         if self._open is None:
             self._open = self._start(group)
         self._open.write(group)
-        # The size is that of the bytes written so far, after compression.
+        # The size counts the bytes written so far, after compression.
         if self._open.stream.tell() >= self._target:
             self._close()
 

@@ -37,7 +37,7 @@ def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Arra
         key, value = target.key_field, target.item_field
         keys = map_leaves(array.keys, key.type, leaf, *(one.keys for one in beside))
         values = map_leaves(array.items, value.type, leaf, *(one.items for one in beside))
-        # keys and items ignore the offset of a slice, and so does the rebuilt child: its offsets remain valid.
+        # keys and items ignore the offset of a slice. The rebuilt child ignores it too, so its offsets remain valid.
         return nested(array, target, pa.StructArray.from_arrays([keys, values], fields=[key, value]))
     if pa.types.is_list(target) and pa.types.is_list(source):
         child = map_leaves(array.values, target.value_type, leaf, *(one.values for one in beside))

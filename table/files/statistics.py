@@ -1,7 +1,7 @@
 """Least and greatest values and null counts of a file's columns, as manifests contain them.
 
-Most of them are in Parquet's footer already. The rest is computed from the rows as they are written: null counts, NaN,
-and minima and maxima of columns that a footer does not cover.
+Parquet's footer has most of them. Null counts, NaN, and the minima and maxima of columns that a footer does not cover
+are computed while the rows are written.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class FileStatistics:
         if not mode.bounds or not span.known or span.low is None or not has_bounds(field.type, self._format):
             return None, None
         if mode.length is not None and isinstance(span.low, str):
-            # A prefix of the minimum is not above it, but that of the maximum is below it and must be raised.
+            # A prefix of the minimum is not above it. A prefix of the maximum is below it and must be raised.
             high = greatest_prefix(span.high, mode.length)
             return (None, None) if high is None else (span.low[: mode.length], high)
         return span.low, span.high

@@ -28,7 +28,7 @@ class CatalogUpdates:
 
     @classmethod
     def between(cls, before: Node, after: Node) -> list[Node]:
-        """Return the updates; none if the catalog has the newest state already."""
+        """Return the updates; an empty list if the catalog has the newest state already."""
         made = cls(before, after)
         made._numbers = {_columns(schema): int(schema["schema-id"]) for schema in before["schemas"]}
         if int(after["format-version"]) > int(before["format-version"]):
@@ -110,7 +110,7 @@ class CatalogUpdates:
 
 
 def requirements(before: Node) -> list[Node]:
-    """Return what must still be so when the catalog makes the changes: nobody has changed the table since."""
+    """Return the conditions under which the catalog makes the changes: the table was not changed since it was read."""
     main = (before.get("refs") or {}).get(MAIN)
     return [
         {"type": "assert-table-uuid", "uuid": before["table-uuid"]},

@@ -22,7 +22,7 @@ from penstock.table.values.types import AtomicType, Field
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """The files that a commit adds to what Iceberg shows, by URI, and those it removes.
+    """The files that a commit adds to the ones that Iceberg shows, and the files that it removes, by URI.
 
     Of the added ones, Java may have shown `risen` before, on a lower level.
     """
@@ -123,7 +123,7 @@ class DataFiles:
     def _statistics(self, file: DataFile) -> tuple[list[Any], list[Any], list[Any]]:
         """Return null counts, lower and upper bounds as pairs of field id and value.
 
-        Bounds are those of the column's newest type, as readers expect them. Columns that were dropped have none.
+        Bounds have the column's newest type, as readers expect. Dropped columns have no bounds.
         """
         schema, stats = self._schema(file.schema_id), file.value_stats
         columns = schema.fields if file.value_stats_cols is None else schema.select(file.value_stats_cols)

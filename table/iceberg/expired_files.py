@@ -48,9 +48,10 @@ class ExpiredFiles:
             self.place.storage.delete(f"{self.place.folder}/{name}")
 
     def _delete_snapshots(self, old: Sequence[IcebergSnapshot], new: Sequence[IcebergSnapshot]) -> None:
-        """Delete the manifest lists that only `old` has, and what they list and the kept snapshots around do not.
+        """Delete the manifest lists that only `old` has, and their files that the kept snapshots around do not list.
 
-        What is in two snapshots is in all between them, so that a kept snapshot on either side is enough to compare.
+        A file in two snapshots is in all snapshots between them, so it is enough to compare a kept snapshot on each
+        side.
         """
         lists = {snapshot.manifest_list for snapshot in new}
         run: list[IcebergSnapshot] = []

@@ -1,4 +1,4 @@
-"""The manifests of an Iceberg snapshot, made from those of the snapshot before and from the changes between both."""
+"""The manifests of an Iceberg snapshot, made from the manifests of the previous snapshot and from the changes since."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class ManifestFiles:
         return self.place.uri_of_file(name)
 
     def write(self, entries: Iterable[IcebergEntry], content: Content, snapshot: int) -> list[Manifest]:
-        """Write the entries into as many manifests as needed; none if there are no entries."""
+        """Write the entries into as many manifests as needed; without entries, write no manifest."""
         written: list[Manifest] = []
         part: list[IcebergEntry] = []
         for entry in entries:

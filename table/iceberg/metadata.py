@@ -21,7 +21,7 @@ _ENDLESS = 9223372036854775807  # tags end in the table, not by Iceberg's rules
 
 @dataclass(frozen=True, slots=True)
 class IcebergSnapshot:
-    """One snapshot: that of the table with the same id. `manifest_list` is a URI."""
+    """One snapshot, with the id of the table's snapshot. `manifest_list` is a URI."""
 
     id: int
     time_millis: int
@@ -46,8 +46,8 @@ class IcebergMetadata:
     """The content of one metadata.json. The newest snapshot, the last one, is the current one.
 
     `schemas` are nodes of the JSON. `tags` maps names to snapshot ids. `spec` is the partition spec. `by_penstock`: the
-    current snapshot was published by Penstock. `pure`: all snapshots were, so that files of other levels than those of
-    `shown_level` are not shown.
+    current snapshot was published by Penstock. `pure`: all snapshots were published by it, so that only files of the
+    levels from `shown_level` on are shown.
     """
 
     version: int
@@ -73,7 +73,7 @@ class IcebergMetadata:
             highest_id(schema)
         for field in self.spec["fields"]:
             int(field["field-id"])
-        # A fraction in a place where Iceberg has none cannot be written again.
+        # A fraction where Iceberg has only whole numbers cannot be written again.
         json.dumps([*self.schemas, self.spec])
 
     @property

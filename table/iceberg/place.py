@@ -47,7 +47,7 @@ class IcebergPlace:
         return self.uri(f"{self.folder}/{name}")
 
     def path_of_file(self, uri: str) -> str:
-        """Return the path of a file of the metadata folder, whatever form of URI another program gave it."""
+        """Return the path of a file of the metadata folder, for any form of URI that another program uses."""
         return f"{self.folder}/{uri.rpartition('/')[2]}"
 
     def path_of_version(self, version: int) -> str:

@@ -1,7 +1,7 @@
-"""Publishing the snapshots of a table as Iceberg metadata.
+"""The publication of a table's snapshots as Iceberg metadata.
 
-Everything is derived from the table, whose snapshot is committed before: what a writer that died has not published is
-published with the next commit.
+Everything is derived from the table, whose snapshot is committed before. If a writer dies before it publishes a
+snapshot, the next commit publishes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TRIES = 5
 def publish_if_enabled(store: TableStore, *, all_tags: bool = False, again: bool = False) -> None:
     """Publish the newest snapshot if the table has Iceberg metadata; see `publish`.
 
-    Failures are logged only: what changed the table before is done, and the next commit publishes what is missing.
+    Failures are only logged: the change of the table is committed already, and the next commit publishes it.
     """
     try:
         publish(store, all_tags=all_tags, again=again)

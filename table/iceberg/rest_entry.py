@@ -27,7 +27,7 @@ class RestEntry:
     """The table `database.table` of a catalog. `folder` is the URI of the folder with the metadata.
 
     The catalog keeps metadata of its own, which each publication brings to the state of the newest version in files. So
-    whatever the catalog missed is made good by the next one.
+    the next publication also brings the changes that the catalog missed.
     """
 
     catalog: IcebergCatalogClient

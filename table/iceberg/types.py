@@ -39,8 +39,8 @@ def is_enabled(schema: TableSchema) -> bool:
 def shown_level(schema: TableSchema) -> int:
     """Return the lowest level whose files Iceberg shows, which is the same in Java.
 
-    Iceberg does not merge rows of one key: of a table with keys it shows what a compaction brought to the top level, or
-    with deletion vectors to any level above 0.
+    Iceberg does not merge rows of one key. So for a table with keys it shows the files that a compaction wrote to the
+    top level, or with deletion vectors to any level above 0.
     """
     if not schema.primary_keys:
         return 0
@@ -92,7 +92,7 @@ def check_iceberg(schema: TableSchema) -> None:
 
 
 def iceberg_schema(schema: TableSchema) -> dict[str, Any]:
-    """Return the schema version in the form of metadata.json. The ids of columns are those of the table.
+    """Return the schema version in the form of metadata.json. Columns have the ids of the table's columns.
 
     Raise ConfigError for a column whose type Iceberg does not have.
     """

@@ -18,13 +18,13 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.iceberg import ICEBERG_DELETE_AFTER_COMMIT, ICEBERG_PREVIOUS_VERSIONS_MAX
 
 log = logging.getLogger(__name__)
-# The names that Penstock and Java Paimon give to files. Whatever else is in the folder is not the table's.
+# The names that Penstock and Java Paimon give to files. Other files in the folder do not belong to the table.
 _OURS = re.compile(r"snap-.+\.avro|.+-m\d+\.avro|.+\.puffin|v\d{1,18}\.metadata\.json|\..+\.tmp")
 _VERSIONED = re.compile(r"v\d{1,18}\.metadata\.json")
 
 
 def metadata_place(store: TableStore) -> IcebergPlace | None:
-    """Return the metadata folder of the table; None if it has none, or none that Penstock could write to."""
+    """Return the metadata folder of the table; None if it does not exist or Penstock cannot write to it."""
     schema = store.schema()
     if not is_enabled(schema):
         return None
@@ -37,7 +37,7 @@ def metadata_place(store: TableStore) -> IcebergPlace | None:
 def metadata_files(place: IcebergPlace) -> Iterator[tuple[str, Entry]]:
     """Yield the files of the folder that could be unused.
 
-    Yield nothing if another catalog has written metadata of its own form there: what it needs is not known.
+    Yield nothing if another catalog has written metadata of another form there: the files that it needs are not known.
     """
     listed = [entry for entry in place.storage.list(place.folder) if not entry.is_dir]
     names = [entry.name for entry in listed if entry.name.endswith(".metadata.json")]
@@ -75,7 +75,7 @@ class _UsedNames:
         return self._names
 
     def _add_version(self, version: int, *, must: bool) -> None:
-        """Add what a version names. An older one also names files of expired snapshots, which are deleted."""
+        """Add the files that a version names. An older one also names files of expired snapshots, which are deleted."""
         data, path = self._place.read_version(version), self._place.path_of_version(version)
         if data is None:
             return  # deleted since the listing

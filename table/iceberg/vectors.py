@@ -23,7 +23,7 @@ def puffin_of(index: bytes, ranges: Sequence[VectorRange], uris: Sequence[str], 
     `uris` are the URIs of the data files, in the order of the ranges.
     """
     vectors = decode_vectors(index, ranges, where)
-    # Vectors of 64 bits are encoded as Iceberg's; those of 32 bits are converted.
+    # Vectors of 64 bits have Iceberg's encoding already; vectors of 32 bits are converted.
     data, wide = encode_vectors(vectors, bitmap64=True)
     body, shift = data[1:], len(_MAGIC) - 1  # without the version of Paimon's file
     blobs = [

@@ -1,7 +1,7 @@
 """The lookup by any columns: the rows of the table sorted by these columns, in local files.
 
 A local file has the rows of one bucket, or of some files of a table without keys, and belongs to exactly these data
-files. A new snapshot sorts only what it changed.
+files. For a new snapshot, only the changed files are sorted.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ class Dimension:
     ) -> Dimension:
         """Open the table at `snapshot`, or at its newest one.
 
-        `columns` are those to return, and `partitions` those that have the rows (None: all). Local files are kept in
-        `folder`, up to the table's option `lookup.cache-max-disk-size`. ConfigError for columns that the table lacks or
-        that cannot be compared, and for partitions that it cannot have.
+        `columns` are the columns to return, and `partitions` the partitions with the rows (None: all). Local files are
+        kept in `folder`, up to the table's option `lookup.cache-max-disk-size`. ConfigError for columns that the table
+        lacks or that cannot be compared, and for partitions that it cannot have.
         """
         schema = store.schema()
         wanted = tuple(schema.names if columns is None else columns)
@@ -113,7 +113,7 @@ class Dimension:
         """Move to a snapshot; None is a table without snapshots. SnapshotMissing if it has expired."""
         schema = self._store.schema()
         _check(schema, self.columns, self.by, self.name)
-        # Read by its columns of today: that of the snapshot may be older.
+        # Read with the newest schema: the schema of the snapshot may be older.
         self._index.load(schema, self._store.snapshots.get(snapshot) if snapshot else None)
         self._schema, self.snapshot = schema, snapshot
 
@@ -172,7 +172,7 @@ def _in_type(values: pa.Array, type_: DataType, column: str, table: str) -> pa.A
 
 
 def _as_decimals(values: pa.Array, type_: pa.Decimal128Type) -> pa.Array:
-    """Return integers or decimals in a decimal type; null for those with more digits than it has."""
+    """Return integers or decimals in a decimal type; null for numbers with more digits than the type."""
     scale = type_.scale
     wide = pa.decimal256(76, max(scale, values.type.scale if pa.types.is_decimal(values.type) else 0))
     exact = pc.cast(values, wide)

@@ -1,6 +1,6 @@
-"""The partitions of a dimension that are looked up: the newest ones, or those that were given.
+"""The partitions of a dimension that are looked up: the newest ones, or given ones.
 
-The texts are those of Paimon's option `scan.partitions`.
+The texts have the form of Paimon's option `scan.partitions`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAIR = re.compile(r"\s*([^=,;\s]+)\s*=\s*([^,;]*?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class LookupPartitions:
-    """The choice of partitions: the `newest` ones of the snapshot that is looked up, or those with `given` values."""
+    """The choice of partitions: the `newest` ones of the snapshot that is looked up, or ones with `given` values."""
 
     newest: int = 0
     given: tuple[tuple[tuple[str, str], ...], ...] = ()

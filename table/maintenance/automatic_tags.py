@@ -65,8 +65,8 @@ class AutomaticTags:
     def create_due(self) -> list[str]:
         """Tag the first snapshot of each period that is due; return the names of new tags.
 
-        Snapshot times do not decrease, so when the newest snapshot is not due none is, and a round then costs one file
-        read. A further call continues after the newest automatic tag. Other tags are never touched.
+        Snapshot times do not decrease, so if the newest snapshot is not due, no other is, and the round reads one file.
+        A further call continues after the newest automatic tag. Other tags are never touched.
         """
         made: list[str] = []
         last, following = self._newest()
@@ -187,7 +187,7 @@ def _give_up(store: TableStore, name: str) -> None:
 
 
 def _process_time(store: TableStore, zone: str | None) -> Clock:
-    """Return a clock in the named time zone, or in the machine's own when none is named."""
+    """Return a clock in the named time zone; without a name, in the time zone of the machine."""
     if zone is not None:
         place = _zone(zone, "sink.process-time-zone")
         return lambda snapshot: _seen(snapshot.time_millis, place)

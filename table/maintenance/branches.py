@@ -130,7 +130,7 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
 
 def _replace(main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, undone: RollbackResult) -> None:
     earliest = _earliest_kept(main, shared, ids)
-    # Without the hint readers list the folder, and find what is left of it.
+    # Without the hint, readers list the folder and find the files that are left in it.
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
     # Deleted before the branch's snapshots are copied: afterwards a second call could not distinguish them from shared
     # ones.
@@ -149,7 +149,7 @@ def _replace(main: TableStore, branch: TableStore, ids: Sequence[int], shared: i
 def _newest_shared(main: TableStore, branch: TableStore) -> int:
     """Return the newest snapshot id that main and the branch both have, where the branch began.
 
-    Snapshots and tags count; 0 when they share none.
+    Snapshots and tags count; 0 when they share neither.
     """
     ours, theirs = _states(main), _states(branch)
     return max((number for number, state in ours.items() if theirs.get(number) == state), default=0)

@@ -133,7 +133,7 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
         return expired
     keep = retention.changelogs if retention.decoupled else retention.snapshots
     end = before_consumers(store, min(latest - keep.least + 1, numbers[0] + retention.at_once))
-    # Older ones expire whatever their time is, because more than `most` would be kept with them.
+    # Older changelogs expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = numbers[0] if keep.most is None else latest - keep.most + 1
     gone: list[Snapshot] = []
     # Oldest first, and only up to the first one that stays, so that no gap arises.

@@ -115,9 +115,9 @@ def mark_due(
 ) -> list[dict[str, object]]:
     """Mark the partitions that became done since the wall-clock time `since`; return their values as text.
 
-    When `since` is None, the newest MOST_AT_ONCE partitions that are done, as far as they are not marked. If watermarks
-    decide and partitions get no success file, those are marked that became done since the watermark `since_watermark`,
-    or got rows since `since`.
+    When `since` is None, only the newest MOST_AT_ONCE done partitions are considered, and those without a mark are
+    marked. If watermarks decide and partitions get no success file, the partitions are marked that became done since
+    the watermark `since_watermark`, or got rows since `since`.
     """
     rule, latest = DoneRule.of(store.schema().options), store.snapshots.latest()
     if rule is None or latest is None:

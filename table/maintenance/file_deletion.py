@@ -36,7 +36,7 @@ class UnusedFiles:
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """The number of files that were deleted, and of those that could not be deleted and are left to orphan removal."""
+    """The numbers of files that were deleted, and that could not be deleted and are left to orphan removal."""
 
     deleted: int = 0
     failed: int = 0
@@ -152,7 +152,8 @@ def delete_all(store: TableStore, paths: Collection[str]) -> SweepResult:
     failed = 0
     for path in paths:
         if ".." in path.split("/"):
-            # Whoever wrote such a name, it must not delete a file outside the table's folders.
+            # A name with such a path, which no Paimon writer creates, must not delete a file outside the table's
+            # folders.
             log.error("event=delete_refused table=%s path=%s reason=the path leads out of its folder", store.name, path)
             failed += 1
             continue

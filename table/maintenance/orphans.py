@@ -50,7 +50,7 @@ class OldFiles:
         return self.of(_inside(self.store, unit.path))
 
     def of(self, files: Iterable[tuple[str, Entry]]) -> list[Orphan]:
-        """Return those of the files that are old enough. A file whose age the store does not know is not."""
+        """Return the files that are old enough. A file whose age the store does not know is not among them."""
         return [
             Orphan(path, entry.size, entry.modified) for path, entry in files if 0 < entry.modified < self.older_than
         ]
@@ -91,7 +91,7 @@ class PathsUnit:
 
 
 def delete_orphans(store: TableStore, orphans: Sequence[Orphan], executor: Executor | None = None) -> SweepResult:
-    """Delete files that `find_orphans` found; those that cannot be deleted are counted and left behind."""
+    """Delete files that `find_orphans` found. Files that cannot be deleted are counted and left behind."""
     paths = [orphan.path for orphan in orphans]
     units = [PathsUnit(tuple(paths[place : place + _PATHS])) for place in range(0, len(paths), _PATHS)]
     return sum((executor or Threads()).run(partial(_deleted, store), units), SweepResult())
@@ -136,8 +136,8 @@ def _bucket_folders(store: TableStore, folder: str, partition_levels: int) -> It
         path = f"{folder}/{entry.name}"
         if not entry.is_dir:
             continue
-        # Only folders with the names of partitions and buckets are searched. Whatever else somebody keeps below the
-        # table is not the table's, and is never deleted.
+        # Only folders with the names of partitions and buckets are searched. Other files below the table do not belong
+        # to it, and are never deleted.
         if partition_levels == 0 and entry.name.startswith("bucket-"):
             yield path
         elif partition_levels > 0 and "=" in entry.name:

@@ -111,7 +111,7 @@ def nearest_before(tags: Iterable[Snapshot], snapshot_id: int) -> Snapshot | Non
 
 
 def tags_around(store: TableStore, first: int, end: int) -> list[Snapshot]:
-    """Return the tags that may use files of [first, end): those in the range, and the nearest one before it."""
+    """Return the tags that may use files of [first, end): the tags in the range, and the nearest one before it."""
     tags = tagged(store)
     before = nearest_before(tags, first)
     return ([before] if before is not None else []) + [tag for tag in tags if first <= tag.id < end]
@@ -135,7 +135,8 @@ def other_lines(store: TableStore) -> list[TableStore]:
 def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
     """Yield every snapshot, oldest first; one that expires in the meantime is skipped.
 
-    A listing may lag behind the latest commits, and what it misses would be deleted as unused: the hints are asked too.
+    A listing may lag behind the latest commits, and the files of a missing snapshot would be deleted as unused. So the
+    hints are read too.
     """
     ids, first, last = set(store.snapshots.ids()), store.snapshots.earliest_id(), store.snapshots.latest_id()
     if first is not None and last is not None:
@@ -162,7 +163,7 @@ class Holdings:
 
 
 def holdings_of(store: TableStore) -> Holdings:
-    """Return what the snapshots, tags and long-lived changelogs of a branch use.
+    """Return the files that the snapshots, tags and long-lived changelogs of a branch use.
 
     A file that a snapshot removed is used only by older ones. Reads each manifest once; starts over when snapshots
     expire during the read.
@@ -180,7 +181,7 @@ def _holdings_of(store: TableStore) -> Holdings:
     holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store)), tagged(store)
     for root in (*snapshots, *tags):
         holdings.metadata.add_state(store, root)
-    # Later snapshots consist of files of the first one and of those that the deltas since then add.
+    # Later snapshots consist of files of the first snapshot, and of files that the deltas since then add.
     for root in (*snapshots[:1], *tags):
         _add_files(holdings, live_entries(store, root))
     for snapshot in snapshots:

@@ -32,7 +32,7 @@ class RollbackResult:
 
     @classmethod
     def of(cls, store: TableStore, snapshots: Sequence[int], tags: Sequence[Tag], next_id: int) -> RollbackResult:
-        """Collect what is undone; `next_id` is the first snapshot id that will be assigned again."""
+        """Collect the snapshots and files to undo; `next_id` is the first snapshot id that will be assigned again."""
         consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).all()
         ahead = {consumer.id: next_id for consumer in consumers if consumer.next_snapshot > next_id}
         return cls(tuple(snapshots), tuple(tag.name for tag in tags), ahead)
@@ -90,7 +90,7 @@ def _delete_after(store: TableStore, snapshot: Snapshot) -> None:
             raise CommitConflict(f"another job committed snapshot {snapshot.id} in the meantime", table=store.name)
         folder.write_earliest(snapshot.id)
     folder.write_latest(snapshot.id)
-    # Newest first: whatever is left after a crash is a history without gaps.
+    # Newest first, so that after a crash the snapshots that are left are a history without gaps.
     for later in reversed([number for number in folder.numbers() if number > snapshot.id]):
         store.storage.delete(folder.path(later))
     delete_changelogs_after(store, snapshot.id)

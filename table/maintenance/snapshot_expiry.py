@@ -106,7 +106,7 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
     keep, earliest = retention.snapshots, ids[0]
     newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
     end = before_consumers(store, min(newest_kept, earliest + retention.at_once))
-    # Older ones expire whatever their time is, because more than `most` would be kept with them.
+    # Older snapshots expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     found: list[Snapshot] = []
     for snapshot_id in range(earliest, end):
@@ -145,7 +145,7 @@ def _before_last_of_user(
     """Return the candidates before the first that is the newest of its commit user and younger than `since`.
 
     The newer snapshot of a user is searched in the next LOOK_AHEAD snapshots only, so that a round stays bounded; a
-    user without one there counts as having none.
+    user without a snapshot there counts as having no newer one.
     """
     # Batch commits share one identifier, by which no repeated commit is recognised. They need no protection.
     last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}

@@ -26,7 +26,7 @@ def tag_files(store: TableStore) -> TagFiles:
 
 
 def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, retain_millis: int | None = None) -> Tag:
-    """Tag a snapshot, the latest when none is given. With `retain_millis` the tag expires that long from now.
+    """Tag a snapshot, by default the latest. With `retain_millis` the tag expires that long from now.
 
     An expired snapshot can be tagged as long as another tag keeps it. ConfigError when the tag already exists. A
     snapshot that expires while it is being tagged is not tagged (SnapshotMissing).

@@ -142,7 +142,7 @@ def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
 
 @dataclass(slots=True)
 class _Round:
-    """The steps of one maintenance round, and what they have done so far."""
+    """The steps of one maintenance round, and their results so far."""
 
     store: TableStore
     deadline: int

@@ -95,7 +95,7 @@ def steps(
     if len(runs) <= max_open:
         yield from _steps(spec, runs)
         return
-    # Upper levels stay as they are: they are few, and hold most of the rows, which would be written to disk.
+    # Upper levels are not spilled: they are few, and have most of the rows, all of which would be written to disk.
     upper = [run for run in runs if run.level > 0]
     level0 = [run for run in runs if run.level == 0]
     # At least two: a group of one run would be written again without reducing the number of runs.
@@ -181,8 +181,8 @@ def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:
         groups = group_rows(replace(spec, sequence_fields=()), rows)
         ordered = rows.take(groups.order).combine_chunks()
         writer = writer or pa.ipc.new_file(path, ordered.schema)
-        # A step may contain a batch of every run; written as one batch it would be in memory beside those of other
-        # spilled runs.
+        # A step may contain a batch of every run. Written as one batch, it would be in memory beside the batches of
+        # other spilled runs.
         for part in cut_by_keys(ordered, groups.starts, max(len(part) for part in step.parts)):
             for batch in part.to_batches():
                 writer.write_batch(batch)

@@ -150,7 +150,7 @@ def _of_lists(values: pa.Array, ids: Ints, *, ordered: bool) -> Ints:
     numbers: dict[bytes, int] = {}
     found = []
     for start, end in pairwise(offsets.tolist()):
-        # Maps and multisets are equal whatever the order of their entries.
+        # Maps and multisets are equal in any order of their entries.
         content = ids[start:end] if ordered else np.sort(ids[start:end])
         found.append(numbers.setdefault(content.tobytes(), len(numbers)))
     return np.array(found, np.int64)

@@ -88,8 +88,8 @@ def group_rows(spec: KeyOrder, rows: pa.Table, *, sorted_runs: bool = True) -> K
 def with_older_rows(spec: KeyOrder, groups: KeyGroups, rows: pa.Table, keys: Ints) -> KeyGroups:
     """Return the groups with one older row for each of these keys, which ascend.
 
-    `rows` are the older rows, in the order of their keys, and then those of `groups`. The result is that of grouping
-    them, but no keys are sorted.
+    `rows` are the older rows, in the order of their keys, followed by the rows of `groups`. The result is the same as
+    that of grouping these rows, but no keys are sorted.
     """
     added = np.zeros(len(groups.starts), np.int64)
     added[keys] = 1
@@ -121,7 +121,7 @@ def _has_sequence(spec: KeyOrder, rows: pa.Table) -> bool:
 
 
 def kinds_of(rows: pa.Table | pa.RecordBatch) -> RowKinds:
-    """Return the kinds of the rows, +I if they have none."""
+    """Return the kinds of the rows, +I for rows without a kind."""
     if KIND not in rows.schema.names:
         return np.zeros(rows.num_rows, np.int8)
     column = rows.column(KIND)
@@ -141,7 +141,7 @@ def group_starts(keys: Keys, order: Ints) -> Ints:
 
 
 def _by_age(spec: KeyOrder, rows: pa.Table, order: Ints, starts: Ints) -> Ints:
-    """Return the order with the rows of each key by their sequence, if they have one; else as they are."""
+    """Return the order that sorts the rows of each key by their sequence; unchanged if there is no sequence."""
     if len(starts) < len(order) and _has_sequence(spec, rows):
         return _in_sequence(spec, rows, order, starts)
     return order

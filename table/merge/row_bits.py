@@ -24,7 +24,7 @@ class RowBits:
         self._waiting_rows += len(flags)
         if self._waiting_rows >= _PACKED_ROWS:
             together = np.concatenate(self._waiting)
-            # A byte has eight flags: those of an incomplete one wait for the next rows.
+            # A byte has eight flags. The flags of an incomplete byte wait for the next rows.
             whole = len(together) // 8 * 8
             self._packed.append(np.packbits(together[:whole]))
             self._waiting = [together[whole:]]

@@ -79,7 +79,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Runs, older first, whose keys overlap those of no other section.
+    """Runs, older first, whose keys overlap with no other section.
 
     `in_order`: of two rows of a key, the row in the later run is the newer one, so sequence numbers need not be read.
     """
@@ -148,8 +148,7 @@ def sections(files: Iterable[DataFile], key_types: Sequence[DataType]) -> list[S
     members: list[KeyedFile] = []
     bound: KeyValue = ()
     for file in keyed:
-        # The greatest key of all files so far counts, not that of the file before, which may end earlier than an
-        # older one.
+        # The greatest key of all files so far counts, because the previous file may end earlier than an older one.
         if members and file.low > bound:
             result.append(_section(members))
             members = []
@@ -209,7 +208,7 @@ def _in_order(runs: Sequence[Run]) -> bool:
 
 
 def overlapping(files: Iterable[DataFile], section: Section, key_types: Sequence[DataType]) -> bool:
-    """Return whether a file's key range meets that of the section."""
+    """Return whether the key ranges of a file and of the section overlap."""
     keyed = [file for run in section.runs for file in run.files]
     low, high = min(file.low for file in keyed), max(file.high for file in keyed)
     return any(KeyedFile.of(file, key_types).overlaps(low, high) for file in files)

@@ -89,7 +89,7 @@ class MergeSpec:
 
     @property
     def last_arrival_wins(self) -> bool:
-        """Return whether the row that arrived last replaces all others, whatever it contains."""
+        """Return whether the row that arrived last always replaces all others."""
         return self.engine.newest_wins and not self.sequence_fields
 
     @property

@@ -42,7 +42,7 @@ class ConsumerFiles:
                 # None if the consumer was deleted after the listing.
                 next_snapshot = self.next_snapshot(consumer_id)
                 if next_snapshot is not None:
-                    # Each change of the position writes the file, so the time of the file is that of the change.
+                    # Each change of the position writes the file, so the time of the file is the time of the change.
                     found.append(Consumer(consumer_id, next_snapshot, entry.modified))
         return found
 

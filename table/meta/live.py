@@ -49,7 +49,7 @@ def base_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
 
 
 def delta_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
-    """Return the manifests of what the snapshot's commit added and deleted."""
+    """Return the manifests with the files that the snapshot's commit added and deleted."""
     return _manifests(store, snapshot.delta_manifest_list, snapshot, snapshot.delta_manifest_list_size)
 
 
@@ -59,7 +59,7 @@ def all_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
 
 
 def changelog_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
-    """Return the manifests of the snapshot's changelog files; none if it has no changelog."""
+    """Return the manifests of the snapshot's changelog files; an empty list if it has no changelog."""
     name = snapshot.changelog_manifest_list
     return _manifests(store, name, snapshot, snapshot.changelog_manifest_list_size) if name else []
 

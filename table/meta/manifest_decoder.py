@@ -1,7 +1,7 @@
-"""Decoding of manifest entries directly into ManifestEntry objects.
+"""A decoder of manifest entries that creates ManifestEntry objects directly.
 
 Planning a scan consists mostly of reading manifest entries. Decoding each record into a dict first would take half as
-long again. These functions know a single layout, that of manifest_format.ENTRY_SCHEMA; fastavro reads all others.
+long again. These functions know a single layout, manifest_format.ENTRY_SCHEMA; fastavro reads all others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Avro schemas of manifests, manifest lists and index manifests, and the conversion of their records to objects.
 
-Names, namespaces, order and defaults are those of Java Paimon 1.3.1.
+Names, namespaces, order and defaults are the same as in Java Paimon 1.3.1.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ def merge_manifests(
     """
     target = options[MANIFEST_TARGET_FILE_SIZE]
     threshold = options[MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE]
-    # Manifests with deletes always count, however large: only a rewrite removes the deletes and what they cancel.
+    # Manifests with deletes always count, however large: only a rewrite removes the deletes and the entries they
+    # cancel.
     mergeable = {file.name for file in manifests if file.deleted_files > 0 or file.size < target}
     if sum(file.size for file in manifests if file.name in mergeable) >= threshold:
         merged = _full(manifests, mergeable, read, write, partition_types)
@@ -86,7 +87,7 @@ def _minor(manifests: Sequence[ManifestFile], read: Read, write: Write, target: 
     """Merge neighbouring manifests whenever they reach the target size together, and the last ones if they are many."""
     result: list[ManifestFile] = []
     waiting: list[ManifestFile] = []
-    # Only neighbours: an entry that deletes a file must stay behind the one that adds it.
+    # Only neighbours, because an entry that deletes a file must stay behind the entry that adds it.
     for manifest in manifests:
         waiting.append(manifest)
         if sum(file.size for file in waiting) >= target:
@@ -122,7 +123,7 @@ def _full(
             continue
         entries = read(manifest)
         live = [entry for at, entry in enumerate(entries) if deletes.leave(entry, (place, at))]
-        # A large manifest that contains no deleted file after all stays as it is.
+        # A large manifest in which no file turns out to be deleted is kept.
         if manifest.name in mergeable or len(live) < len(entries):
             merged += live
         else:

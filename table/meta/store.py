@@ -146,7 +146,7 @@ class FileCommits:
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check)
 
     def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
-        """Keep nobody out: without a lock, nothing but create-if-absent separates two writers."""
+        """Lock nothing: here, two writers are separated by create-if-absent alone."""
         return nullcontext()
 
     def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:

@@ -87,7 +87,7 @@ class HiveMetastore:
 
     @contextmanager
     def session(self) -> Iterator[Any]:
-        """Connect and return the client. Errors of its requests become those of this module.
+        """Connect and return the client. Errors of its requests are raised as errors of this module.
 
         StoreError if the metastore cannot be reached or does not answer: a request may have taken effect.
         """

@@ -99,7 +99,7 @@ def _table(database: str, table: str, location: str, parameters: dict[str, str])
 
 
 def partition_columns(schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns by which the metastore divides a table: its partition columns, that of its tags, or none."""
+    """Return the columns by which the metastore divides a table: partition columns, the column of tags, or none."""
     shown = schema.typed[METASTORE_PARTITIONED_TABLE]
     if schema.partition_keys and shown:
         return schema.partition_keys
@@ -133,9 +133,10 @@ def new_partition(described: Any, folder: str, values: list[str]) -> Any:
 
 
 def update(described: Any, schema: TableSchema, former: Iterable[str]) -> bool:
-    """Change the description of a table to that of its schema, and return whether it differed.
+    """Change the description of a table to match its schema, and return whether it differed.
 
-    Parameters that other programs added are kept; those of `former` options, which the table had, are not.
+    Parameters that other programs added are kept; parameters of `former` options, which the table no longer has, are
+    removed.
     """
     own = _DERIVED.union(former)
     kept = {key: text for key, text in (described.parameters or {}).items() if key not in own}

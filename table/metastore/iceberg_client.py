@@ -99,7 +99,7 @@ class IcebergCatalogClient:
         return self._send(method, place, body, self._login(settings))
 
     def settings(self) -> dict[str, str]:
-        """Return the options merged with those of the catalog, whose defaults yield to the user's."""
+        """Return the user's options over the catalog's defaults, and the catalog's overrides over both."""
         given = dict(self.options)
         query = f"?{urlencode({'warehouse': resolve(given['warehouse'])})}" if "warehouse" in given else ""
         reply = self._send("GET", f"{self.uri}/v1/config{query}", None, self._login(given))

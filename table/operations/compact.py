@@ -47,7 +47,7 @@ class BucketUnit:
 
 @dataclass(frozen=True, slots=True)
 class BucketCompaction:
-    """The compaction of buckets of one table: in full or those that are due, or the sort of append buckets."""
+    """The compaction of buckets of one table: all in full, only the due ones, or by sorting append buckets."""
 
     store: TableStore
     schema: TableSchema
@@ -69,7 +69,7 @@ class BucketCompaction:
         return None if result.is_empty else compactor.message(result)
 
     def units(self, snapshot: Snapshot, only: Selection) -> list[BucketUnit]:
-        """Return the selected buckets at a snapshot, without those of tables with keys that are not due."""
+        """Return the selected buckets at a snapshot; of tables with keys, only the due ones."""
         entries = [entry for entry in live_entries(self.store, snapshot) if entry.bucket >= 0]
         state = TableState(self.store, snapshot)
         places = only.buckets_of(self.store, entries)
@@ -80,7 +80,7 @@ class BucketCompaction:
         layout = self.layout
         if layout.mode is BucketMode.UNAWARE:
             return [part for unit in whole for part in _parts(unit, AppendPolicy.of(layout.schema.typed).target_size)]
-        # What is due is known from metadata. A task that finds nothing to do would cost more than this does.
+        # The metadata shows what is due. A task that finds nothing to do would cost more than reading it.
         return [unit for unit in whole if self.full or not layout.has_keys or self._compactor(unit).is_due()]
 
     @property
@@ -177,7 +177,7 @@ def _committed(
 
 
 def assign_rows(committer: Committer, planned: Callable[[], BucketCompaction], only: Selection) -> list[Snapshot]:
-    """Assign postponed rows to buckets, in a commit; do nothing for tables that postpone none."""
+    """Assign postponed rows to buckets, in a commit; do nothing for tables without postponed buckets."""
     if Layout.of(committer.store.schema()).mode is not BucketMode.POSTPONE:
         return []
     return _committed_in_rounds(committer, lambda: _distributed(planned(), only, committer.user))

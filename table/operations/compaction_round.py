@@ -61,7 +61,7 @@ def compact_round(
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
 ) -> dict[str, TableOutcome]:
-    """Compact what is due in each table, or with `full` everything, and return the outcome by table.
+    """Compact the due buckets of each table, or with `full` all buckets, and return the outcome by table.
 
     An error of one table does not keep the others from being compacted. An error of the executor is raised, and nothing
     is committed.

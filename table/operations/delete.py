@@ -31,7 +31,7 @@ from penstock.table.values.arrow_types import arrow_schema
 def delete_rows(
     store: TableStore, where: pc.Expression | str, user: str | None = None, executor: Executor | None = None
 ) -> list[Snapshot]:
-    """Delete the rows that match `where`; no snapshot is committed when none do.
+    """Delete the rows that match `where`. No snapshot is committed when no row matches.
 
     With keys it is an ordinary write: CommitConflict when another job writes the same buckets in the meantime. Without
     keys it is one OVERWRITE: files with matching rows are rewritten without them, or, with deletion vectors, only

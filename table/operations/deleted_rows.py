@@ -44,7 +44,7 @@ class FilesUnit:
 
 @dataclass(slots=True)
 class DeletedRows:
-    """Changed files and index files of a unit, and the paths of what was written for them."""
+    """Changed files and index files of a unit, and the paths of the files that were written for them."""
 
     entries: list[ManifestEntry] = field(default_factory=list)
     index: list[IndexEntry] = field(default_factory=list)
@@ -72,8 +72,8 @@ class RowRemoval:
     def remove(self, unit: FilesUnit, bucket: BucketFiles, positions: FilePositions) -> DeletedRows:
         """Remove the rows at the positions of each file, and return the changed files."""
         vectors = read_vectors(bucket, unit.state) if self.marks else {}
-        # One index file contains the vectors of the whole bucket, so those of unchanged files are written again
-        # with it.
+        # One index file contains the vectors of the whole bucket, so the vectors of unchanged files are written again
+        # too.
         marked, deleted = dict(vectors), DeletedRows()
         for file in unit.files:
             hits = positions(file, vectors.get(file.name))

@@ -28,7 +28,7 @@ STORE_REQUESTS = 8
 
 
 class WorkUnit(Protocol):
-    """A part of an action that can run in another process. It is pickled, and names what it works on."""
+    """A part of an action that can run in another process. It is pickled, and names its table and buckets."""
 
     @property
     def size(self) -> int:

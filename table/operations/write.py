@@ -172,7 +172,7 @@ class TableWriter:
         return identifier is None
 
     def forget(self) -> None:
-        """Forget the prepared messages: whoever commits them is responsible for their files."""
+        """Forget the prepared messages: the caller who commits them is responsible for their files."""
         self._buckets.clear()
 
     def commit(
@@ -224,7 +224,7 @@ class TableWriter:
         """Prepare the writer for the next commit, and return the snapshots of this one."""
         self._uncertain = False
         self._owed |= done.owed
-        # What is in the buckets now was never prepared. Prepared files belong to the messages and are not deleted
+        # The rows in the buckets now were never prepared. Prepared files belong to the messages and are not deleted
         # here.
         self.abort()
         self._rebase(done.snapshots[-1] if done.snapshots else None)

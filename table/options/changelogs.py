@@ -68,7 +68,7 @@ FULL_COMPACTION_DELTA_COMMITS = acts(
     None,
     "The number of commits between two full compactions; 1 for changelog-producer = full-compaction.",
 )
-# Without their own format, compression and statistics, changelog files have those of data files.
+# Changelog files have the format, compression and statistics of data files unless separate ones are set.
 CHANGELOG_FILE_FORMAT = acts(
     "changelog-file.format", one_of("parquet", "orc", "avro"), None, "The format of changelog files."
 )

@@ -61,7 +61,7 @@ def has_other_value(option: TableOption[object], key: str, text: str) -> bool:
 
 
 def report(what: str, options: Mapping[str, str]) -> None:
-    """Log the options of a read or job that have no effect, whatever the table is like."""
+    """Log the options of a read or job that have no effect on any table."""
     log_without_effect(what, options, without_effect(options))
 
 

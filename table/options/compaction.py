@@ -20,8 +20,8 @@ WRITE_ONLY = acts(
 NUM_SORTED_RUN_COMPACTION_TRIGGER = acts(
     "num-sorted-run.compaction-trigger", POSITIVE, "5", "The number of sorted runs above which a bucket is compacted."
 )
-# The default, the compaction trigger + 3, depends on another option; so do those of num-levels and
-# lookup-compact.max-interval. The code that reads them computes it.
+# The default, the compaction trigger + 3, depends on another option. The defaults of num-levels and
+# lookup-compact.max-interval do too. The code that reads these options computes them.
 NUM_SORTED_RUN_STOP_TRIGGER = acts(
     "num-sorted-run.stop-trigger", POSITIVE, None, "The number of sorted runs at which writers wait for compaction."
 )

@@ -1,4 +1,4 @@
-"""Options that say what a table is: its keys, its kind, its place."""
+"""Options that define a table: its keys, its kind, its place."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         "The kind of table: only ordinary Paimon tables are supported.",
         "leave type out to make an ordinary table",
         harmless=("table",),
-        # Its rows are those of an ordinary table. Only its refresh is particular, and another job does that.
+        # It has the rows of an ordinary table. Only its refresh is particular, and another job does that.
         tolerated=("materialized-table",),
         stops=Stops.READING,
     ),

@@ -92,7 +92,7 @@ def choose(text: str, choices: Sequence[str]) -> str:
     for choice in choices:
         if _folded(choice) == wanted:
             return choice
-    # The text as it is written first, because some choices are in upper case.
+    # First the unchanged text, because some choices are in upper case.
     near = nearest(text.strip(), choices) or nearest(wanted, choices)
     meant = f"did you mean {near}? " if near else ""
     raise ConfigError(f"{text!r} is not a choice", hint=f"{meant}choices are {', '.join(choices)}")

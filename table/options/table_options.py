@@ -41,7 +41,7 @@ class TableOptions:
         return self._key(option) in self.texts
 
     def given(self, option: TableOption[T]) -> T | None:
-        """Return the value of the option, or None if it is not set, whatever its declared default is."""
+        """Return the value of the option, or None if it is not set, even if it has a declared default."""
         return self[option] if self._key(option) in self.texts else None
 
     def get(self, option: TableOption[T | None], default: T) -> T:
@@ -50,7 +50,7 @@ class TableOptions:
         return default if value is None else value
 
     def text(self, option: TableOption[object]) -> str | None:
-        """Return the value as it is written, or the default, without a check."""
+        """Return the text of the value, or the default, without a check."""
         return self.texts.get(self._key(option), option.default)
 
     def matching(self, option: TableOption[T]) -> Iterator[tuple[str, TableOption[T]]]:

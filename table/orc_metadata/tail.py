@@ -75,7 +75,7 @@ _CODECS: dict[int, Callable[[bytes, int], Any]] = {
 
 
 class OrcTail:
-    """The metadata of an ORC file. Messages are those of the specification, with fields by number.
+    """The metadata of an ORC file. It consists of the messages of the specification, with fields by number.
 
     TableCorrupt when the bytes are not an ORC file.
     """

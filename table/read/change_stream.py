@@ -38,7 +38,7 @@ class ChangeStream:
     """The changes of a table from a start on.
 
     `poll` returns the next snapshot again until `advance` is called, so that a snapshot whose processing failed can be
-    processed again. The columns are those that the table has at the start.
+    processed again. It has the columns that the table has at the start.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ChangeStream:
         plan = plan_state(self.store, self.reader.layout, snapshot, self._where, keep_level=level_of_state(self.schema))
         for split in plan.splits:
             for batch in reader.read(split):
-                # Whatever their kind in the files: for a stream that begins here, each row is new.
+                # With any kind in the files, each row is new for a stream that begins here.
                 kinds = pa.array([KIND_TEXTS[INSERT]]).take(pa.array([0] * batch.num_rows, pa.int32()))
                 yield pa.RecordBatch.from_arrays([kinds, *batch.columns], names=[ROWKIND, *batch.schema.names])
 

@@ -41,7 +41,7 @@ class EngineRead(Outputs):
     def read(self, split: Split) -> Iterator[pa.RecordBatch]: ...
 
     def to_dataset(self) -> LazyDataset:
-        """Return an Arrow dataset, pinned to one snapshot, that reads what an engine asks for when it asks."""
+        """Return an Arrow dataset, pinned to one snapshot, that reads rows only when an engine asks for them."""
         from penstock.table.read.lazy_dataset import LazyDataset  # imports pandas, which costs as much as a small scan
 
         pinned = self.at_one_snapshot()
@@ -61,7 +61,7 @@ class EngineRead(Outputs):
 
     def _parts(self, where: pc.Expression | None) -> list[Rows]:
         """Return a read for each split of the plan."""
-        # A limit, or the changes between snapshots, are those of the whole read and not of its splits.
+        # A limit, or changes between snapshots, concern the whole read and cannot be divided into splits.
         if not self.is_divisible:
             return [self._rows]
         return [partial(self._split_rows, split) for split in self._planned_for(where)]

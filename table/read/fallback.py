@@ -39,8 +39,8 @@ class Fallback:
     ) -> Fallback | None:
         """Return None when no fallback branch is named.
 
-        `options` are the table's with those of the read applied. When the read travels in time, ids and tags refer to
-        main, so the branch is read as of the time of main's snapshot.
+        `options` are the table's options with the options of the read applied. When the read travels in time, ids and
+        tags refer to main, so the branch is read as of the time of main's snapshot.
         """
         name = (TableOptions(options)[SCAN_FALLBACK_BRANCH] or "").strip()
         if not name or name == (main.paths.branch or "main"):
@@ -60,7 +60,7 @@ class Fallback:
 
 
 def readable_entries(store: TableStore, snapshot: Snapshot | None, *, travels: bool = False) -> list[ManifestEntry]:
-    """Return the live files of a snapshot, and those of the fallback branch in partitions that main does not have."""
+    """Return the live files of a snapshot, and of the fallback branch in partitions that main does not have."""
     parts = readable_parts(store, snapshot, travels=travels)
     return [entry for _, entries in parts for entry in entries]
 
@@ -97,8 +97,7 @@ def check_fallback(store: TableStore, options: Mapping[str, str]) -> None:
 def _partitions(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes]:
     if snapshot is None:
         return frozenset()
-    # All partitions of main, whatever the filter of the read: a partition that main has is never read from the
-    # branch.
+    # All partitions of main, without the filter of the read: a partition that main has is never read from the branch.
     return frozenset(entry.partition for entry in live_entries(store, snapshot))
 
 

@@ -71,7 +71,7 @@ class RowFilter:
         return self._pruning
 
     def columns(self, names: Iterable[str]) -> set[str]:
-        """Return those of `names` that may occur in the condition."""
+        """Return the names among `names` that may occur in the condition."""
         text = str(self.given)
         if not isinstance(self.given, str):
             return {name for name in names if name in text}
@@ -89,7 +89,7 @@ class RowFilter:
             raise self._refused(reason, batch.schema) from reason
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return true for the rows that match, false for those that do not or for which the condition is null."""
+        """Return true for the rows that match, and false for the rows for which the condition is false or null."""
         if isinstance(self.given, str):
             return self._evaluated(batch, with_double_quotes(self.given))
         import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan

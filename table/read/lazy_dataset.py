@@ -15,7 +15,7 @@ from penstock.errors import ConfigError
 
 # Returns some columns of the rows that match a filter; None means all columns, or all rows.
 Rows = Callable[[Sequence[str] | None, pc.Expression | None], Iterator[pa.RecordBatch]]
-# Returns the parts of a read that are independent of each other, without those that a filter excludes.
+# Returns the independent parts of a read, without the parts that a filter excludes.
 Parts = Callable[[pc.Expression | None], Sequence[Rows]]
 
 
@@ -120,7 +120,7 @@ class LazyDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
 
 def float_columns(schema: pa.Schema, where: pc.Expression) -> list[str]:
-    """Return the FLOAT and DOUBLE columns whose names occur in a filter: those that it compares, and rarely more."""
+    """Return the FLOAT and DOUBLE columns whose names occur in a filter: those it compares, and rarely more."""
     text = str(where)
     names = (field.name for field in schema if pat.is_floating(field.type))
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]

@@ -68,7 +68,7 @@ def plan_state(
     keep_level: KeepLevel | None = None,
     keep_file: Callable[[DataFile], bool] | None = None,
 ) -> Plan:
-    """Return the splits with the table's rows at `snapshot`, without those that `where` rules out by statistics."""
+    """Return the splits with the table's rows at `snapshot`, without splits that `where` rules out by statistics."""
     if snapshot is None:
         return Plan(None, ())
     entries = _entries(store, layout, snapshot, where)

@@ -1,6 +1,6 @@
 """Pruning of files, partitions and buckets by their statistics.
 
-Arrow simplifies an expression with what is known about a dataset fragment. Here a fragment represents a file, a
+Arrow simplifies an expression by the known facts about a dataset fragment. Here a fragment represents a file, a
 partition or a bucket, and is never opened. Statistics are first expressed in the columns of the schema that is read.
 """
 

@@ -18,10 +18,10 @@ _FEW_RUNS, MANY_ROWS = 10, 65_536
 
 @dataclass(frozen=True, slots=True)
 class RunReader:
-    """A reader of sorted runs: of those that may contain deletes by `with_kind`, of the others by `plain`.
+    """A reader of sorted runs. It reads runs that may contain deletes by `with_kind`, and all others by `plain`.
 
-    `conditions` are on key columns, so they hold for all rows of a key or for none. Rows of which the key fails them
-    may be left out, the same ones whatever the readers' columns are.
+    `conditions` are on key columns, so they hold for all rows of a key or for none. Rows whose key fails them may be
+    left out, always the same rows for any columns of the readers.
     """
 
     with_kind: FileReader

@@ -114,7 +114,7 @@ class Scan(EngineRead):
         snapshot = self.snapshot or resolve(self.store, self.travel)
         pruning = where.expression if where else None
         layout = Layout.of(replace(schema, options={**schema.options, **self.options}))
-        # The layout has the options of the read, such as the size of splits, over those of the table.
+        # In the layout, options of the read, such as the size of splits, replace those of the table.
         plan = self._planned(self.store, layout, snapshot, pruning)
         fallback = self._fallback(schema, snapshot)
         if fallback is None:

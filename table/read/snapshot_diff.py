@@ -93,8 +93,8 @@ class _Keys:
     @classmethod
     def of(cls, reader: SplitReader, splits: Iterable[Split]) -> _Keys:
         fields = tuple(reader.layout.key_fields)
-        # Only files that one of the states lacks can change a key, but the row of such a key may be in a shared
-        # file too. So the keys are found first, and their rows are then read from all files.
+        # Only files that one of the states lacks can change a key, but the row of such a key may also be in a file of
+        # both states. So the keys are found first, and then their rows are read from all files.
         keys = replace(reader, wanted=fields, where=None, kinds=False)
         parts = [_marks(batch, fields) for split in splits for batch in keys.read_files(split)]
         return cls(fields, np.unique(np.concatenate(parts)) if parts else np.empty(0, _MARK))

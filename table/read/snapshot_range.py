@@ -81,7 +81,7 @@ class SnapshotRange:
 
 
 def _tag_before(store: TableStore, end: str) -> str | None:
-    """Return the automatic tag of the newest period before that of `end`; None if one of the two tags is missing."""
+    """Return the automatic tag of the newest period before `end`'s period; None if one of the two tags is missing."""
     period = TagPeriod.of(store.schema().options)
     begin = period.begin(end)
     if begin is None:

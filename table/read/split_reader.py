@@ -122,14 +122,14 @@ class SplitReader:
                     yield file, kept.select(names)
 
     def _columns(self) -> tuple[Field, ...]:
-        """Return the wanted columns and those that the filter names."""
+        """Return the wanted columns and the columns that the filter names."""
         names = {field.name for field in self.wanted}
         if self.where is not None:
             names |= self.where.columns(self.layout.schema.names)
         return tuple(field for field in self.layout.schema.fields if field.name in names)
 
     def _conditions(self, fields: Sequence[Field]) -> list[ColumnCondition]:
-        """Return what the filter demands of columns, by which readers skip row groups."""
+        """Return the conditions of the filter on columns, by which readers skip row groups."""
         where = None if self.where is None else self.where.expression
         return [] if where is None else column_conditions(fields, arrow_schema(self.layout.schema.fields), where)
 
@@ -169,13 +169,13 @@ class SplitReader:
             # When the order of the runs determines which row is newer, sequence numbers are not read.
             reader = self._reader(split, read, with_kind=True, with_sequence=not section.in_order)
             if len(section.runs) == 1:
-                # Rows of several runs may be hidden by newer rows that fail the condition. Here there are none.
+                # Rows of several runs may be hidden by newer rows that fail the condition. Here there is only one run.
                 conditions = self._conditions(read)
                 for file in section.data_files:
                     batches = reader.read(file, conditions=conditions, batch_rows=self.batch_rows)
                     yield from map(visible_rows, batches)
                 continue
-            # Conditions on the key hold for all rows of a key or for none.
+            # Conditions on the key hold for all rows of a key or for no row of it.
             key = [condition for condition in self._conditions(read) if condition.column in spec.keys]
             if may_mask(spec, len(section.runs)):
                 yield from self._masked(spec, split, section, key)

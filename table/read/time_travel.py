@@ -118,7 +118,7 @@ class Travel:
 
 _VERSION = "version:"
 _POINTS = ("snapshot", "tag", "millis", "watermark", "created_after")
-# The points each mode accepts. `default` accepts any; modes that are not listed accept none.
+# The points each mode accepts. `default` accepts any point; modes that are not listed accept no point.
 _STANDS_ON = {
     "from-timestamp": ("millis",),
     "from-snapshot": ("snapshot", "tag", "watermark"),

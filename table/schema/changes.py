@@ -64,7 +64,7 @@ class RenameColumn:
 class UpdateColumnType:
     """A new type for a column. Files written earlier are read through a cast.
 
-    With `keep_nullability` the column stays NOT NULL or nullable as it was, whatever the new type says.
+    With `keep_nullability` the column stays NOT NULL or nullable, even if the new type differs in that.
     """
 
     name: Name

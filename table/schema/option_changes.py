@@ -1,4 +1,4 @@
-"""Changes of options of a table, and those that are refused because rows depend on the old value."""
+"""Changes of options of a table, and the changes that are refused because rows depend on the old value."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _refuse_path(key: str) -> None:
 def refuse_other_rules(schema: TableSchema, given: Mapping[str, str]) -> None:
     """Raise ConfigError for options of one read or write that would interpret or place the table's rows differently."""
     for key, text in given.items():
-        option = find(key)  # Spark passes other options beside those of tables
+        option = find(key)  # Spark also passes options that do not concern tables
         if option is None or not (is_immutable(option.key) or option in {BUCKET, PATH}):
             continue
         parse = option.kind.parse

@@ -129,7 +129,7 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
         ("snapshot", least, most),
         (
             "changelog",
-            # Without limits of its own, a changelog has those of the snapshots.
+            # Without limits of its own, a changelog has the limits of the snapshots.
             options.get(CHANGELOG_NUM_RETAINED_MIN, least),
             options.get(CHANGELOG_NUM_RETAINED_MAX, most),
         ),

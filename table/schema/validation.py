@@ -62,7 +62,7 @@ def check_schema(schema: TableSchema) -> None:
 
 
 def _check_texts(schema: TableSchema) -> None:
-    """Raise ConfigError for what is not a text that the file of the schema can contain."""
+    """Raise ConfigError for a value that is not a text, or not one that the file of the schema can contain."""
     _check_text(schema.comment, "the comment of the table")
     for key, value in schema.options.items():
         _check_text(key, "the name of an option")

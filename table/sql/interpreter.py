@@ -72,7 +72,8 @@ class Interpreter:
     ) -> None:
         """Begin on a catalog, or without one, for a script that opens it by CREATE CATALOG.
 
-        Streams run until they have processed what is there at their start, if `until_caught_up`; else until `stop`.
+        Streams run until `stop`, or with `until_caught_up` until they have processed the changes that exist at their
+        start.
         """
         self._context = SqlContext()
         self._streams = Streams(self._context, until_caught_up, stop or Event())
@@ -236,10 +237,10 @@ def sql(
 ) -> pa.Table:
     """Run SQL statements on the tables of a warehouse, and return the rows of the last one.
 
-    Without `warehouse`, a script opens one by CREATE CATALOG. `options` are those of the catalog; `database` is the
-    database of names without one. Streams run until they are interrupted, or with `until_caught_up` until they have
-    processed what is there at their start. A statement that returns no rows returns a table with its result: the number
-    of changed rows and the snapshot, or OK.
+    Without `warehouse`, a script opens one by CREATE CATALOG. `options` open the catalog; `database` is the database of
+    names without one. Streams run until they are interrupted, or with `until_caught_up` until they have processed the
+    changes that exist at their start. A statement that returns no rows returns a table with its result: the number of
+    changed rows and the snapshot, or OK.
     """
     catalog = None if warehouse is None else Catalog(warehouse, options)
     with Interpreter(catalog, database, until_caught_up=until_caught_up) as interpreter:

@@ -1,4 +1,4 @@
-"""SHOW and DESCRIBE: what the catalog and the schema of a table contain, as rows."""
+"""SHOW and DESCRIBE: the content of the catalog, and of the schema of a table, as rows."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence
     ValueError or IndexError when the bytes do not contain exactly `count` records.
     """
     places = record_places(data, count, schema["fields"])
-    # The padding is as long as the widest read, that of a decimal.
+    # The padding is as long as the widest read, which is the read of a decimal.
     block = _PaddedBlock(np.frombuffer(data + bytes(_DECIMAL_BYTES), np.uint8))
     wanted, found = {field.name: field.type for field in fields}, {}
     for member in schema["fields"]:
@@ -67,8 +67,8 @@ class _PaddedBlock:
         if not ((branches == 0) | (branches == 2)).all():
             raise ValueError("a value selects a branch that its union does not have")
         column, ends = self._values(node[1], places + 1, type_, branches == 2)
-        # A null has no bytes after its branch. For nulls the values and ends are computed too, from whatever follows,
-        # and ignored.
+        # A null has no bytes after its branch. The values and ends of nulls are computed too, from the bytes that
+        # follow, and ignored.
         return column, np.where(branches == 2, ends, places + 1)
 
     def _values(

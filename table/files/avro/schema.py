@@ -33,7 +33,7 @@ def record_schema(fields: Sequence[Field], name: str = _ROOT) -> dict[str, Any]:
     """Return the Avro record schema of `fields`."""
     members: list[dict[str, Any]] = []
     for field in fields:
-        # Names of Avro records must differ, so Java derives that of a nested record from its path.
+        # Names of Avro records must differ, so Java derives the name of a nested record from its path.
         type_ = avro_type(field.type, f"{name}_{field.name}")
         members.append(
             {"name": field.name, "type": type_, "default": None}

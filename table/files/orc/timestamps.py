@@ -102,8 +102,8 @@ def with_seconds(tail: OrcTail) -> SplicedFile:
     footer = Message(list(tail.footer.fields))
     footer.put_messages(4, [_as_integer(one) for one in tail.types])
     spliced = SplicedFile(tail.source)
-    # All stripes stay as they are. The metadata before the footer, with the stripe statistics, is left out: its
-    # bounds are those of timestamps, and the columns are integers now.
+    # All stripes stay as they are. The metadata before the footer, with the stripe statistics, is left out: its bounds
+    # are timestamps, and the columns are integers now.
     spliced.add(0, tail.footer_start - tail.postscript.integer(5))
     spliced.add_bytes(tail.ending(b"", footer))
     return spliced

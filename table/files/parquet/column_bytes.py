@@ -76,7 +76,7 @@ class _OnDisk:
     def header(self, place: int) -> PageHeader:
         try:
             found = page_header(self.part(place, min(place + _HEADER, self.size)), 0)
-        except IndexError:  # the header is longer, or the bytes are none
+        except IndexError:  # the header is longer, or the bytes are not a header
             found = page_header(self.part(place, self.size), 0)
         return found._replace(end=place + found.end)
 

@@ -11,8 +11,9 @@ from typing import Any
 from penstock.table.values.types import AtomicType, Field
 
 _TEXTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
-# Bytes of a column for each value, its dictionary included. A text that is written out has a length of four bytes, so
-# below four nearly all values are in a dictionary; with more values in it, making the dictionary costs what it saves.
+# Bytes of a column per value, with its dictionary. A text that is written out has a length of four bytes, so below four
+# bytes per value nearly all values are in a dictionary. With more values in it, making the dictionary costs as much as
+# it saves.
 _MOST_BYTES = 2.5
 
 

@@ -40,7 +40,7 @@ class PageHeader(NamedTuple):
 
 
 def page_header(data: _Data, place: int) -> PageHeader:
-    """Return the header that begins at `place`. ValueError or IndexError when the bytes are none."""
+    """Return the header that begins at `place`. ValueError or IndexError when the bytes are not a header."""
     number = kind_of_page = size = values = 0
     while head := data[place]:
         place += 1

@@ -55,7 +55,7 @@ def wanted_rows(file: Any, source: Any, group: int, names: Sequence[str], rows: 
     places = [metadata.column(place) for place in range(metadata.num_columns)]
     chunks = [chunk for chunk in places if chunk.path_in_schema in names]
     elements = _flat_columns(file.metadata)
-    # The path of a nested column is that of a member. It may even equal the name of another column, which has a dot.
+    # The path of a nested column leads to a member. It may even equal the name of another column that has a dot.
     if sorted(chunk.path_in_schema for chunk in chunks) != sorted(names) or not elements.keys() >= set(names):
         return None
     if any(chunk.compression not in _CODECS for chunk in chunks):

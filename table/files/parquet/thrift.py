@@ -40,7 +40,7 @@ class ThriftReader:
     """A parser of one structure. ValueError or IndexError when the bytes are not such a structure."""
 
     def __init__(self, data: bytes | memoryview, place: int = 0) -> None:
-        """Start at a place in the bytes. `place` is that of the next byte to read."""
+        """Start at a place in the bytes. `place` is always the place of the next byte to read."""
         self._data = data
         self.place = place
 

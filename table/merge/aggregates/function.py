@@ -1,4 +1,4 @@
-"""An aggregate function as a value, the function of a column with its options, and what a function gets as input."""
+"""An aggregate function as a value, the function of a column with its options, and the input of a function."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def collect(inputs: Inputs) -> pa.Array:
     chosen = elements.bulk(retracted)
     if ids is not None and distinct:
         chosen = _firsts(chosen, elements.key, ids)
-    # Keys without retracts are done in bulk above. A retract removes what is in the list at that moment, so its key
-    # is processed row by row.
+    # Keys without retracts are done in bulk above. A retract removes an element that is in the list at that moment, so
+    # its key is processed row by row.
     made: dict[int, list[int] | None] = {}
     if ids is not None:
         made = {key: _collect_one(elements, key, ids, distinct) for key in np.flatnonzero(retracted).tolist()}
@@ -106,7 +106,8 @@ def nested_update(inputs: Inputs) -> pa.Array:
     elements = _Elements.of(inputs, inputs.in_merge_order())
     aggregate = inputs.aggregate
     retracted = inputs.any_of(elements.retracting)
-    # What a count limit cuts off depends on the order of arrival, so such columns are always processed row by row.
+    # Which elements a count limit cuts off depends on the order of arrival, so such columns are always processed row by
+    # row.
     slow = inputs.any_of(elements.adding) if aggregate.count_limit is not None else retracted
     present = valid_rows(elements.items)
     ids = _nested_ids(elements.items, _element_type(inputs.type), aggregate.nested_key)
@@ -202,7 +203,7 @@ class _Elements:
         )
 
     def bulk(self, slow: Flags) -> Ints:
-        """Return the elements of added rows, except those of keys that are processed one by one."""
+        """Return the elements of added rows, except for the keys that are processed one by one."""
         return np.flatnonzero(self.adding[self.row] & ~slow[self.key])
 
     def events(self, key: int) -> list[tuple[int, bool]]:

@@ -31,8 +31,8 @@ def _merge(spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:
 def _merge_columns(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     """Merge every column by its function.
 
-    Keys and columns without a function have the value of the last row. So do the sequence fields, unless the last row
-    is a retraction.
+    Keys and columns without a function have the value of the last row. The sequence fields have it too, unless the last
+    row is a retraction.
     """
     merged = MergeOutcome(np.zeros(len(work.starts), np.int8))
     if spec.remove_on_delete:

@@ -44,7 +44,7 @@ def named_columns(schema: TableSchema, key: str, names: tuple[str, ...]) -> tupl
 def column_aggregates(
     spec: MergeSpec, schema: TableSchema, sequences: Collection[str], fallback: str | None
 ) -> dict[str, Aggregate]:
-    """Return the aggregates of the columns, except keys, sequence fields, and `sequences`, those of sequence groups.
+    """Return the aggregates of the columns, except keys, sequence fields, and `sequences` (fields of sequence groups).
 
     `fallback` is the function of columns for which neither they nor the table name one; None: they have no function.
     """

@@ -89,7 +89,7 @@ def _check_groups(schema: TableSchema, groups: list[SequenceGroup]) -> None:
 def _check_aggregates(groups: tuple[SequenceGroup, ...], aggregates: dict[str, Aggregate]) -> None:
     grouped = {name for group in groups for name in group.columns}
     for column, aggregate in aggregates.items():
-        # last_non_null_value is what the engine does with a column that has no function, so naming it is allowed.
+        # Naming last_non_null_value is allowed, because the engine treats a column without a function in the same way.
         if column not in grouped and aggregate.function != LAST_NON_NULL:
             raise ConfigError(
                 "a column of a partial-update table has an aggregate function, but no sequence group",

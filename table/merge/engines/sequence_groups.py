@@ -59,7 +59,7 @@ class Segments:
     resets: Flags
 
     def applied(self, ranks: Ints) -> Flags:
-        """Return the rows whose sequence is at least that of every earlier row of their segment."""
+        """Return the rows whose sequence is at least as high as that of every earlier row of their segment."""
         ranks = np.where(self.resets, 0, ranks)
         # The segment is the high part of the code, so codes of a later segment exceed all earlier ones, and one
         # running maximum over all rows starts over in each segment.
@@ -140,8 +140,8 @@ def _merge_group(
 ) -> None:
     applied = applied & since.counted
     last = work.last(applied)
-    # Position -1 reads an arbitrary row, and the result is -1 whatever that row is. A retract moves the sequence of
-    # its group forward and leaves the other columns null, as in Java.
+    # Position -1 reads an arbitrary row, but the result is -1 for every row. A retract moves the sequence of its group
+    # forward and leaves the other columns null, as in Java.
     plain = np.where(work.retract[last], -1, last)
     late = (ranks > 0) & ~applied & since.counted
     for name in group.fields:

@@ -126,7 +126,7 @@ def _check_described(statement: CreateTable, options: Mapping[str, str], table: 
 
 
 def copied_column(column: Field) -> Field:
-    """Return the column without its field ids, and those of its members."""
+    """Return the column without its field id and without the ids of its members."""
     # By way of the text of the type, in which members have no ids.
     return Field(NO_ID, column.name, read_type(written(column.type)), column.description, column.default)
 
@@ -177,7 +177,8 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
         names = ", ".join(one.name for one in schema.fields)
         raise ConfigError(f"the table has no column {name!r}", columns=names)
     if now is not None:
-        # MODIFY describes the whole column, so that one without NOT NULL becomes nullable. Key columns cannot.
+        # MODIFY describes the whole column, so a column without NOT NULL becomes nullable. Key columns cannot become
+        # it.
         wanted = with_nullability(column.type, column.type.nullable and name not in schema.primary_keys)
         yield from type_changes((now.name,), now.type, wanted)
     else:

@@ -18,7 +18,7 @@ from penstock.table.sql.queries.context import SqlContext
 def replace_table(context: SqlContext, statement: CreateTable) -> pa.Table:
     """Replace a table, with its history, by a new one; the query may read the old one.
 
-    Until the new table is complete, the old one is as it was.
+    Until the new table is complete, the old one is unchanged.
     """
     name = context.full_name(statement.name)
     new = replace(statement, replaces=None)

@@ -21,7 +21,7 @@ def cast_text(value: str, field: Field, type_: str) -> str:
     if root == "VARIANT":
         return value
     if root == "TIMESTAMP_LTZ" and field.type.precision <= 3:
-        # DuckDB has microseconds only. As in a cast to TIMESTAMP(3), what is beyond the precision is cut off.
+        # DuckDB has microseconds only. As in a cast to TIMESTAMP(3), digits beyond the precision are cut off.
         return f"date_trunc('{'second' if field.type.precision == 0 else 'millisecond'}', {cast})"
     if root in _LENGTH and field.type.length < _UNLIMITED:
         return _of_length(cast, field, field.type, _LENGTH[root])

@@ -80,7 +80,7 @@ def _replace(context: SqlContext, table: Table, statement: Update | Delete, new:
 
 
 def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:
-    """Return the SQL of the new value of each column: what is assigned to it, or its old value."""
+    """Return the SQL of the new value of each column: the assigned value, or the old one."""
     fields = table.definition.fields
     assigned: dict[str, str] = {}
     for name, text in assignments:

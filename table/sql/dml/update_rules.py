@@ -49,8 +49,8 @@ def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
 def check_newest_rows(table: Table, verb: str) -> None:
     """Raise ConfigError if options of the table make reads return other rows than its newest ones.
 
-    A change of what they return would bring old rows back, or copy those of another branch. Rows that wait for their
-    bucket are not returned either, and stay as they are: that is logged.
+    A change of such rows would bring old rows back, or copy rows of another branch. Rows that wait for their bucket are
+    not returned either, and stay as they are: that is logged.
     """
     # The scan as an ordinary read would make it, with the options that the table sets for all reads.
     scan, options = table.scan(), table.definition.typed

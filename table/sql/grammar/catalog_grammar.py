@@ -76,7 +76,7 @@ def create_database(cursor: Cursor) -> CreateDatabase:
 
 
 def own_options(cursor: Cursor, options: dict[str, str]) -> dict[str, str]:
-    """Return the options without those that name Paimon as the connector."""
+    """Return the options without the ones that name Paimon as the connector."""
     for key in ("connector", "type"):
         kind = options.pop(key, "paimon")
         if kind not in OURS:

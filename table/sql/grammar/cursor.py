@@ -41,8 +41,7 @@ class Cursor:
         self.sql = sql
         tokens = tokens_of(sql)
         places = list(places_of(tokens, line, column))
-        # There is one place more than tokens: that of the end, where errors of an incomplete statement are
-        # reported.
+        # There is one place more than tokens: the end, where errors of an incomplete statement are reported.
         solid = [(token, place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]
         self._tokens = [token for token, _ in solid]
         self._places = [*(place for _, place in solid), places[-1]]

@@ -10,7 +10,7 @@ _NULL = "NULL   "
 
 
 def assigned_value(text: str) -> str:
-    """Return the text of a value, or that of a null if it is DEFAULT."""
+    """Return the text of a value, or the text of a null if it is DEFAULT."""
     return _NULL.strip() if text.lower() == "default" else text
 
 
@@ -24,7 +24,7 @@ def with_default_values(query: str) -> str:
     for place, word in enumerate(words):
         depth += (word in _OPENING) - (word in _CLOSING)
         whole = words[place - 1] in {"(", ","} and words[place + 1 : place + 2] in ([")"], [","])
-        # Deeper brackets are those of expressions, which have no default.
+        # Deeper brackets belong to expressions, which have no default.
         if word == "default" and depth == 1 and whole:
             texts[solid[place]] = _NULL
     return "".join(texts)

@@ -21,7 +21,7 @@ def incremental_call(
 ) -> tuple[tuple[str, ...], dict[str, str], int] | None:
     """Return the table, the read option and the end of a call whose function name ends at `place`.
 
-    None if this is not a call of one of the functions. ConfigError if its arguments are not those of the function.
+    None if this is not a call of one of the functions. ConfigError if its arguments do not fit the function.
     """
     if name.lower() not in _FUNCTIONS:
         return None
@@ -56,7 +56,7 @@ def _value(token: SqlToken) -> str | None:
 
 
 def _names(table: str) -> tuple[str, ...]:
-    """Return the parts of a table's name in a text, where backquotes may enclose them; none if it is not a name."""
+    """Return the parts of a table's name in a text, where backquotes may enclose them; empty if it is not a name."""
     tokens = tokens_of(table)
     names = tuple(token.name or "" for token in tokens[::2])
     return names if all(names) and all(token.text == "." for token in tokens[1::2]) else ()

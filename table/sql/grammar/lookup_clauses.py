@@ -30,7 +30,7 @@ _RETRY = {"retry-predicate": "lookup_miss", "retry-strategy": "fixed_delay", "fi
 
 @dataclass(frozen=True, slots=True)
 class LookupClause:
-    """A FOR SYSTEM_TIME AS OF clause: its tokens from `start` to `end`, and the column; none for `PROCTIME()`."""
+    """A FOR SYSTEM_TIME AS OF clause: its tokens from `start` to `end`, and the column, which `PROCTIME()` lacks."""
 
     start: int
     end: int
@@ -50,9 +50,10 @@ class LookupHint:
         return self.options.get("table", "")
 
     def target(self, tokens: Sequence[SqlToken], names: Mapping[int, set[str]]) -> int:
-        """Return which of the tables is meant: it is in the SELECT that the hint begins.
+        """Return the table that the hint is about, among the tables in the SELECT that the hint begins.
 
-        `names` has the names of a table by the token where it is mentioned. ConfigError if none of them is meant.
+        `names` has the names of a table by the token where it is mentioned. ConfigError if the hint is about none of
+        them.
         """
         depth = 0
         for at in range(self.at + 1, len(tokens)):
@@ -86,7 +87,7 @@ class LookupHint:
         return LookupRetry(parse_duration(given["fixed-delay"]) / 1000, attempts)
 
     def _check_others(self) -> None:
-        """Log the options that change nothing. ConfigError for all others than those of a retry."""
+        """Log the options that change nothing. ConfigError for any other option, except options of a retry."""
         others = {key: value.lower() for key, value in self.options.items() if key != "table" and key not in _RETRY}
         for key, value in others.items():
             allowed = HINT_VALUES.get(key, (value,) if key in HINTS else ())

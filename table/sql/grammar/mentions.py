@@ -194,7 +194,7 @@ def _past(tokens: Sequence[SqlToken], place: int, count: int) -> int:
 
 
 def hinted_options(hint: str) -> dict[str, str]:
-    """Return the options of `/*+ OPTIONS('key' = 'value') */`; none for other hints. ConfigError if it is malformed."""
+    """Return the options of `/*+ OPTIONS('key' = 'value') */`, empty for other hints. ConfigError if malformed."""
     found = _OPTIONS_HINT.fullmatch(hint)
     if found is None:
         return {}

@@ -1,4 +1,4 @@
-"""SQL statements as values: what a user asks for, before names and types are looked up.
+"""SQL statements as values: the request of a user, before names and types are looked up.
 
 Queries, conditions and values are kept as the user's text.
 """
@@ -81,7 +81,7 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class ModifyColumn:
-    """ALTER TABLE ... MODIFY: the column as it should be. A part without a value stays as it is."""
+    """ALTER TABLE ... MODIFY: the new description of the column. A part without a value does not change."""
 
     name: Names
     type: DataType

@@ -113,9 +113,9 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure: its parameters in order, of which the first `required` must be set, and what it calls.
+    """A procedure: its parameters in order (the first `required` of them must be set), and the function that it calls.
 
-    The names and the order are those of Paimon for Flink. `aliases` are other names of them, mostly Paimon's for Spark.
+    Names and order are the same as in Paimon for Flink. `aliases` are other names of them, mostly Paimon's for Spark.
     `unused` are parameters of Paimon that have no effect here; in its procedures they come behind the others.
     """
 
@@ -132,7 +132,7 @@ class Procedure:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return all names that a call may use. Those of `parameters` come first, and only they have a place."""
+        """Return all names that a call may use. The names of `parameters` come first, and only they have a place."""
         return (*self.parameters, *self.aliases, *self.unused)
 
     def usage(self, name: str) -> str:
@@ -142,7 +142,7 @@ class Procedure:
     def bound(self, name: str, given: Mapping[str, str]) -> Arguments:
         """Return the values of a call by the names of the parameters.
 
-        An empty text is no value: Flink's calls by place write it for what they leave out.
+        An empty text is no value: calls by place in Flink write it for parameters that they leave out.
         """
         known = {one.lower(): self.aliases.get(one, one) for one in self.names}
         texts: dict[str, str] = {}

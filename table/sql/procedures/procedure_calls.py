@@ -81,7 +81,7 @@ def run_named(
 ) -> list[str] | None:
     """Run a procedure with values by the names of its parameters; tables have full names.
 
-    `executor` runs the units of its actions. Return its results as texts, None if it has none.
+    `executor` runs the units of its actions. Return its results as texts, None if it returns no rows.
     """
     procedure = find_procedure(name)
     return _run(procedure, catalog, replace(procedure.bound(name, values), executor=executor))

@@ -12,7 +12,7 @@ from penstock.table.values.arguments import epoch_millis
 
 def _rollback(catalog: Catalog, given: Arguments) -> list[str]:
     table, texts = table_of(catalog, given), given.texts
-    given.number("snapshot_id")  # ConfigError for what is no number
+    given.number("snapshot_id")  # ConfigError for a text that is not a number
     targets = [texts[name] for name in ("version", "tag", "snapshot_id") if name in texts]
     if len(targets) != 1:
         raise ConfigError("a rollback needs one target", hint="set version, tag or snapshot_id")
@@ -43,7 +43,7 @@ def _rollback_to_watermark(catalog: Catalog, given: Arguments) -> list[str]:
 
 
 def _rolled_back(table: Table, target: int | str) -> list[str]:
-    # Before the rollback, which deletes what is listed here.
+    # Before the rollback, which deletes the snapshots that are listed here.
     undone = table.undone_by_rollback(target)
     return [f"snapshot {table.rollback_to(target).id}", *([str(undone)] if undone else [])]
 

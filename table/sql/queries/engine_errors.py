@@ -12,7 +12,7 @@ from penstock.table.sql.grammar.cursor import TextPlace, places_of
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.tokens import tokens_of
 
-# How DuckDB names what it does not know: `column "a" not found`, `name f does not exist`.
+# How DuckDB reports unknown names: `column "a" not found`, `name f does not exist`.
 _NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
 
 
@@ -84,7 +84,7 @@ def _near(catalog: Catalog, name: str) -> str:
 def place_like(part: ScriptPart, message: str) -> TextPlace | None:
     """Return the place in a statement that a message of DuckDB is about.
 
-    DuckDB shows a line of the statement with `^` below the place, or only names what it does not know.
+    DuckDB shows a line of the statement with `^` below the place, or only reports an unknown name.
     """
     lines = message.split("\n")
     marked = next((at for at, line in enumerate(lines) if at and line.strip() and not line.strip(" ^")), None)
@@ -94,8 +94,8 @@ def place_like(part: ScriptPart, message: str) -> TextPlace | None:
         named = _NAMED.search(message)
         pointed = "" if named is None else named[1]
     wanted = [token.text.lower() for token in tokens_of(pointed) if token.kind != "blank"]
-    # DuckDB received a changed text, in which offsets differ. The place is where most tokens agree with those it
-    # shows.
+    # DuckDB received a changed text, in which offsets differ. The place is where most tokens agree with the tokens that
+    # it shows.
     tokens = tokens_of(part.text)
     places = places_of(tokens, part.place.line, part.place.column)
     solid = [(token.text.lower(), place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]

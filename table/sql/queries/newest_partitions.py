@@ -38,7 +38,7 @@ def newest_partition(table: Table) -> str | None:
         raise ConfigError("sys.max_pt needs a table with partitions", table=table.name)
     fields = Layout.of(table.definition).partition_fields
     types = [field.type for field in fields]
-    # Of the internal values, whose order is that of the type; a table has few partitions compared with rows.
+    # Of the internal values, because they have the order of the type. A table has few partitions compared with rows.
     found = {split.partition for split in table.scan().plan().splits}
     values: list[Any] = [
         value for value in (decode_row(partition, types)[0] for partition in found) if value is not None

@@ -1,7 +1,7 @@
 """The encoding of each column of a Parquet file (dictionary, deltas or plain), and whether compression pays.
 
 A sample of the rows decides. Columns that a sample cannot judge (texts and floats, which may repeat over long
-distances) are always compressed with the table's codec.
+distances) are always compressed with the table's codec, and columns of a few hundred bytes never.
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ _MOST_VALUES = _COUNTED_ROWS // 2
 _FIRST_ROWS = 1_024
 # When the codec saves less than a tenth of the deltas, it costs more time than the bytes are worth.
 _WORTH_COMPRESSING = 0.9
+# zstd needs some 20 us to set up for each column that is written, and as much for each that is read. Up to this size it
+# saves about 150 bytes of a column.
+_SMALL_BYTES = 256
+_SET_UP = ("zstd", "gzip", "brotli")  # snappy and lz4 need no set-up
+# A row group with fewer rows is the only one of its file, or the last one.
+_SMALL_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +58,12 @@ def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding, gr
     # pyarrow accepts no other encoding for a column that has a dictionary.
     deltas = [] if dictionary is True else _delta_columns(fields, dictionary or [])
     encodings = dict.fromkeys(deltas, "DELTA_BINARY_PACKED") or None
-    plain = _barely_compressed(sample.select(deltas), encoding.codec, level)
+    plain = _barely_compressed(sample.select(deltas), encoding.codec, level) or _small_columns(sample, encoding.codec)
     if not plain:
         return Codings(dictionary, encodings, encoding.codec, level)
     packed = [path for one in sample.schema for path in _leaves(one.name, one.type) if path not in plain]
+    if not packed:
+        return Codings(dictionary, encodings, "none", None)
     levels = None if level is None else dict.fromkeys(packed, level)
     return Codings(dictionary, encodings, dict.fromkeys(packed, encoding.codec) | dict.fromkeys(plain, "none"), levels)
 
@@ -135,6 +143,14 @@ def _barely_compressed(sample: pa.Table, codec: str, level: int | None) -> set[s
         for column in columns
         if column.total_compressed_size > worth * column.total_uncompressed_size
     }
+
+
+def _small_columns(rows: pa.Table, codec: str) -> set[str]:
+    """Return the columns that are too small for a codec to pay, in a file that gets no other rows."""
+    if codec not in _SET_UP or len(rows) >= _SMALL_ROWS:
+        return set()
+    small = (one for one, column in zip(rows.schema, rows.columns, strict=True) if column.nbytes <= _SMALL_BYTES)
+    return {path for one in small for path in _leaves(one.name, one.type)}
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[str]:

@@ -219,6 +219,29 @@ def test_deltas_that_a_codec_does_not_shrink_are_stored_uncompressed() -> None:
     assert file.read().column("random").equals(data.column("random"))
 
 
+def test_small_columns_are_stored_uncompressed() -> None:
+    """The set-up of a codec costs more time than the few bytes that it saves."""
+    fields = (
+        Field(0, "id", BIGINT),
+        Field(1, "text", STRING),
+        Field(2, "nested", RowType((Field(3, "tags", ArrayType(INT)),))),
+    )
+    schema = replace(APPEND, fields=fields, highest_field_id=3)
+
+    def codecs(rows: int, text: str) -> dict[str, str]:
+        content = {"id": range(rows), "text": [text] * rows, "nested": [{"tags": [1]}] * rows}
+        store, _ = written(pa.table(content, schema=arrow_schema(fields)), schema)
+        file = pq.ParquetFile(io.BytesIO(store.files["t/bucket-0/data-uuid-0.parquet"]))
+        assert file.read().to_pydict() == {**content, "id": list(range(rows))}
+        group = file.metadata.row_group(0)
+        return {group.column(at).path_in_schema: group.column(at).compression for at in range(group.num_columns)}
+
+    names = ("id", "text", "nested.tags.list.element")
+    assert codecs(3, "a") == dict.fromkeys(names, "UNCOMPRESSED")
+    assert codecs(3, "a" * 300) == {**dict.fromkeys(names, "UNCOMPRESSED"), "text": "ZSTD"}
+    assert codecs(600, "") == dict.fromkeys(names, "ZSTD")
+
+
 @pytest.mark.slow
 def test_long_rows_make_small_row_groups() -> None:
     long = pa.table({"id": pa.array(range(2000)), "name": pa.array(["x" * 40_000] * 2000)})

@@ -115,7 +115,7 @@ class Table(TableMaintenance):
         others. A `budget` shared by the writers of several tables bounds the memory they buffer together.
         """
         store, options = self._on_branch(options)
-        schema = store.schema()
+        schema = store.schema_last_read()
         check_writable({**schema.options, **options})
         report_table(self.name, schema)
         return TableWriter.open(store, commit_user, options, after_commit(store), budget)
@@ -131,7 +131,7 @@ class Table(TableMaintenance):
         It replaces the rows of `partition`, or of the partitions that rows are written to.
         """
         store, options = self._on_branch(options)
-        schema = store.schema()
+        schema = store.schema_last_read()
         check_writable({**schema.options, **options})
         report_table(self.name, schema)
         return OverwriteWriter.open_on(store, partition, commit_user, options, after_commit(store))

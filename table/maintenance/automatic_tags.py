@@ -24,6 +24,7 @@ from penstock.table.options.partitions import (
     TAG_NUM_RETAINED_MAX,
 )
 from penstock.table.options.table_options import TableOptions
+from penstock.table.schema.table_schema import TableSchema
 
 MODES = ("none", "process-time", "watermark", "batch")
 
@@ -44,9 +45,12 @@ class AutomaticTags:
     most: int | None
 
     @classmethod
-    def of(cls, store: TableStore) -> Self | None:
-        """Build from the options of the table; None when they ask for no tags over time."""
-        options = store.schema().typed
+    def of(cls, store: TableStore, schema: TableSchema | None = None) -> Self | None:
+        """Build from the options of the table; None when they ask for no tags over time.
+
+        `schema` is the newest one, if it has just been read.
+        """
+        options = (schema or store.schema()).typed
         match mode_of(options.texts):
             case "process-time":
                 clock = _process_time(store, options[SINK_PROCESS_TIME_ZONE])

@@ -62,6 +62,11 @@ def expire_snapshots(
         millis=None if older_than is None else now - older_than,
         at_once=max_deletes,
     )
+    return expire_by(store, retention, now, protect_users)
+
+
+def expire_by(store: TableStore, retention: Retention, now: int, protect_users: int = WEEK) -> ExpiryResult:
+    """Expire snapshots and long-lived changelogs by these limits; otherwise like `expire_snapshots`."""
     expired = _expire_snapshots(store, retention, now, protect_users)
     return with_changelogs_expired(store, retention, now, expired)
 

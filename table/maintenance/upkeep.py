@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batch_tag, create_idle_snapshot
+from penstock.table.maintenance.changelog_expiry import Retention
 from penstock.table.maintenance.done_partitions import mark_due, mark_written, watermark_time
 from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
-from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.snapshot_expiry import expire_by
 from penstock.table.maintenance.tags import expire_tags
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
@@ -26,7 +27,7 @@ from penstock.table.options.partitions import (
     PARTITION_EXPIRATION_CHECK_INTERVAL,
     TAG_TIME_EXPIRE_ENABLED,
 )
-from penstock.table.options.table_options import TableOptions
+from penstock.table.schema.table_schema import TableSchema
 
 
 def expire_consumers(store: TableStore, older_than: int | None = None) -> list[str]:
@@ -98,25 +99,17 @@ def keep_up(
     `committed` is the batch commit that was just made: tags of mode `batch` are created for it. A `write-only` table is
     skipped, as in Paimon, unless `write_only` is False (a compaction job).
     """
-    values, now = store.schema().options, store.ambient.now_millis()
-    last = last or Upkeep()
-    only = TableOptions(values)[WRITE_ONLY] if write_only is None else write_only
-    if only:
-        return Upkeep(
-            partitions_checked=last.partitions_checked,
-            done_checked=last.done_checked,
-            done_watermark=last.done_watermark,
-        )
+    last, now = last or Upkeep(), store.ambient.now_millis()
     run = _Round(store, now + int(seconds * 1000))
-    # First, so that snapshots which only an idle consumer protected expire in the same round.
-    run.step("consumers", lambda done: replace(done, consumers=tuple(expire_consumers(store))))
-    run.step("snapshots", lambda done: replace(done, expired=expire_snapshots(store)))
-    if _partitions_are_due(store, last, now, committed):
-        run.step("partitions", lambda done: _without_old_partitions(store, done, now))
-    run.step("done", lambda done: _with_marks(store, done, last, committed))
-    run.step("tags", lambda done: replace(done, tags=tuple(_create_tags(store, committed))))
-    if TableOptions(values)[TAG_TIME_EXPIRE_ENABLED]:
-        run.step("tags over", lambda done: replace(done, tags_over=tuple(expire_tags(store, MOST_TAGS))))
+    try:
+        # Read once for all steps: each time costs two requests.
+        schema = store.schema()
+        skipped = schema.typed[WRITE_ONLY] if write_only is None else write_only
+    except (PenstockError, OSError) as error:
+        run.fail("options", error)
+    else:
+        if not skipped:
+            _take_steps(run, schema, last, committed, now)
     done = run.done
     # A step that was not due, or failed, keeps its time of the last round.
     if done.partitions_checked is None:
@@ -140,6 +133,32 @@ def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
     return committed
 
 
+def _take_steps(run: _Round, schema: TableSchema, last: Upkeep, committed: Snapshot | None, now: int) -> None:
+    store, options = run.store, schema.typed
+
+    def without_idle_consumers(done: Upkeep) -> Upkeep:
+        idle = options[CONSUMER_EXPIRATION_TIME]
+        return done if idle is None else replace(done, consumers=tuple(expire_consumers(store, now - idle)))
+
+    def without_old_partitions(done: Upkeep) -> Upkeep:
+        if not _partitions_are_due(schema, last, now, committed):
+            return done
+        return replace(done, partitions=tuple(expire_partitions(store)), partitions_checked=now)
+
+    def without_old_tags(done: Upkeep) -> Upkeep:
+        over = expire_tags(store, MOST_TAGS) if options[TAG_TIME_EXPIRE_ENABLED] else ()
+        return replace(done, tags_over=tuple(over))
+
+    # First, so that snapshots which only an idle consumer protected expire in the same round.
+    run.step("consumers", without_idle_consumers)
+    run.step("snapshots", lambda done: replace(done, expired=expire_by(store, Retention.of(schema.options), now)))
+    run.step("partitions", without_old_partitions)
+    if schema.partition_keys:
+        run.step("done", lambda done: _with_marks(store, done, last, committed))
+    run.step("tags", lambda done: replace(done, tags=tuple(_create_tags(store, schema, committed))))
+    run.step("tags over", without_old_tags)
+
+
 @dataclass(slots=True)
 class _Round:
     """The steps of one maintenance round, and their results so far."""
@@ -155,12 +174,14 @@ class _Round:
         try:
             self.done = work(self.done)
         except (PenstockError, OSError) as error:
-            log.warning("event=maintenance_failed table=%s step=%s reason=%s", self.store.name, name, error)
-            self.done = replace(self.done, failures=(*self.done.failures, f"{name}: {error}"))
+            self.fail(name, error)
+
+    def fail(self, name: str, error: Exception) -> None:
+        log.warning("event=maintenance_failed table=%s step=%s reason=%s", self.store.name, name, error)
+        self.done = replace(self.done, failures=(*self.done.failures, f"{name}: {error}"))
 
 
-def _partitions_are_due(store: TableStore, last: Upkeep, now: int, committed: Snapshot | None) -> bool:
-    schema = store.schema()
+def _partitions_are_due(schema: TableSchema, last: Upkeep, now: int, committed: Snapshot | None) -> bool:
     if not schema.partition_keys or PartitionExpiry.of(schema.options) is None:
         return False
     options = schema.typed
@@ -170,25 +191,19 @@ def _partitions_are_due(store: TableStore, last: Upkeep, now: int, committed: Sn
     return last.partitions_checked is None or now - last.partitions_checked >= every
 
 
-def _without_old_partitions(store: TableStore, done: Upkeep, now: int) -> Upkeep:
-    return replace(done, partitions=tuple(expire_partitions(store)), partitions_checked=now)
-
-
 def _with_marks(store: TableStore, done: Upkeep, last: Upkeep, committed: Snapshot | None) -> Upkeep:
-    if not store.schema().partition_keys:
-        return done
     checked, watermark = store.ambient.local_millis(), watermark_time(store)
     marked = mark_written(store, committed) if committed is not None else []
     marked += mark_due(store, last.done_checked, last.done_watermark)
     return replace(done, marked_done=tuple(marked), done_checked=checked, done_watermark=watermark)
 
 
-def _create_tags(store: TableStore, committed: Snapshot | None) -> list[str]:
+def _create_tags(store: TableStore, schema: TableSchema, committed: Snapshot | None) -> list[str]:
     if committed is not None:
         name = create_batch_tag(store)
         if name is not None:
             return [name]
-    automatic = AutomaticTags.of(store)
+    automatic = AutomaticTags.of(store, schema)
     if automatic is None:
         return []
     if automatic.snapshot_is_wanted():

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import TableCorrupt
 from penstock.table.handle import Table
 from penstock.table.maintenance import upkeep
-from penstock.table.maintenance.upkeep import keep_up
+from penstock.table.maintenance.upkeep import Upkeep, keep_up
 from penstock.table.meta.store import TableStore
+from penstock.table.schema.schema_files import SchemaFiles
+from tests.simulation.store import Disk, SimStore
+from tests.simulation.story import Story
+from tests.simulation.tellers import create_ours
 from tests.unit.table.tables import content, new_table, rows
 
 NOW = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)
@@ -94,15 +100,55 @@ def test_a_batch_commit_expires_partitions_if_configured(tmp_path: Path) -> None
 
 
 def test_a_failing_step_is_reported_and_the_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(store: TableStore) -> None:
+    def broken(store: TableStore, *_: object) -> None:
         raise TableCorrupt("a manifest is torn", table=store.name)
 
-    monkeypatch.setattr(upkeep, "expire_snapshots", broken)
+    monkeypatch.setattr(upkeep, "expire_by", broken)
     table = filled(tmp_path, tag__automatic_creation="process-time")
     done = keep_up(later(table, NOW))
     assert done.failures[0].startswith("snapshots: a manifest is torn")
     assert done.tags == ("2026-01-30",)
     assert len(content(table)) == 3
+
+
+@pytest.mark.parametrize("error", [OSError("the store is away"), TableCorrupt("a schema is torn")])
+def test_a_schema_that_cannot_be_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(_: SchemaFiles) -> None:
+        raise error
+
+    table = filled(tmp_path)
+    monkeypatch.setattr(SchemaFiles, "latest", broken)
+    last = Upkeep(partitions_checked=1, done_checked=2, done_watermark=3)
+    assert keep_up(later(table, NOW), last) == replace(last, failures=(f"options: {error}",))
+
+
+def test_options_that_are_invalid_stop_their_own_step(tmp_path: Path) -> None:
+    table = filled(tmp_path, tag__automatic_creation="process-time")
+    path = Path(table.path) / "schema/schema-0"
+    node = json.loads(path.read_text())
+    node["options"] |= {"consumer.expiration-time": "soon", "tag.time-expire-enabled": "perhaps"}
+    path.write_text(json.dumps(node))
+    done = keep_up(later(table, NOW))
+    assert [failure.partition(":")[0] for failure in done.failures] == ["consumers", "tags over"]
+    assert done.tags == ("2026-01-30",)
+
+
+def test_a_commit_reads_the_schema_few_times() -> None:
+    """Each time costs two requests to an object store."""
+    disk = Disk()
+    store = SimStore(disk)
+    create_ours(Story([("k", "INT NOT NULL")], ["k"], (), {"bucket": "1"}), store, "/w/d.db/t")
+    table = Table(TableStore.open(store, "/w/d.db/t"))
+    for number in range(2):
+        before = len(store.log)
+        with table.writer("job") as writer:
+            writer.write(pa.table({"k": pa.array([1], pa.int32())}))
+            writer.commit(number)
+    operations = store.log[before:]
+    assert sum(operation.name == "list" and operation.path.endswith("/schema") for operation in operations) <= 5
+    assert len(operations) <= 40
 
 
 def test_no_step_starts_after_the_time_limit(tmp_path: Path) -> None:

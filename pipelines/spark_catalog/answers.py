@@ -19,7 +19,7 @@ from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.table_creation import PROVIDERS
 from penstock.pipelines.spark_catalog.tag_statements import TAG_PARAMETERS, TAG_PROCEDURE, run_tag_statement
 from penstock.pipelines.spark_source.table_place import READ_OPTIONS
-from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named
+from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named, too_many
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
 from penstock.table.values.sql_text import backquoted, name_parts
 
@@ -100,8 +100,10 @@ def _procedure(request: Request) -> dict[str, object]:
     required = next((place for place, one in enumerate(procedure.parameters) if one in doubled), procedure.required)
     return {
         "parameters": procedure.names,
+        "places": len(procedure.places),
         "required": min(required, procedure.required),
         "description": procedure.usage(name),
+        "too_many": str(too_many(name, procedure)),
     }
 
 

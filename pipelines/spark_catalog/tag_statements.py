@@ -11,7 +11,13 @@ from penstock.table.sql.grammar.statements import CreateTag, DeleteTag, RenameTa
 
 # Its name stands in the Java class too. Users do not call it, so that it is not listed.
 TAG_PROCEDURE = "alter_table_tag"
-TAG_PARAMETERS = {"parameters": ["statement"], "required": 1, "description": "runs a statement about a tag"}
+TAG_PARAMETERS = {
+    "parameters": ["statement"],
+    "places": 1,
+    "required": 1,
+    "description": "runs a statement about a tag",
+    "too_many": f"{TAG_PROCEDURE} has one parameter",
+}
 
 
 def run_tag_statement(request: Request) -> None:

@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -31,7 +32,17 @@ class PenstockProcedure implements UnboundProcedure, BoundProcedure {
 
     public String description() { return Request.at(described, "description").asText(); }
 
-    public BoundProcedure bind(StructType input) { return this; }
+    /** Refuses arguments by place behind the places: the parameters there are other names, for calls by name. */
+    public BoundProcedure bind(StructType input) {
+        int given = 0;
+        while (given < input.size() && !byName(input.fields()[given])) given++;
+        if (given > Request.at(described, "places").asInt()) Request.fail(Request.at(described, "too_many").asText(), null);
+        return this;
+    }
+
+    private static boolean byName(StructField argument) {
+        return argument.metadata().contains(ProcedureParameter.BY_NAME_METADATA_KEY);
+    }
 
     public boolean isDeterministic() { return false; }
 

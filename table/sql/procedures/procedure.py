@@ -132,8 +132,8 @@ class Procedure:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return all names that a call may use. The names of `parameters` come first, and only they have a place."""
-        return (*self.parameters, *self.aliases, *self.unused)
+        """Return all names that a call may use. The names of `places` come first, and only they have a place."""
+        return (*self.places, *self.aliases)
 
     def usage(self, name: str) -> str:
         """Return how the procedure is called by this name."""

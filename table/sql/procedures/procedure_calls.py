@@ -76,6 +76,12 @@ def find_procedure(name: str) -> Procedure:
     return PROCEDURES[name]
 
 
+def too_many(name: str, procedure: Procedure) -> ConfigError:
+    """Return the error of a call with more arguments by place than the procedure has places."""
+    count = len(procedure.places)
+    return ConfigError(f"{name} has {count} parameter{'s' * (count != 1)}", hint=procedure.usage(name))
+
+
 def run_named(
     name: str, catalog: Catalog, values: Mapping[str, str], executor: Executor | None = None
 ) -> list[str] | None:
@@ -98,7 +104,7 @@ def _bound(context: SqlContext, statement: CallProcedure, procedure: Procedure) 
     """Return the values of a call. Names of tables are completed by the current database."""
     name, places = statement.name, procedure.places
     if len(statement.positional) > len(places):
-        raise ConfigError(f"{name} has {len(places)} parameters", hint=procedure.usage(name))
+        raise too_many(name, procedure)
     texts = dict(zip(places, statement.positional, strict=False))
     twice = next((one for one in statement.named if one in texts), None)
     if twice is not None:

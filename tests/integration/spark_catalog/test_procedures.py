@@ -74,6 +74,24 @@ def test_other_procedures_work_in_tasks(spark: SparkSession, tmp_path: Path) -> 
     check_invariants(table.refresh())
 
 
+def test_arguments_by_place_are_those_of_sql_without_spark(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE TABLE lake.shop.placed (id INT PRIMARY KEY) TBLPROPERTIES ('bucket' = '1')")
+    spark.sql("INSERT INTO lake.shop.placed VALUES (1)")
+    table = catalog.table("shop.placed")
+    for beyond in ("'x'", "NULL", "1"):
+        said = refusal(spark, f"CALL lake.sys.create_tag('shop.placed', 'a', '1', '1 d', {beyond})")
+        assert "create_tag has 4 parameters" in said
+        assert "CALL sys.create_tag(table, tag, snapshot_id, time_retained)" in said
+    assert "has 4 parameters" in refusal(spark, "CALL lake.sys.create_tag('shop.placed', 'a', NULL, NULL, 1)")
+    assert "analyze has 2 parameters" in refusal(spark, "CALL lake.sys.analyze('shop.placed', 'id', 'x')")
+    assert table.refresh().tags == {}
+    spark.sql("CALL lake.sys.create_tag('shop.placed', 'a', snapshot => 1)")
+    # `sink_parallelism`, which has no effect, is behind the others, and the other names of parameters behind it.
+    assert rows(spark, "CALL lake.sys.rescale('shop.placed', 2, '', 1, 1)") == [("snapshot 2",)]
+    assert "rescale has 5 parameters" in refusal(spark, "CALL lake.sys.rescale('shop.placed', 2, '', 1, 1, 'x')")
+    assert table.refresh().tags == {"a": 1}
+
+
 def test_sorts_and_deletes_of_tables_without_keys_work_in_tasks(spark: SparkSession, catalog: Catalog) -> None:
     spark.sql("CREATE TABLE lake.shop.visits (id INT, dt STRING) PARTITIONED BY (dt)")
     spark.sql("INSERT INTO lake.shop.visits SELECT CAST(-id AS INT), CAST(id % 3 AS STRING) FROM range(300)")

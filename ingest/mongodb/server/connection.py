@@ -7,6 +7,7 @@ came, and ingest/mongodb/bson/ reads it in columns.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -100,11 +101,21 @@ def _get_more(cursor: int, collection: str, rest: Mapping[str, Any], *, waits: b
     return {"getMore": Int64(cursor), "collection": collection, **rest} | ({"maxTimeMS": _AWAIT_MS} if waits else {})
 
 
+# What pymongo appends to a sentence: settings of its client, its picture of all servers, and the whole reply.
+_APPENDED = re.compile(
+    r" \(configured timeouts: [^)]*\)|, Timeout: [\d.]+s|, Topology Description: .*|, full error: .*", re.DOTALL
+)
+
+
+def _reason(error: Exception) -> str:
+    return _APPENDED.sub("", str(error))[:300]
+
+
 def refused(server: MongoAddress, error: Exception) -> SourceError:
     """Return an error of pymongo as a Penstock error, which says whether a retry can help."""
     from pymongo.errors import AutoReconnect, ConfigurationError, ConnectionFailure, OperationFailure
 
-    facts: dict[str, Any] = {"server": server.where, "reason": str(error)[:300]}
+    facts: dict[str, Any] = {"server": server.where, "reason": _reason(error)}
     if isinstance(error, OperationFailure):
         return _failed(server, error, facts | {"code": error.code})
     if isinstance(error, ConfigurationError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pymongo.errors import AutoReconnect, ConfigurationError, OperationFailure
+from pymongo import MongoClient
+from pymongo.errors import AutoReconnect, ConfigurationError, OperationFailure, PyMongoError
 
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
@@ -43,6 +44,18 @@ def test_errors_of_the_connection() -> None:
     assert isinstance(lost, ConnectionLost)
     assert lost.retryable
     assert "connection.options" in (refused(SERVER, ConfigurationError("bad")).hint or "")
+
+
+def test_a_reason_is_the_sentence_of_the_driver_alone() -> None:
+    client: MongoClient[dict[str, object]] = MongoClient("127.0.0.1:1", serverSelectionTimeoutMS=50)
+    with client, pytest.raises(PyMongoError) as caught:
+        client.admin.command("ping")
+    assert "Topology Description" in str(caught.value)
+    reason = str(refused(SERVER, caught.value).facts["reason"])
+    assert "Connection refused" in reason
+    assert not any(noise in reason for noise in ("Topology", "Timeout", "timeouts", "ServerDescription"))
+    reply = OperationFailure("no such command", 59, {"ok": 0.0})
+    assert str(refused(SERVER, reply).facts["reason"]) == "no such command"
 
 
 def test_address_shows_no_password() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.functions import udtf
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.plain_errors import plain_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,10 +28,11 @@ def _refusing(function: str, instead: str) -> type:
         @staticmethod
         def analyze(*arguments: Any) -> Any:
             table = str(arguments[0].value) if arguments and arguments[0].value is not None else "t"
-            raise ConfigError(
-                f"{function} is not a function of this catalog",
-                hint=f"SELECT * FROM {table} WITH {instead}; its rows have their kind in the column rowkind",
-            )
+            with plain_errors():
+                raise ConfigError(
+                    f"{function} is not a function of this catalog",
+                    hint=f"SELECT * FROM {table} WITH {instead}; its rows have their kind in the column rowkind",
+                )
 
         def eval(self, *arguments: Any) -> Iterator[tuple[Any, ...]]:
             raise NotImplementedError(function)  # never called: Spark analyzes the call first

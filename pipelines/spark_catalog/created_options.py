@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.table_creation import key_columns
 from penstock.pipelines.spark_source.table_place import OWN
-from penstock.pipelines.spark_source.table_write import OVERWRITE_MODE
 from penstock.table.options.definition import PRIMARY_KEY
 from penstock.table.sql.ddl.definitions import copied_column
 
@@ -17,7 +16,7 @@ def set_created_options(request: Request) -> dict[str, str]:
     """
     created = request.table().definition
     given = request.texts("written")
-    of_write = {name: text for name, text in given.items() if name.lower() in {*OWN, OVERWRITE_MODE}}
+    of_write = {name: text for name, text in given.items() if name.lower() in OWN}
     options = {name: text for name, text in given.items() if name not in of_write}
     if created.primary_keys and key_columns(options.get(PRIMARY_KEY.key, "")) == set(created.primary_keys):
         del options[PRIMARY_KEY.key]

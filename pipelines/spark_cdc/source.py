@@ -33,7 +33,7 @@ def cdc_source(kind: str) -> type[DataSource]:
             from penstock.pipelines.spark.versions import Feature
             from penstock.pipelines.spark_cdc.declared_columns import declared_schema
             from penstock.pipelines.spark_cdc.read_options import CdcRead
-            from penstock.pipelines.spark_source.table_place import plain_errors
+            from penstock.pipelines.spark_source.plain_errors import plain_errors
 
             with plain_errors():
                 Feature.CDC_SOURCES.require()
@@ -41,8 +41,9 @@ def cdc_source(kind: str) -> type[DataSource]:
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
             from penstock.pipelines.spark_cdc.stream_reader import stream_reader
+            from penstock.pipelines.spark_source.refused_stream import refusing
 
-            return stream_reader(kind, self.options, schema)
+            return refusing(lambda: stream_reader(kind, self.options, schema))
 
         def reader(self, schema: StructType) -> DataSourceReader:
             raise ConfigError(

@@ -14,7 +14,7 @@ from penstock.pipelines.spark.versions import Feature
 from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns
 from penstock.pipelines.spark_cdc.read_options import CdcRead
-from penstock.pipelines.spark_source.table_place import plain_errors
+from penstock.pipelines.spark_source.plain_errors import plain_errors
 
 _NO_FLAGS = (
     "A query has no flags: to read the table again, start it with a new checkpoint and a new  state  or  slot.name"

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from penstock.pipelines.spark_source.plain_errors import plain_errors
 from penstock.pipelines.spark_source.spark_api import (
     EqualNullSafe,
     EqualTo,
@@ -32,7 +33,7 @@ from penstock.pipelines.spark_source.spark_api import (
     StringStartsWith,
     arrow_target,
 )
-from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
+from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
 
 

@@ -45,23 +45,24 @@ class PenstockDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
+        from penstock.pipelines.spark_source.plain_errors import plain_errors
         from penstock.pipelines.spark_source.sql_tables import remembered
-        from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
+        from penstock.pipelines.spark_source.table_place import TablePlace
         from penstock.pipelines.spark_source.table_read import TableRead, spark_schema
 
         with plain_errors():
             return remembered(spark_schema(TableRead.of(TablePlace.of(self.options)).schema), self.options)
 
     def _read_options(self, schema: StructType) -> dict[str, str]:
+        from penstock.pipelines.spark_source.plain_errors import plain_errors
         from penstock.pipelines.spark_source.sql_tables import read_options
-        from penstock.pipelines.spark_source.table_place import plain_errors
 
         with plain_errors():
             return read_options(self.options, schema)
 
     def _write_options(self, schema: StructType) -> dict[str, str]:
+        from penstock.pipelines.spark_source.plain_errors import plain_errors
         from penstock.pipelines.spark_source.sql_tables import write_options
-        from penstock.pipelines.spark_source.table_place import plain_errors
 
         with plain_errors():
             return write_options(self.options, schema)
@@ -73,9 +74,10 @@ class PenstockDataSource(DataSource):
         return (FilteringReader if _takes_filters() else TableReader)(self._read_options(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from penstock.pipelines.spark_source.refused_stream import refusing
         from penstock.pipelines.spark_source.stream_read import stream_reader
 
-        return stream_reader(self._read_options(schema), schema)
+        return refusing(lambda: stream_reader(self._read_options(schema), schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from penstock.pipelines.spark_source.write import BatchWriter

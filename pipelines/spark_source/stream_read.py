@@ -25,8 +25,9 @@ from penstock.ingest.spark_admission import (
     SupportsTriggerAvailableNow,
 )
 from penstock.pipelines.spark.versions import Feature
+from penstock.pipelines.spark_source.plain_errors import plain_errors
 from penstock.pipelines.spark_source.spark_api import arrow_target
-from penstock.pipelines.spark_source.table_place import TablePlace, plain_errors
+from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
 from penstock.table.errors import SnapshotReplaced
 from penstock.table.meta.snapshot import CommitKind, Snapshot

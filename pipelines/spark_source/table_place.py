@@ -9,7 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.errors import ConfigError, PenstockError, nearest
+from penstock.errors import ConfigError, nearest
+from penstock.storage.catalog_options import is_catalog_option
+from penstock.storage.options import is_store_option
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.path_tables import open_store
 from penstock.table.catalog.settings import CatalogSettings
@@ -18,7 +20,7 @@ from penstock.table.options.catalog import KEYS, find
 from penstock.table.options.checks import check_given, report
 from penstock.table.options.declaration import acts
 from penstock.table.options.definition import BRANCH, PATH
-from penstock.table.options.kinds import FLAG, TEXT, WHOLE
+from penstock.table.options.kinds import FLAG, TEXT, WHOLE, one_of
 from penstock.table.options.scans import RANGE_KEYS
 from penstock.table.options.spark import READ_CHANGELOG
 from penstock.table.options.table_options import TableOptions
@@ -30,6 +32,10 @@ ROW_KIND = acts("rowkind", FLAG, "false", "Shows row kinds in a column rowkind."
 COMMIT_USER = acts("commit-user", TEXT, None, "Is the commit user of a write.")
 COMMIT_IDENTIFIER = acts("commit-identifier", WHOLE, None, "Is the commit identifier of a write.")
 OVERWRITE_PARTITION = acts("overwrite-partition", TEXT, None, "Names the partition that a write replaces.")
+# In lower case, as all names of options that Spark passes.
+OVERWRITE_MODE = acts(
+    "partitionoverwritemode", one_of("static", "dynamic"), "static", "Says which partitions a write replaces."
+)
 # Options that a Spark catalog adds to the reads and writes of its tables.
 CATALOG_TABLE = acts("catalog-table", TEXT, None, "Names the table in its catalog, as JSON.")
 PLANNED_SNAPSHOT = acts("planned-snapshot", WHOLE, None, "Is the snapshot that a statement reads.")
@@ -44,14 +50,17 @@ COMMIT_PROPERTIES = acts("commit-properties", TEXT, None, "Are properties of a w
 GLOBAL_TABLE = acts("global-table", TEXT, None, "Names a table of the database sys.")
 _OF_CATALOGS = (CATALOG_TABLE, GLOBAL_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES, CHANGES_BY_BUCKET, ONLY_FIRST)
 _OF_STREAMS = (STREAM_TABLE, STREAM_RANGE, STREAM_CHANGES, COMMIT_PROPERTIES)
-_OF_WRITES = (COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION)
+_OF_WRITES = (COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION, OVERWRITE_MODE)
 _OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, *_OF_WRITES, *_OF_CATALOGS, *_OF_STREAMS)
 OWN = tuple(option.key for option in _OWN)
-# The options of a read that choose its snapshot, or columns that it shows.
+# What Spark adds to the options of a user.
+_OF_SPARK = {"checkpointlocation", "queryname", "provider", "location"}
+# The options of a read that choose its snapshot, the columns that it shows, or how a stream reads: a Spark catalog
+# learns them when a statement is analyzed.
 _SHOWN = {ROW_KIND.key, READ_CHANGELOG.key, BRANCH.key}
-READ_OPTIONS = tuple(key for key in (*KEYS, *OWN) if key.startswith(("scan.", "incremental-")) or key in _SHOWN)
+_EARLY = ("scan.", "incremental-", "consumer", "read.stream.", "streaming")
+READ_OPTIONS = tuple(key for key in (*KEYS, *OWN) if key.startswith(_EARLY) or key in _SHOWN)
 _NAMES = sorted({*OWN, *KEYS})
-_OURS = ("scan.", "incremental-", "consumer.", "read.")
 # Names that other table formats use.
 _MEANT = {"snapshot": "scan.snapshot-id", "snapshot-id": "scan.snapshot-id", "tag": "scan.tag-name"}
 _MEANT |= {"versionasof": "scan.version", "timestampasof": "scan.timestamp", "as-of-timestamp": "scan.timestamp-millis"}
@@ -80,6 +89,7 @@ _INSTEAD = {
     "batch-scan-mode": "remove it: tasks read the files of one snapshot",
     "stream-scan-mode": "remove it: a stream reads snapshot by snapshot",
     "query-auth.enabled": "remove it: access is controlled by the permissions of the files",
+    "mergeschema": _ALTER,
     "write.merge-schema": _ALTER,
     "write.merge-schema.explicit-cast": _ALTER,
 }
@@ -89,10 +99,12 @@ _TRAVELS = ("scan.", "incremental-", "consumer")
 def check_options(given: Mapping[str, str]) -> None:
     """Raise ConfigError for unknown options and for options that would be silently ignored.
 
-    The error for an unknown option suggests the nearest known name.
-
-    Options of stores (keys, endpoints) are in the same mapping, so only names that resemble table options are checked.
+    Options of stores (keys, endpoints) and of catalogs are in the same mapping, and are checked when they are opened.
     """
+    # The properties of an entry in Spark's own catalog, and what Spark notes there, come with each read.
+    of_entry = {"provider", "location"} <= given.keys()
+    for option in _OWN:
+        TableOptions(given)[option]  # raises for a value of another type
     for name, text in given.items():
         if name in _INSTEAD:
             raise ConfigError(f"{name} is not supported", option=name, hint=_INSTEAD[name])
@@ -100,14 +112,18 @@ def check_options(given: Mapping[str, str]) -> None:
             continue
         if find(name) is not None:
             check_given({name: text})
-            continue
-        # Only very similar names count as misspelt, because options of stores are not known here.
-        near = nearest(name, _NAMES, cutoff=0.85)
-        if near or name in _MEANT or name.startswith(_OURS):
-            meant = near or _MEANT.get(name)
-            hint = f"did you mean {meant}?" if meant else "see the options of reads and writes in docs/tables.md"
-            raise ConfigError(f"{name!r} is not an option of a read or a write", option=name, hint=hint)
+        elif not (name in _OF_SPARK or is_store_option(name) or is_catalog_option(name)):
+            _check_unknown(name, of_entry=of_entry)
     report("read or written by Spark", {name: text for name, text in given.items() if name not in OWN})
+
+
+def _check_unknown(name: str, *, of_entry: bool) -> None:
+    """Raise ConfigError for a name that is no option. Properties of an entry of Spark may have any other name."""
+    # Only very similar names count as misspelt.
+    meant = _MEANT.get(name) or nearest(name, _NAMES, cutoff=0.85)
+    if meant or not of_entry:
+        hint = f"did you mean {meant}?" if meant else "see the options of reads and writes in docs/tables.md"
+        raise ConfigError(f"{name!r} is not an option of a read or a write", option=name, hint=hint)
 
 
 def _check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
@@ -169,6 +185,8 @@ class TablePlace:
     def of(cls, options: Mapping[str, str]) -> TablePlace:
         # Spark's options are not case sensitive.
         given = {key.lower(): value for key, value in options.items()}
+        if "paths" in given:
+            raise ConfigError("a read is of one table", option="path", hint="read each table, and use  union")
         if not given.get("path"):
             raise ConfigError(
                 "no table is given", option="path", hint='.load("/warehouse/db.db/t"), or .option("path", ...)'
@@ -246,18 +264,3 @@ class TablePlace:
     def store(self) -> TableStore:
         branch = None if self.branch == "main" else self.branch
         return open_store(self.path, self.options, branch) if self.catalog is None else self.catalog.store(branch)
-
-
-class plain_errors:  # noqa: N801  used as a function; contextlib's decorator would put the traceback back
-    """Context manager around code that Spark calls.
-
-    Spark shows an exception with its whole traceback; without causes and inner frames, the message and its hint are
-    most of the text and its end.
-    """
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, PenstockError):
-            raise error.with_traceback(None) from None

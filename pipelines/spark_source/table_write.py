@@ -22,7 +22,7 @@ from penstock.pipelines.spark_source.change_numbers import kinds_for, whole_pair
 from penstock.pipelines.spark_source.file_changes import FileChanges
 from penstock.pipelines.spark_source.keyed_changes import KeyedChanges, delete_files
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
-from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.pipelines.spark_source.table_place import OVERWRITE_MODE, OVERWRITE_PARTITION, TablePlace
 from penstock.row_kinds import ROWKIND, UPDATE_BEFORE, kind_texts
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout
@@ -39,7 +39,6 @@ from penstock.table.sql.streams.stream_rules import needs_old_rows
 from penstock.table.values.arrow_types import arrow_schema
 
 # An option of a write, in small letters, as Spark's own formats have it.
-OVERWRITE_MODE = "partitionoverwritemode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +153,8 @@ class TableWrite:
         refuse_other_rules(store.schema(), options)
         if not self.overwrite:
             return TableWriter.open(store, user, options, after_commit(store), base=self._planned(store))
-        text = self.place.options.get("overwrite-partition")
-        dynamic = self.place.options.get(OVERWRITE_MODE, "static").lower() == "dynamic"
+        text = TableOptions(self.place.options)[OVERWRITE_PARTITION]
+        dynamic = TableOptions(self.place.options)[OVERWRITE_MODE] == "dynamic"
         # Spark's own mode takes precedence: a mode that is not set means static.
         dynamic = dynamic or TableOptions(self.place.options).given(DYNAMIC_PARTITION_OVERWRITE) is True
         partition = None if dynamic and text is None else _partition(text)

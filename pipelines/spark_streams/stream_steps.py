@@ -35,7 +35,7 @@ from penstock.table.values.arrow_types import arrow_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_CONFLICT = re.compile(r"^penstock\.(?:\w+\.)+CommitConflict: ", re.MULTILINE)
+_CONFLICT = re.compile(r"(?:^|: )penstock\.(?:\w+\.)+CommitConflict: ", re.MULTILINE)
 
 
 class StreamSteps:

@@ -113,11 +113,13 @@ class Request {
             new scala.collection.immutable.HashMap(), new QueryContext[0]));
     }
 
-    /** Throws the error of a read or a write without the traceback around it, if Penstock raised it. */
+    /** Throws the error of a read or a write without the text that Spark puts around it, if Penstock raised it. */
     static void failPlainly(Throwable error) {
         String text = String.valueOf(error.getMessage());
+        // Behind a traceback in older versions of Spark, otherwise behind the sentence of Spark.
         int at = text.lastIndexOf("\npenstock.");
-        int from = at < 0 ? -1 : text.indexOf(": ", at);
+        if (at < 0) at = text.indexOf(": penstock.") + 1;
+        int from = at <= 0 ? -1 : text.indexOf(": ", at);
         if (from < 0 || text.substring(at + 1, from).indexOf(' ') >= 0) {
             Platform.throwException(error);
         } else {
@@ -125,4 +127,5 @@ class Request {
             fail(text.substring(from + 2, to < from ? text.length() : to).trim(), null);
         }
     }
+
 }

@@ -28,7 +28,10 @@ builder = builder.remote("local[2]") if "connect" in kind else builder.master("l
 for text in settings:
     builder = builder.config(*text.split("=", 1))
 spark = builder.getOrCreate()
-for _ in range(2):
+if kind == "unchecked":
+    from penstock.pipelines.spark_catalog.source import CatalogDataSource
+    spark.dataSource.register(CatalogDataSource)
+for _ in range(0 if kind == "unchecked" else 2):
     penstock.register(spark, **({"catalog": "lake", "warehouse": warehouse} if "catalog" in kind else {}))
 for line in sys.stdin.read().splitlines():
     try:
@@ -84,6 +87,24 @@ def test_statements_that_would_change_only_the_entry_are_refused(tmp_path: Path,
         "[]",
         "[('default', 'files', False), ('default', 'n', False)]",
     ]
+
+
+def test_a_name_that_a_session_without_checks_has_altered_is_refused_by_its_next_use(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path / "other", {"local.sync": "false"})
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.n", [("id", "INT"), ("name", "STRING")])
+    named = [f"CREATE TABLE n USING penstock LOCATION '{table.path}'", "INSERT INTO n VALUES (1, 'a')"]
+    used = ["SELECT * FROM n", "INSERT INTO n VALUES (2, 'b', 3)"]
+
+    found = answers(tmp_path, "unchecked", [*named, "ALTER TABLE n ADD COLUMN more INT", *used])
+
+    assert found[:3] == ["[]", "[]", "[]"]
+    for statement, answer in zip(used, found[3:], strict=True):
+        assert answer.startswith("refused: "), statement
+        assert "ALTER TABLE changed the columns in Spark's catalog, but not the table" in answer
+        assert "Traceback" not in answer
+    assert catalog.table("shop.n").scan().to_arrow().to_pylist() == [{"id": 1, "name": "a"}]
+    assert catalog.table("shop.n").schema.names == ["id", "name"]
 
 
 def test_a_server_of_spark_connect_with_the_extension_knows_tags(tmp_path: Path) -> None:

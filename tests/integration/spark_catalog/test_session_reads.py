@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.integration.spark_catalog.statements import refusal, rows
@@ -72,3 +73,21 @@ def test_other_options_are_refused_with_a_way_out(spark: SparkSession, visits: s
         assert "ALTER TABLE t SET TBLPROPERTIES" in refusal(spark, f"SELECT * FROM {visits}")
     with setting(spark, "spark.paimon.scan.snapshot-idx", "1"):
         assert "scan.snapshot-id" in refusal(spark, f"SELECT * FROM {visits}")
+
+
+def test_wrong_options_of_reads_are_refused_by_name(spark: SparkSession, visits: str) -> None:
+    for name, text, words in (
+        ("scan.mode", "bogus", "'bogus' is not a choice"),
+        ("read.stream.maxRowsPerTrigger", "many", "'many' is not a whole number"),
+        ("scan.bounded.watermark", "1", "availableNow=True"),
+    ):
+        with pytest.raises(AnalysisException) as refused:
+            spark.readStream.option(name, text).table(visits)
+        assert words in str(refused.value)
+        assert "Traceback" not in str(refused.value)
+    for unknown in ("foo", "scan.snapshot-idd"):
+        said = refusal(spark, f"SELECT id FROM {visits} WITH (`{unknown}` = '1')")
+        assert f"{unknown!r} is not an option of a read or a write" in said
+        with pytest.raises(AnalysisException, match=f"'{unknown}' is not an option"):
+            spark.createDataFrame([(5, 5)], "id INT, n INT").writeTo(visits).option(unknown, "1").append()
+    assert rows(spark, f"SELECT id FROM {visits}") == [(1,), (2,)]

@@ -18,7 +18,7 @@ def error_message(error: PySparkException, kind: type[PenstockError]) -> str:
     """Return our error from the end of Spark's text: the message, its facts and the hint."""
     _, named, text = str(error).rpartition(f"{kind.__module__}.{kind.__qualname__}: ")
     assert named, str(error)
-    assert "Traceback" not in text
+    assert "Traceback" not in str(error)
     assert "penstock-error" not in str(error)
     return text
 

@@ -42,6 +42,11 @@ class StateFolder:
         """Return this folder for a question that must leave no trace: what is written goes to the folder `aside`."""
         return StateFolder(self.location, self.options, self.prefix, StateFolder(aside, (), self.prefix))
 
+    def probe(self) -> None:
+        """Write and delete a file. Raise OSError if that is not possible."""
+        self.write(".probe", b"")
+        self.delete(".probe")
+
     @property
     def exists(self) -> bool:
         store, root = _opened(self)

@@ -55,8 +55,7 @@ class CheckpointFolder:
 
     def probe(self) -> None:
         """Write and delete a file. Raise OSError if that is not possible."""
-        self._folder.write(".probe", b"")
-        self._folder.delete(".probe")
+        self._folder.probe()
 
     @property
     def batches(self) -> BatchLogs:

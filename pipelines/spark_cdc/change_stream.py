@@ -18,6 +18,7 @@ from penstock.ingest.source import SILENT_VALUES, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW
 from penstock.pipelines.spark_cdc.declared_columns import SEQUENCE
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns
+from penstock.pipelines.spark_cdc.query_state import QUERY, begin, claim
 from penstock.pipelines.spark_source.table_read import shaped
 from penstock.row_kinds import kind_texts
 from penstock.schema_evolution.fit import Fit
@@ -59,9 +60,12 @@ class TableChangeStream:
     def initial_offsets(self) -> Offsets:
         # Before anything is created at the source. A column may be dropped there while a query runs, and is null then.
         self.columns.check_chosen()
+        state = self.columns.read.state
+        name = None if state is None else begin(state)
         # Spark asks for them if its checkpoint has none: a slot, for example, is created then.
         self._source = self._prepared(is_new=True)
-        return self._source.initial_offsets()
+        offsets = self._source.initial_offsets()
+        return offsets if name is None else offsets | {QUERY: name}
 
     def available(self) -> Offsets:
         return self.source.available()
@@ -72,12 +76,15 @@ class TableChangeStream:
         if end == start:
             return start
         # The clock of a machine may be set back; batches must not be.
-        return end | {NOW: max(int(self.clock() * 1000), int(start.get(NOW, 0)) + 1)}
+        kept = {QUERY: start[QUERY]} if QUERY in start else {}
+        return end | kept | {NOW: max(int(self.clock() * 1000), int(start.get(NOW, 0)) + 1)}
 
     def at_barrier(self) -> bool:
         return self.source.at_barrier()
 
     def inputs(self, start: Offsets, end: Offsets) -> list[ChangeTask]:
+        if self.columns.read.state is not None:
+            claim(self.columns.read.state, end)  # the checkpoint has the end of a batch before its inputs
         tasks = self.columns.read.tasks
         groups = grouped(self.source.plan(start, end, tasks), tasks)
         return [ChangeTask(tuple(group), int(end.get(NOW, 0))) for group in groups]

@@ -52,7 +52,7 @@ class CdcRead:
 
     `table` is None to read all messages of a source of messages. With `ignores_new`, columns of the source that the
     query does not have are left out; otherwise they end it; None leaves them out if the query's schema was chosen. With
-    `skips_bad`, records that cannot be read are left out.
+    `skips_bad`, records that cannot be read are left out. `state` is the folder that the user has set.
     """
 
     kind: str
@@ -67,6 +67,7 @@ class CdcRead:
     limit: Limit = NO_LIMIT
     tasks: int = 1
     sampled: int = SAMPLED
+    state: StateFolder | None = None
 
     @property
     def connector(self) -> Connector[Any]:
@@ -95,10 +96,11 @@ class CdcRead:
         config = section_of(connector, given)
         tasks = _number("parallelism", own.get("parallelism", str(os.cpu_count() or 1)))
         readers = connector.readers(config)
+        request = _request(connector, config, own, table, mapping)
         return cls(
             kind,
             config,
-            _request(connector, config, own, table, mapping),
+            request,
             table,
             mapping,
             own.get("rowkind-column", ROWKIND),
@@ -108,6 +110,7 @@ class CdcRead:
             _limit(own),
             tasks if readers is None else min(tasks, readers),
             _number("sample-records", own.get("sample-records", str(SAMPLED))),
+            request.state if "state" in own else None,
         )
 
 

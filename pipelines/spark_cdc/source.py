@@ -32,12 +32,16 @@ def cdc_source(kind: str) -> type[DataSource]:
         def schema(self) -> StructType:
             from penstock.pipelines.spark.versions import Feature
             from penstock.pipelines.spark_cdc.declared_columns import declared_schema
+            from penstock.pipelines.spark_cdc.query_state import check_writable
             from penstock.pipelines.spark_cdc.read_options import CdcRead
             from penstock.pipelines.spark_source.plain_errors import plain_errors
 
             with plain_errors():
                 Feature.CDC_SOURCES.require()
-                return declared_schema(CdcRead.of(kind, self.options))
+                read = CdcRead.of(kind, self.options)
+                if read.state is not None:
+                    check_writable(read.state)
+                return declared_schema(read)
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
             from penstock.pipelines.spark_cdc.stream_reader import stream_reader

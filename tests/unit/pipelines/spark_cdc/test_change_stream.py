@@ -134,7 +134,7 @@ def test_one_table_of_several(folder: Folder) -> None:
     stream = folder.stream(table="shop.customers")
     _, found = taken(stream, stream.initial_offsets())
     assert [row["name"] for row in found] == ["x"]
-    both = folder.stream()
+    both = folder.stream(state=f"{folder.state}-2")
     assert len(taken(both, both.initial_offsets())[1]) == 5
 
 
@@ -142,7 +142,7 @@ def test_a_given_schema_chooses_columns_and_types(folder: Folder) -> None:
     schema = StructType([StructField("id", LongType()), StructField("_cdc_sequence", SEQUENCE)])
     stream = folder.stream(schema)
     assert [row["id"] for row in taken(stream, stream.initial_offsets())[1]] == [1, 1, 1, 1]
-    refused = folder.stream(schema, new_columns="fail")
+    refused = folder.stream(schema, new_columns="fail", state=f"{folder.state}-2")
     with pytest.raises(SchemaConflict, match="columns that the query does not have") as conflict:
         taken(refused, refused.initial_offsets())
     assert "status" in str(conflict.value)
@@ -187,7 +187,7 @@ def test_a_bad_record_stops_the_query_or_is_skipped_and_logged(
     with pytest.raises(DecodeError, match="bad-records=skip") as refused:
         taken(stream, stream.initial_offsets())
     assert "2.json" in str(refused.value)
-    skipping = folder.stream(bad_records="skip")
+    skipping = folder.stream(bad_records="skip", state=f"{folder.state}-2")
     with caplog.at_level(logging.WARNING):
         _, found = taken(skipping, skipping.initial_offsets())
     assert len(found) == 4
@@ -228,3 +228,43 @@ def test_a_table_without_messages_shows_the_tables_that_have_some_and_what_is_ba
     with pytest.raises(SourceError, match="no message shows the columns") as wrong:
         folder.stream(**{"value.format": "maxwell-json"})
     assert "first reason: " in str(wrong.value)
+
+
+def test_a_state_folder_belongs_to_one_checkpoint(folder: Folder) -> None:
+    start = folder.stream().initial_offsets()
+    # As after a crash before the first batch: nothing says yet that the folder is used.
+    start = folder.stream().initial_offsets()
+    end, found = taken(folder.stream(), start)
+    assert len(found) == 4
+    with pytest.raises(ConfigError, match="belongs to a query with another checkpoint") as refused:
+        folder.stream().initial_offsets()
+    assert "a new, empty  state" in str(refused.value)
+    folder.add(canal("INSERT", {"id": 2, "status": "new", "price": None}))
+    further, found = taken(folder.stream(), end)
+    assert (len(found), further["query"]) == (1, start["query"])
+
+
+def test_of_two_queries_that_begin_at_once_with_one_state_folder_one_is_refused(folder: Folder) -> None:
+    one, other = folder.stream(), folder.stream()
+    starts = one.initial_offsets(), other.initial_offsets()
+    assert len(taken(one, starts[0])[1]) == 4
+    with pytest.raises(ConfigError, match="another query with another checkpoint uses the folder"):
+        taken(other, starts[1])
+
+
+def test_a_checkpoint_of_an_older_version_keeps_its_folder(folder: Folder) -> None:
+    start = {name: value for name, value in folder.stream().initial_offsets().items() if name != "query"}
+    end, found = taken(folder.stream(), start)
+    assert len(found) == 4
+    assert taken(folder.stream(), end) == (end, [])
+    with pytest.raises(ConfigError, match="belongs to a query with another checkpoint"):
+        folder.stream().initial_offsets()
+
+
+def test_a_state_folder_that_cannot_be_written_is_refused(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    for place in ("/proc/x", str(tmp_path / "file" / "state")):
+        stream = folder.stream(state=place)
+        with pytest.raises(ConfigError, match="files cannot be written to") as refused:
+            stream.initial_offsets()
+        assert "option: state" in str(refused.value)

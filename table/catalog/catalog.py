@@ -108,7 +108,7 @@ class Catalog:
             raise ConfigError(
                 f"database {name!r} is not empty",
                 tables=", ".join(tables),
-                hint="drop the tables first, or pass cascade=True",
+                hint="drop the tables first; CASCADE in SQL, or cascade=True in Python, drops them too",
             )
         self.backend.drop_database(name)
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import parse_name
 from penstock.table.handle import Table
@@ -108,7 +108,8 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
     name = context.full_name(statement.name)
     if parse_name(name)[2] is not None:
         schema = context.catalog.system_table(name).schema
-        return _described([(one.name, str(one.type), one.nullable, "", None) for one in schema])
+        fields: list[_Described] = [(one.name, str(one.type), one.nullable, "", None) for one in schema]
+        return _described(_chosen(name, fields, statement.column))
     table = context.catalog.table(name)
     keys = dict.fromkeys(table.primary_keys, "PRI")
     keys |= {name: f"{keys[name]}, PAR" if name in keys else "PAR" for name in table.partition_keys}
@@ -116,7 +117,18 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
         (one.name, _type(one), one.type.nullable, keys.get(one.name, ""), one.description)
         for one in table.definition.fields
     ]
-    return _described([*columns, *(_details(name, table) if statement.extended else ())])
+    shows_details = statement.extended and statement.column is None
+    return _described([*_chosen(name, columns, statement.column), *(_details(name, table) if shows_details else ())])
+
+
+def _chosen(table: str, columns: Sequence[_Described], column: str | None) -> Sequence[_Described]:
+    """Return all columns, or the one that the statement names."""
+    found = [one for one in columns if column in {None, one[0]}]
+    if not found:
+        names = [one[0] for one in columns]
+        hint = did_you_mean(str(column), names, f"the columns are {', '.join(names)}")
+        raise ConfigError(f"the table has no column {column!r}", table=table, hint=hint)
+    return found
 
 
 def _details(name: str, table: Table) -> Iterator[_Described]:

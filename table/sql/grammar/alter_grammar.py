@@ -60,6 +60,23 @@ def alter(cursor: Cursor) -> Statement:
     return AlterTable(name, if_exists, tuple(changes))
 
 
+def comment(cursor: Cursor) -> AlterTable:
+    """Read COMMENT ON TABLE t IS 'x' and COMMENT ON COLUMN t.c IS 'x'; NULL removes a comment."""
+    cursor.expect("comment")
+    what = cursor.skip_any("table", "column") if cursor.skip("on") else None
+    if what is None:
+        cursor.fail("COMMENT ON TABLE or COMMENT ON COLUMN is expected", hint="other objects have no comments")
+    names = cursor.names()
+    if what == "column" and len(names) == 1:
+        cursor.fail("a column is expected behind the name of its table", hint="COMMENT ON COLUMN t.c IS 'x'")
+    cursor.expect("is")
+    text = None if cursor.skip("null") else cursor.string()
+    cursor.end()
+    if what == "table":
+        return AlterTable(names, False, (UpdateComment(text),))  # noqa: FBT003 -- the table must exist
+    return AlterTable(names[:-1], False, (UpdateColumnComment(names[-1], text),))  # noqa: FBT003
+
+
 def _changes(cursor: Cursor) -> Changes:
     verb = cursor.skip_any("set", "reset", "unset", "rename", "add", "modify", "drop", "alter", "change", "comment")
     if verb in {"add", "modify", "drop"} and cursor.word() in {"watermark", "partition", "constraint", "primary"}:

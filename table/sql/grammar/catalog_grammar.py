@@ -26,7 +26,9 @@ def drop(cursor: Cursor) -> Statement:
         cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint="DROP CATALOG, DATABASE, TABLE or VIEW")
     if_exists = cursor.skip("if", "exists")
     if what == "view":
-        view = cursor.name()
+        (view, *more) = cursor.names()
+        if more:
+            cursor.fail("the catalog keeps no views", hint="DROP VIEW v drops a temporary view, which has no database")
         cursor.end()
         return View(view, f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}", dropped=True)
     if what == "catalog":

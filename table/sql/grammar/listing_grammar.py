@@ -25,6 +25,8 @@ def read_describe(cursor: Cursor) -> Statement:
         cursor.back_to(begin)
         return SqlQuery(cursor.rest())
     if cursor.skip_any("database", "schema"):
+        if cursor.word(1) not in {"", "."}:
+            cursor.skip("extended")
         database = cursor.name()
         cursor.end()
         return Describe((database,), database=True)
@@ -35,8 +37,9 @@ def read_describe(cursor: Cursor) -> Statement:
         if cursor.word(1) not in {"", "."}:
             words.add(cursor.skip_any("table", "extended", "formatted"))
     name = cursor.names()
+    column = None if cursor.at_end else cursor.name()
     cursor.end()
-    return Describe(name, extended=bool(words & {"extended", "formatted"}))
+    return Describe(name, extended=bool(words & {"extended", "formatted"}), column=column)
 
 
 def read_show(cursor: Cursor) -> Show:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from penstock.errors import did_you_mean
-from penstock.table.sql.grammar.alter_grammar import alter
+from penstock.table.sql.grammar.alter_grammar import alter, comment
 from penstock.table.sql.grammar.catalog_grammar import drop
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.listing_grammar import read_describe, read_show
@@ -39,7 +39,6 @@ _INSTEAD = {
     "rollback": "CALL sys.rollback('db.t', '3')",
     "refresh": "nothing: each statement reads the newest snapshot",
     "cache": "nothing: each statement reads the newest snapshot",
-    "comment": "ALTER TABLE t SET COMMENT 'x', or ALTER TABLE t ALTER COLUMN c COMMENT 'x'",
     "repair": "nothing: partitions are found without it",
 }
 
@@ -197,6 +196,7 @@ def _analyze(cursor: Cursor) -> Analyze:
 
 
 _READERS: Mapping[str, Callable[[Cursor], Statement]] = {
+    "comment": comment,
     **dict.fromkeys(("select", "with", "values", "from", "table", "(", "pivot", "unpivot", "summarize"), _query),
     "explain": _query,
     "execute": _execute,

@@ -190,11 +190,12 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE of a table or of a database; EXTENDED shows more than the columns of a table."""
+    """DESCRIBE of a table, one of its columns, or a database; EXTENDED shows more than the columns of a table."""
 
     name: Names
     database: bool = False
     extended: bool = False
+    column: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

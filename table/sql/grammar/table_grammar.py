@@ -48,7 +48,16 @@ def create(cursor: Cursor) -> Statement:
             cursor.fail("the catalog keeps no views", hint="CREATE TEMPORARY VIEW: it lasts as long as the script")
         case "catalog":
             return create_catalog(cursor)
-    raise cursor.error(f"CREATE {cursor.word().upper()} is not supported", "CREATE DATABASE, TABLE or TEMPORARY VIEW")
+    hint = _CREATED_INSTEAD.get(cursor.word(), "CREATE DATABASE, TABLE or TEMPORARY VIEW")
+    raise cursor.error(f"CREATE {cursor.word().upper()} is not supported", hint)
+
+
+# What to write instead of what other engines create.
+_CREATED_INSTEAD = {
+    "external": "CREATE TABLE t (...) LOCATION 'path', or WITH ('path' = 'path'), is a table in another folder",
+    "function": "write the expression into the query; functions are those of DuckDB",
+    "index": "nothing: files are skipped by their statistics; CALL sys.compact(order_strategy => ...) sorts rows",
+}
 
 
 def replace(cursor: Cursor) -> CreateTable:
@@ -177,6 +186,11 @@ def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
         # A name alone refers to a column of the list. A name with a type declares a column here, as in Hive.
         if cursor.word(1) in {",", ")"}:
             names.append(cursor.name())
+        elif cursor.word(1) == "(":
+            cursor.fail(
+                f"tables are not partitioned by {cursor.word()}(...)",
+                hint="partition by a column, computed when rows are written; 'bucket' and 'bucket-key' are options",
+            )
         else:
             column, _, _ = read_column(cursor, spark)
             parts.columns.append(column)

@@ -69,6 +69,12 @@ def missing_table(catalog: Catalog, name: str, sql: str) -> TableMissing:
     return TableMissing(f"there is no table {name}", warehouse=catalog.warehouse, sql=" ".join(sql.split()), hint=hint)
 
 
+def no_information_schema() -> ConfigError:
+    """Return the error for a query on DuckDB's own information_schema, which does not know the warehouse's tables."""
+    lists = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS IN t, DESCRIBE t; SELECT * FROM sys.all_table_options"
+    return ConfigError("the warehouse has no information_schema", hint=lists)
+
+
 def _near(catalog: Catalog, name: str) -> str:
     databases = catalog.databases()
     known = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]

@@ -17,7 +17,7 @@ from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
-from penstock.table.sql.queries.engine_errors import engine_error, missing_table
+from penstock.table.sql.queries.engine_errors import engine_error, missing_table, no_information_schema
 from penstock.table.sql.queries.global_tables import is_global
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.table_rows import TableRows
@@ -193,6 +193,8 @@ class Session:
         for mention in mentions(tokens):
             place = self.place(mention.names)
             short = mention.names[0].lower() if len(mention.names) == 1 and not mention.options else None
+            if place is None and mention.names[0].lower() == "information_schema":
+                raise no_information_schema()
             if place is None and mention.is_call:
                 raise missing_table(self._catalog, ".".join(mention.names), sql)
             if place is None or short in self._views:

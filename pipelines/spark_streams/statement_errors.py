@@ -26,6 +26,14 @@ _INSTEAD = (
         re.compile(r"alter\s+table\s+\S+\s+(?:modify|set\s*\(|reset)", _ANY_CASE),
         "ALTER COLUMN, SET or UNSET TBLPROPERTIES",
     ),
+    (
+        re.compile(r"create\s+(?:or\s+replace\s+)?view\b", _ANY_CASE),
+        "CREATE TEMPORARY VIEW, which lasts as long as the script: the catalog keeps no views",
+    ),
+    (
+        re.compile(r"(?:alter|drop|show)\s+views?\b", _ANY_CASE),
+        "the name of a temporary view, without a database: the catalog keeps no views",
+    ),
     (re.compile(r"(?:create|use|drop)\s+catalog\b", _ANY_CASE), "the warehouse of the command is the catalog lake"),
     (re.compile(r"(?:re)?set\s+'", _ANY_CASE), "SET key = value, without quotes"),
     (re.compile(r".*/\*\+", _ANY_CASE), "t /*+ OPTIONS('key' = 'value') */ is the hint behind a table"),
@@ -53,7 +61,9 @@ def statement_error(part: ScriptPart, reason: PySparkException) -> PenstockError
 
 def _way_out(statement: str, message: str) -> str | None:
     """Return what to write for a statement that Spark does not know; None if the message says so itself."""
-    if "PARSE_SYNTAX_ERROR" not in message and "NOT_SUPPORTED_COMMAND" not in message and "INVALID_SET" not in message:
+    if "MISSING_CATALOG_ABILITY.VIEWS" in message:
+        return next((hint for pattern, hint in _INSTEAD if pattern.match(statement.strip())), None)
+    if not any(one in message for one in ("PARSE_SYNTAX_ERROR", "NOT_SUPPORTED_COMMAND", "INVALID_SET")):
         return None
     found = (hint for pattern, hint in _INSTEAD if pattern.match(statement.strip()))
     return next((f"{hint}{_OTHER_DIALECT}" for hint in found), None)

@@ -33,6 +33,29 @@ def test_a_statement_that_runs_only_without_spark_has_a_hint(statement: str, mes
 
 
 @pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("CREATE VIEW v AS SELECT 1", "CREATE TEMPORARY VIEW"),
+        ("create or replace view d.v as select 1", "CREATE TEMPORARY VIEW"),
+        ("SHOW VIEWS IN d", "the catalog keeps no views"),
+        ("DROP VIEW d.v", "without a database"),
+    ],
+)
+def test_permanent_views_have_a_hint(statement: str, hint: str) -> None:
+    (part,) = script_parts(statement)
+    said = "[MISSING_CATALOG_ABILITY.VIEWS] Catalog lake does not support views. SQLSTATE: 0A000"
+    error = statement_error(part, PySparkException(said))
+    assert hint in str(error.hint)
+    assert "without --engine spark" not in str(error.hint)
+
+
+def test_an_error_of_a_table_is_shown_without_the_sentence_of_spark() -> None:
+    (part,) = script_parts("SELECT * FROM t")
+    said = "[PYTHON_DATA_SOURCE_ERROR] Failed to create: penstock.errors.ConfigError: 'x' is not a number\n  option: o"
+    assert statement_error(part, PySparkException(said)).message == "Spark refused the statement: 'x' is not a number"
+
+
+@pytest.mark.parametrize(
     ("statement", "message"),
     [
         ("SELECT FROM", PARSE),

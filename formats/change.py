@@ -95,7 +95,7 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch(RowBatch):
-    """Rows of one source schema: `rows` has one column per field of the schema, in the same order.
+    """Rows of one source schema. `rows` has one column per field of the schema, in the same order.
 
     `event_times` are in milliseconds, -1 if the message has none.
     """

@@ -1,7 +1,7 @@
 """The part of a source table that a pipeline needs: some of its columns, and rows that meet a condition.
 
-A source may read more than that: the pipeline drops the rest. So a condition is left out, or widened, wherever the
-server would compare values in another way than the pipeline does.
+A source may read more than that: the pipeline drops the rest. So a condition is left out, or widened, where the server
+compares values in another way than the pipeline.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ RowCondition: TypeAlias = Comparison | NullTest | Junction
 
 
 def joined(word: Literal["and", "or"], parts: list[RowCondition | None]) -> RowCondition | None:
-    """Join conditions by AND or OR. An unknown one is None, and so is the result if it is unknown.
+    """Join conditions by AND or OR. None stands for an unknown condition, and for an unknown result.
 
-    A part of `and` that is not known is left out. One of `or` may be true for every row.
+    An unknown part of `and` is left out. An unknown part of `or` may be true for every row, so the result is unknown.
     """
     known = [one for one in parts if one is not None]
     if not known or (word == "or" and len(known) < len(parts)):

@@ -32,7 +32,7 @@ class CheckpointInUse(CheckpointMismatch):
 
 
 class CheckpointDamaged(CheckpointMismatch):
-    """A file of the checkpoint is cut or is not what was written: a disk was full or lost power."""
+    """A file of the checkpoint is cut or damaged, because a disk was full or lost power."""
 
 
 class TablesParked(PenstockError):
@@ -67,7 +67,7 @@ class WorkerLate(PenstockError):
 
 
 def not_created(errors: Mapping[str, PenstockError]) -> PenstockError:
-    """Return the error of the only table as it is, and those of several tables as one error that names them all."""
+    """Return the error of a single table unchanged, and several errors as one that names all their tables."""
     found = list(errors.values())
     if len(found) == 1:
         return found[0]

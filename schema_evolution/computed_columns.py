@@ -13,7 +13,7 @@ from penstock.schema_evolution.computed_arguments import Argument, Columns, Comp
 from penstock.schema_evolution.computed_functions import COMPUTED_FUNCTIONS
 from penstock.table.values.types import STRING, DataType
 
-# A quoted text is one argument, whatever it contains; quotes inside of an argument, as in patterns, do not count.
+# A quoted text is one argument, with any content; quotes inside of an argument, as in patterns, do not count.
 _ARGUMENT = re.compile(r"\s*('[^']*'(?=\s*,)|[^,]*?)\s*,")
 _EXPRESSION = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 

@@ -60,7 +60,7 @@ def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
 
 
 def parse_timestamps(texts: pa.Array, pattern: str) -> pa.Array:
-    """Return the timestamps in texts of this pattern; fields the pattern lacks are those of 1970-01-01 00:00.
+    """Return the timestamps in texts of this pattern; fields that the pattern lacks are taken from 1970-01-01 00:00.
 
     DecodeError for texts of another form.
     """

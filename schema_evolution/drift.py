@@ -176,7 +176,7 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
 
 
 def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules: ColumnRules) -> list[SchemaChange]:
-    """Return the changes of table and column comments to those of the sources, the newest schema of each source table.
+    """Return the changes of comments that make a table and its columns follow its sources, given their newest schemas.
 
     When several source tables have different comments, a current comment that one of them has is kept.
     """

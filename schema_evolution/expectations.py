@@ -1,4 +1,4 @@
-"""Quality rules: conditions that the new rows of a table meet, and what happens to those that do not."""
+"""Quality rules: conditions for the new rows of a table, and the actions for rows that do not meet them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.table_pattern import TablePattern
 
 ExpectAction = Literal["warn", "drop", "dead-letter", "fail"]
 EXPECT = "expect."  # prefix of the counts of expectations
-UPDATES_DROPPED = "updates.dropped"  # counts updates that were dropped: the table keeps the row as it was before
+UPDATES_DROPPED = "updates.dropped"  # counts updates that were dropped: the table keeps the row before the update
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def checked(
     is_update = change.kinds == UPDATE_AFTER
     is_update[before + 1] = True
     new = ((change.kinds == INSERT) | (change.kinds == UPDATE_AFTER)) & ~marked
-    # Of a delete with only its key nobody knows whether the row met the conditions.
+    # For a delete with only its key, it is unknown whether the row met the conditions.
     old = ((change.kinds == UPDATE_BEFORE) | (change.kinds == DELETE)) & ~key_only_deletes(change)
     never_added = np.zeros(len(change), np.bool_)
     kept, misfits, counts = np.ones(len(change), np.bool_), Misfits(), Counter[str]()

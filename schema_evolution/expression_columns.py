@@ -69,7 +69,7 @@ class ExpressionColumns:
         return flags
 
     def projected(self, items: tuple[Item, ...], masks: Mapping[str, Mask]) -> Iterator[tuple[SourceField, pa.Array]]:
-        """Return the columns of a projection; those of the source that have no expression and no mask unchanged."""
+        """Return the columns of a projection; source columns without an expression and a mask are unchanged."""
         named = {item.name for item in items}
         for item in items or (Item("*"),):
             if item.value is None:

@@ -29,7 +29,7 @@ Extra = Callable[[ChangeBatch], pa.Array]
 class FittedRows:
     """Rows in the table's columns and types, in message order.
 
-    A message with a value that does not fit is in `bad`, and none of its rows is in `batch`.
+    A message with a value that does not fit is in `bad`, and its rows are not in `batch`.
     """
 
     batch: RowBatch
@@ -86,7 +86,7 @@ class Fit:
             if one.name not in computed:
                 done[one.name] = self._column(one, batch, given.get(one.name), misfits)
         types = {name: one.type for name, one in fields.items()}
-        # On fitted values, and in an order in which each column follows those that it refers to.
+        # On fitted values, and in an order in which each column follows the columns that it refers to.
         for column in self.computed:
             target = fields.get(column.name)
             if target is not None:
@@ -118,7 +118,7 @@ class Fit:
         for one, column in zip(self.schema.fields, columns, strict=True):
             if not one.type.nullable and column.null_count:
                 rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-                # The text is that of Paimon, which users look up.
+                # The text of Paimon, which users look up.
                 misfits.add(rows, f"Cannot write null to non-null column({one.name})")
 
     def _refuse_folders(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:

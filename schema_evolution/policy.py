@@ -1,4 +1,4 @@
-"""Schema drift: what a source declares and a table lacks, and the policy that decides what the table follows."""
+"""Schema drift: declarations of a source that a table lacks, and the policy which of them the table follows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Drift:
 
     @property
     def is_none(self) -> bool:
-        """Return whether the table can store the source's rows as it is.
+        """Return whether the table can store the source's rows without a change.
 
         Comments are ignored because they affect no row.
         """

@@ -44,7 +44,7 @@ def rows_meeting(text: str, change: ChangeBatch, mapping: TypeMapping, zone: str
     except ConfigError as error:
         raise _misfit(text, change.schema, error.message) from error
     flags = flags.copy()
-    # What a condition says of a value that it cannot read is not known.
+    # The result of a condition is unknown for a value that it cannot read.
     flags[list(misfits.reasons)] = False
     return change if flags.all() else change.filter(flags), len(misfits.reasons)
 

@@ -46,8 +46,8 @@ _HINT = "set  deletes: hard  or  soft  for it, in a route for it or in the sink"
 def with_versions(change: ChangeBatch, now_millis: int, stream: str) -> ChangeBatch:
     """Return the changes with the columns of a current version that begins with each.
 
-    A version begins at the time that the source says, or at `now_millis` if the source says none. The name of
-    the stream and the numbers of a row are the position of the change.
+    A version begins at the time in the message, or at `now_millis` if the message has no time. The name of the stream
+    and the numbers of a row are the position of the change.
     """
     clash = COLUMNS & {one.name.lower() for one in change.schema.fields}
     if clash:

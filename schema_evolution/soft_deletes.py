@@ -26,7 +26,7 @@ _HINT = "set  deletes: hard  for it, in a route for it or in the sink"
 def with_marks(change: ChangeBatch, now_millis: int) -> ChangeBatch:
     """Return the changes with the two columns; a delete becomes an update that sets them.
 
-    It was deleted at the time that the source says, or at `now_millis` if the source says none.
+    The time of the delete is the time in the message, or `now_millis` if the message has no time.
     """
     clash = {DELETED, DELETED_AT} & {one.name.lower() for one in change.schema.fields}
     if clash:

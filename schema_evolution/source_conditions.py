@@ -30,7 +30,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?")
 
 @dataclass(frozen=True, slots=True)
 class SourceConditions:
-    """Finds conditions of a source table. `types` are those of its columns as expressions see them.
+    """Finds conditions of a source table. `types` are the types of its columns as expressions see them.
 
     `made` is the projection, whose names a filter may use.
     """

@@ -195,7 +195,7 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Arr
         stamps = pc.cast(pc.floor_temporal(stamps, multiple, unit=_FLOORS[arrow.unit]), plain)
     first = FIRST_DAY * DAY_NANOS // _UNIT_NANOS[arrow.unit]
     known = _of_this_era(stamps, pa.int64(), first)
-    # Parsed without a zone, the numbers are those of UTC, so the zone can be added without a conversion.
+    # Parsed without a zone, the numbers are in UTC, so the zone can be added without a conversion.
     return known.view(pa.int64()).view(arrow) if known is not None and arrow.tz else known
 
 

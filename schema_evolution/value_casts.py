@@ -191,7 +191,7 @@ def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> p
     for number, text in enumerate(encoded.dictionary.to_pylist()):
         try:
             value = _constructed(text, type_)
-            # Converted alone, so that a failure is that of this text and not of the column.
+            # Converted alone, so that a failure concerns this text only and not the whole column.
             pa.array([value], arrow)
         except (ValueError, TypeError, AttributeError, pa.ArrowException) as reason:
             rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)

@@ -62,7 +62,7 @@ class Storage(Protocol):
         ...
 
     def walk(self, path: str) -> Iterator[Entry]:
-        """Yield the files of a folder and of all folders below it in no particular order, none if it does not exist.
+        """Yield the files of a folder and of all folders below it in no particular order; nothing if it does not exist.
 
         The names are paths relative to the folder.
         """
@@ -106,7 +106,7 @@ class FolderStorage(Protocol):
 
 
 def write_together(storage: Storage, files: Mapping[str, bytes]) -> None:
-    """Write the files in order. All are durable after that, and none needs to be before."""
+    """Write the files in order. All are durable afterwards; no file needs to be durable earlier."""
     if isinstance(storage, FolderStorage):
         storage.write_together(files)
         return

@@ -1,4 +1,4 @@
-"""Options of Paimon's catalogs, and what a warehouse that is a plain folder does about each of them.
+"""Options of Paimon's catalogs, and the effect of each option in a warehouse that is a plain folder.
 
 Commands pass catalog options together with the options of the store, so they are checked where the store is opened.
 Other kinds of catalogs divide the two first.
@@ -88,10 +88,10 @@ def is_catalog_option(name: str) -> bool:
 def split_options(
     metastore: str, options: Mapping[str, str], acting: Collection[str], prefix: str | tuple[str, ...] = ()
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options that act on a catalog of this kind, and those of its store.
+    """Return the options that act on a catalog of this kind, and the options of its store.
 
-    `prefix` is that of a family of options which act too, or several of them. Other options of catalogs are logged
-    once; ConfigError for a name that is neither.
+    `prefix` is the prefix of a family of options that act too; it may be several prefixes. Other options of catalogs
+    are logged once; ConfigError for a name that is neither.
     """
     own: dict[str, str] = {}
     store: dict[str, str] = {}

@@ -213,7 +213,7 @@ class LocalStorage:
 
 @contextlib.contextmanager
 def _named(path: str | Path) -> Iterator[None]:
-    """Add the file to errors of the system that know only a descriptor, such as that of a full disk."""
+    """Add the file to errors of the system that know only a descriptor, such as the error of a full disk."""
     try:
         yield
     except OSError as error:

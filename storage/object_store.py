@@ -132,7 +132,7 @@ class ObjectStorage:
             for keys in self._keys(source):
                 for key in keys:
                     obstore.copy(_client(self), key, new + key[len(old) :])
-        # Last, so that a crash while objects are copied loses none.
+        # Last, so that a crash while objects are copied loses no object.
         self.delete_tree(source)
 
     @contextlib.contextmanager

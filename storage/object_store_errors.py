@@ -1,7 +1,7 @@
-"""Errors of an object store's client as short sentences: what was tried, where, what the store answered, the cure.
+"""Errors of an object store's client as short sentences: the action, the place, the answer of the store, the cure.
 
-The client's own text ends in a dump of its internals, and says of missing credentials only that some address of a cloud
-machine did not answer. It stays the cause of the error, for tracebacks.
+The client's own text ends in a dump of its internals. If credentials are missing, it only says that some address of a
+cloud machine did not answer. It stays the cause of the error, for tracebacks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from obstore import exceptions
 
 from penstock.errors import PenstockError, StoreError
 
-# Where machines of a cloud ask for the credentials of their own role. The client does so where it is given none.
+# The addresses where machines of a cloud ask for the credentials of their role. The client asks there if it has no
+# credentials.
 _OWN_ROLE = re.compile(r"://(?:169\.254\.\d+\.\d+|metadata(?:\.google\.internal)?)[:/]")
 _STATUS = re.compile(r"status code: (?P<status>\d{3})(?: (?P<reason>[A-Z][A-Za-z -]*))?")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -58,7 +59,8 @@ def explained(error: Exception, kind: str, operation: str, url: str) -> Penstock
             f"cannot {operation} {url}: the URL names no storage account",
             hint="write abfss://container@account.dfs.core.windows.net/path",
         )
-    # Checked before the status: a status in this text is that of the cloud's metadata service, not of the store.
+    # Checked before the status, because a status in this text comes from the cloud's metadata service, not from the
+    # store.
     if _OWN_ROLE.search(text):
         return _without_credentials(text, kind, operation, url)
     if "BareRedirect" in whole or "redirect without LOCATION" in text:

@@ -39,7 +39,7 @@ class StateFolder:
         return StateFolder(f"{self.location.rstrip('/')}/{name}", self.options, prefix, aside)
 
     def unchanged(self, aside: str) -> StateFolder:
-        """Return this folder for a question that must leave no trace: what is written goes to the folder `aside`."""
+        """Return this folder for a read-only command: files are written to the folder `aside` instead."""
         return StateFolder(self.location, self.options, self.prefix, StateFolder(aside, (), self.prefix))
 
     def probe(self) -> None:

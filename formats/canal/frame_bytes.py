@@ -23,7 +23,7 @@ def gaps_in(data: Bytes, frame: MessageFrame, bounds: Int64s) -> tuple[Mask, Int
             same &= ~wrong
     for part, offset, count in frame.numbers:
         digits = _windows(data, count)[bounds[:, part] + offset].view(np.uint8).reshape(-1, count) - _ZERO
-        # What is below 0 is above 9, since it has no sign.
+        # Bytes below "0" become numbers above 9, since the numbers have no sign.
         if digits.max(initial=0) > 9 or (count > 1 and not digits[:, 0].all()):
             same &= (digits <= 9).all(axis=1) & ((count == 1) | (digits[:, 0] > 0))
         if (part, offset) == frame.time:

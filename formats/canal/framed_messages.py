@@ -1,7 +1,7 @@
-"""Comparison of many canal-json messages with known frames: what proves that a message has a frame, and its parts.
+"""Comparison of many canal-json messages with known frames: the proof that a message has a frame, and its parts.
 
-All messages of a block are joined to one text, and compared with their frames at once, whatever their tables. A frame
-that is not known yet is taken from the first message that needs it, which alone is parsed.
+All messages of a block are joined to one text, and compared with their frames at once, also if they are of several
+tables. An unknown frame is made from the first message that needs it, and only this message is parsed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_LEARNED = 200
 _FEW_ALIKE = 4
 _WORD = 8
 _ARRAY = ord("[")
-# The parts of a message (gap, document, gap, document, gap), and what is between it and the next one.
+# The parts of a message (gap, document, gap, document, gap), and the bytes between it and the next message.
 _PARTS = 6
 # Odd random numbers, by which the words at the edges of a message are weighted in its signature.
 _WEIGHTS = np.random.default_rng(7).integers(1 << 62, 1 << 63, 2 * EDGE // _WORD, dtype=np.uint64) | np.uint64(1)
@@ -70,7 +70,7 @@ class MessageBlock:
     def framed(self, known: KnownFrames, fewest: int) -> FramedMessages:
         """Return the messages that have frames; new frames become known.
 
-        A frame has a fixed cost: those of fewer messages than `fewest` on average are not compared.
+        A frame has a fixed cost, so nothing is compared if a frame has fewer messages than `fewest` on average.
         """
         known.make_room()
         left = np.flatnonzero(self.sizes >= 2 * EDGE)
@@ -108,7 +108,7 @@ class MessageBlock:
                 elif kind not in hopeless and self._learnable:
                     self._learnable -= 1
                     learned.append(kind)
-                    # Of numbers that grow, those in the middle have as many digits as most.
+                    # When numbers grow, the ones in the middle have as many digits as most of them.
                     alike = left[kind_of == kind]
                     typical = self.values[int(alike[len(alike) // 2])]
                     frames[kind] = _learned(known, edges, signatures[kind], typical)

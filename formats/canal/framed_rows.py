@@ -1,7 +1,7 @@
-"""Rows of canal-json messages that have a known frame, without parsing any of them.
+"""Rows of canal-json messages with a known frame, decoded without parsing the messages.
 
-The messages of one table are decoded together if their rows have one layout. All others are left to the paths that
-parse messages, which decide what an odd message means.
+The messages of one table are decoded together if their rows have one layout. All other messages are left to the paths
+that parse them, which decide what an odd message means.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _add_block(found: FramedMessages, first: int, known: KnownFrames, tables: di
     data = found.documents(order, arrays.data_place[frames])
     is_update = operations == UPDATE_AFTER
     updates = np.flatnonzero(is_update)
-    # Python objects, because few are read: only those that may change a key or a watched column.
+    # Python objects, because only few are read: the updates that may change a key or a watched column.
     olds = found.documents(order[updates], 4 - arrays.data_place[frames[updates]]).to_pylist()
     text, bounds = _content(data)
     updates_before = np.append(0, np.cumsum(is_update))

@@ -14,7 +14,8 @@ from penstock.formats.json_bytes import Mask
 
 # More frames, or more ways to look them up, are forgotten all at once.
 MOST_FRAMES, MOST_EDGES = 4096, 8
-# Frames that are found by the same bytes, as those whose numbers have other digits; the latest are tried.
+# How many frames are tried, the latest first, of those found by the same bytes. Such frames differ in digits, for
+# example.
 MOST_ALIKE = 6
 
 
@@ -59,7 +60,7 @@ class FrameArrays:
 
 
 class KnownFrames:
-    """The frames that this process has met; bounded. Blocks of messages that have none are soon left alone."""
+    """The frames that this process has met, up to a limit. Blocks of messages without frames are soon skipped."""
 
     def __init__(self) -> None:
         self._forget()

@@ -37,7 +37,7 @@ WITHOUT_ROWS = frozenset(
         "MHEARTBEAT",
     ]
 )
-# A member that is not there says nothing about keys, while null or an empty list says that the table has none.
+# A missing member says nothing about keys, while null or an empty list says that the table has no key.
 ABSENT = msgspec.Raw(b"")
 Texts = dict[str, str | None]
 

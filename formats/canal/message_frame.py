@@ -92,7 +92,7 @@ class MessageFrame:
 
     @property
     def texts(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the part, the offset in it and the bytes of what is equal in all messages."""
+        """Yield the bytes that are equal in all messages, with the part that they are in and their offset in it."""
         for gap in self.gaps:
             yield from ((gap.part, offset, text) for offset, text in gap.texts)
 
@@ -119,7 +119,7 @@ class MessageFrame:
 
 
 def frame_of(message: bytes) -> MessageFrame | None:
-    """Return the frame of a message with rows of declared columns, None if it has none or is odd in any way."""
+    """Return the frame of a message with rows of declared columns, None if it has no such rows or is odd in any way."""
     try:
         envelope, members = read_envelope(message), _members(message)
         if not _has_declared_rows(envelope):

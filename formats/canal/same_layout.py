@@ -135,8 +135,8 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> CellPosition
 
     Every row must have the members of the first row in the same order, no blanks, and only texts or nulls as values.
     """
-    # Escaped ones are left out, so quotation marks open and close texts in turn. Those that are followed by a colon
-    # close the name of a member.
+    # Escaped quotation marks are left out, so the others open and close texts in turn. One that is followed by a colon
+    # closes the name of a member.
     closing = quotes[1::2]
     if len(closing) < width or int(closing[-1]) + 2 > len(data):
         return None
@@ -195,7 +195,7 @@ def _are_nulls(data: Bytes, starts: Int64s, ends: Int64s, nulls: Mask) -> bool:
 
 
 def _are(data: Bytes, places: Int64s, model: bytes) -> bool:
-    """Return whether the bytes at all places are those of `model`."""
+    """Return whether the bytes at all places equal `model`."""
     # Overlapping windows as single elements, one per byte: only the chosen ones are copied.
     windows = np.ndarray((len(data) - len(model) + 1,), f"V{len(model)}", data, 0, (1,))
     return bool(windows[places].tobytes() == model * len(places))

@@ -107,7 +107,7 @@ class AvroRows:
 
 
 def _schema(number: int, record: RecordSchema) -> Schema:
-    # The columns of an envelope are those of its row; the columns of a key are its own fields.
+    # The columns of an envelope are the fields of its row; the columns of a key are its own fields.
     columns = record.row_columns() or columns_of(record.whole)
     renamed = {column.member: column.name for column in columns if column.member != column.name}
     return Schema(number, record, columns, renamed)

@@ -30,7 +30,7 @@ class KeyGroup:
     def differs(self, name: str, at: Int64s, rows: MemberColumns, member: int, places: Int64s) -> Mask:
         """Return which messages have another value in a member of their row than in this column of their key.
 
-        `at` are the places of their keys, `places` those of the messages in `rows`.
+        `at` are the places of their keys, and `places` the places of the messages in `rows`.
         """
         key_member = self.names.index(name)
         keys = self.columns.rows

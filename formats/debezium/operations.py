@@ -76,7 +76,7 @@ def _add_update(rows: RowBuilder, number: int, time: int, before: Row | None, af
     if UNAVAILABLE in after.values():
         after = _with_kept_values(before or {}, after)
     if before is not None:
-        # The before image may have fewer columns than the row. Those that it lacks count as unchanged.
+        # The before image may have fewer columns than the row. Missing columns count as unchanged.
         rows.change(number, time, {**after, **before}, after)
         return
     old = {**after, **(key_row() or {})}

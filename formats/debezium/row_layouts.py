@@ -61,7 +61,7 @@ def decode_by_layout(messages: Messages, options: DecodeOptions, decoded: Decode
 
 @dataclass(frozen=True, slots=True)
 class DebeziumMembers:
-    """The members of a layout: those of the rows, of the envelope, and objects that these messages say are null."""
+    """The members of a layout: members of the rows and of the envelope, and objects that are null in these messages."""
 
     rows: RowMembers
     operation: int
@@ -140,7 +140,7 @@ class _LayoutDecoder:
                 chosen = slice(None) if part is None else part
                 number = rows.numbers[0 if part is None else part[0]]
                 keys = self.keys.names(int(self.keys.group[number]))
-                # An empty key is as good as none.
+                # An empty key counts as no key.
                 schema = self._schema(members, (database, table), keys or None, int(self.payloads.schemas[number]))
                 if schema is not None:
                     rule = self.options.rule(database, table, keys or ())
@@ -186,7 +186,7 @@ class _LayoutDecoder:
     def _find_moves(
         self, columns: MemberColumns, members: RowMembers, places: Int64s, kinds: Kinds, rule: ImageRule
     ) -> None:
-        """Make updates undecided that have no row before, but a key whose values differ from those of the row."""
+        """Leave updates undecided that have no row before, but a key whose values differ from the row."""
         numbers = columns.rows.numbers[places]
         group = int(self.keys.group[numbers[0]])
         if members.before or not members.after or group < 0 or not (kinds[places] == UPDATE_AFTER).any():

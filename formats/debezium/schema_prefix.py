@@ -48,7 +48,7 @@ class SchemaPrefixes:
             self._numbers, self._schemas, self._latest = {}, [], None
         first = next((value for value in values if value), b"")
         if not first.startswith(_BEGIN):
-            # Producers send all messages with a schema or none; the record path reads those that are different.
+            # Producers send all messages with a schema, or all without. The record path reads the exceptions.
             return EmbeddedPayloads(list(values), np.full(len(values), BARE, np.int64))
         prefix, number = self._of(first)
         size = len(prefix) or None

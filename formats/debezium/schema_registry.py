@@ -32,7 +32,7 @@ def without_login(url: str) -> str:
 
 
 def login_of(url: str) -> str | None:
-    """Return `user:password` of a URL, None if it has none."""
+    """Return `user:password` of a URL, None if it contains no user."""
     return unquote(urlsplit(url).netloc.rpartition("@")[0]) or None
 
 

@@ -41,7 +41,7 @@ def checked(path: Path, jars: str = "") -> Iterator[Finding]:
 
 
 def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
-    """Yield the findings of all checks but that of the file. `jars` are those that Spark's settings add to the run."""
+    """Yield the findings of all checks except the check of the file. Spark's settings add `jars` to the run."""
     for about, check in _checks(jars):
         try:
             yield from check(spec)

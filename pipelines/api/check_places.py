@@ -1,4 +1,4 @@
-"""Checks of where a pipeline writes (warehouse, tables, checkpoint) and of what it runs on (Java)."""
+"""Checks of the places to which a pipeline writes (warehouse, tables, checkpoint) and of Java."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
         return
     if seen.bad:
         first = seen.bad[0]
-        # If no message can be read, the format is wrong whatever the policy for bad records is.
+        # If no message can be read, the format is wrong. No policy for bad records changes that.
         level = "error" if len(seen.bad) == seen.messages or spec.errors.bad_record == "fail" else "warning"
         yield Finding(
             "source",

@@ -1,8 +1,8 @@
 """The compared side of a verification: the columns of a table, and the hashes of their rows, summed by key range.
 
-Some values are represented by a table's types only after a conversion. `verify` applies the same conversion to the
-source, so both sides are compared afterwards, and counts such values, so that a result "equal" states what it does not
-cover.
+The types of a table can represent some values only after a conversion. `verify` applies the same conversion to the
+source, so both sides are compared afterwards. It counts such values, so that a result "equal" states how many values it
+does not cover.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Rows = tuple[pa.RecordBatch, Int64s, Int64s]  # keys, hashes of rows, numbers of
 
 
 class NotComparable(ConfigError):
-    """The table's rows, by its configuration, are not those of its source."""
+    """The configuration of the table makes its rows differ from the rows of its source."""
 
 
 class SourceAltered(SourceError):

@@ -95,10 +95,10 @@ def _letter(row: dict[str, Any], millis: int | None) -> Letter:
 
 
 def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, str]], pipeline: str) -> None:
-    """Delete the replayed letters from the table, and increase the attempt of those that are still bad.
+    """Delete the replayed letters from the table, and increase the attempt of letters that are still bad.
 
-    Dies between its commits: the replayed letters, whose rows the tables have, are gone; the bad ones are there once,
-    or twice with different attempts, and are read as one.
+    If it dies between its commits, the replayed letters are deleted, and the tables have their rows. A letter that is
+    still bad exists once, or twice with different attempts, and is read as one.
     """
     ours = pc.field("pipeline") == pipeline
     good = [letter for letter in letters if letter.name not in bad]

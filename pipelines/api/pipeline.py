@@ -83,7 +83,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Findings(Sequence[Finding]):
-    """The findings of `check`; true if none of them is an error."""
+    """The findings of `check`; true if there is no error among them."""
 
     all: tuple[Finding, ...]
 
@@ -105,7 +105,7 @@ class Findings(Sequence[Finding]):
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """A plan. `looked` describes what it is based on."""
+    """A plan. `looked` describes the tables or messages that it is based on."""
 
     looked: str
     tables: tuple[PlannedTable, ...]

@@ -1,4 +1,4 @@
-"""Predicts what a pipeline would make of a source: tables and columns, before anything runs."""
+"""The prediction which tables and columns a pipeline would create from a source, before anything runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _freshness(rules: FreshnessRules, sources: Sequence[SourceSchema]) -> str | 
 
 
 def with_selections(table: PlannedTable, parts: Mapping[str, Sequence[str]]) -> PlannedTable:
-    """Return the table with what is selected of its sources, by their names."""
+    """Return the table with the selections from its sources, by their names."""
     lines = tuple(f"the snapshot of {name} {line}" for name in table.sources for line in parts.get(name, ()))
     return replace(table, selections=lines)
 
@@ -158,7 +158,7 @@ def _described(
     sources: Sequence[SourceSchema],
     changes: Mapping[str, str],
 ) -> PlannedTable:
-    # Reversed, so that of several sources with the column the first one is shown.
+    # Reversed, so that the first one is shown if several sources have the column.
     given = {shape.rules.name(one.name): (source, one) for source in reversed(sources) for one in source.fields}
     columns = [_column(shape, one, given.get(one.name), schema, changes) for one in schema.fields]
     known = set(schema.names)

@@ -81,7 +81,7 @@ class LetterSource:
             [letter.value for letter in letters],
             np.array(offsets, np.int64),
             [letter.key for letter in letters],
-            # The times of messages are one array without nulls: if one letter has none, all are left out.
+            # The times of messages are one array without nulls, so if one letter has no time, all times are left out.
             None if None in times else np.array(times, np.int64),
         )
         first = letters[0]

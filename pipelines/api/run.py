@@ -78,7 +78,7 @@ def run_command(
             output=stray_output_logged,
             asked=asked,
         )
-    # Otherwise the JVM ends by itself, after this process: its standard input is a pipe from here. Nobody waits for it.
+    # Otherwise the JVM ends by itself after this process, which does not wait: its standard input is a pipe from here.
     if start is not None and settings and start.is_open:  # such as an event log, which must be closed
         start.session().stop()
     return 0
@@ -188,7 +188,7 @@ def _run_of(job: Job, folder: CheckpointFolder, spark: RunSession) -> Run:
 
 
 def summary(watch: RunMonitor) -> dict[str, object]:
-    """Return what a run did. `records`, or `rows` as before, are counted as they came, before changes were merged."""
+    """Return the result of a run. `records` and the older name `rows` count changes before they are merged."""
     facts = watch.facts
     records = {table: one["rows"] for table, one in facts["tables"].items()}
     done = {"pipeline": watch.name, "batch": facts.get("batch"), "records": records, "rows": records}

@@ -42,7 +42,7 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     catalog = spec.sink.catalog
     shape = build.shape(spec, settings_of(catalog))
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        # The source keeps its own files in a temporary folder: what is sampled must not count as read.
+        # The source keeps its own files in a temporary folder, so that sampled records do not count as read.
         request = replace(request_of(spec), state=StateFolder(folder))
         source = connector(spec).open(spec.source, request)
         try:
@@ -77,7 +77,7 @@ def not_captured(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> lis
 
 
 def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
-    """Return a description of what was examined, and the planned tables that follow from it."""
+    """Return a description of the examined records, and the planned tables that follow from them."""
     catalog = spec.sink.catalog
     warehouse = settings_of(catalog)
     shape = build.shape(spec, warehouse)

@@ -66,7 +66,7 @@ def _needs_spark(spec: PipelineSpec, start: Offsets, planned: Offsets | None, *,
 
 @contextmanager
 def _unlogged(name: str) -> Iterator[None]:
-    """Log nothing but errors: the run plans the same batch again, and logs what it finds."""
+    """Log errors only: the run plans the same batch again, and logs its findings then."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -69,7 +69,7 @@ _FLAGS = {
     ),
 }
 _INTERVAL_MILLIS = 10_000
-# What a compaction that keeps watching cannot do, as in Paimon.
+# Flags that a standing compaction does not support, as in Paimon.
 _BATCH_ONLY = ("order-strategy", "order-by", "partition-idle-time")
 
 

@@ -88,8 +88,9 @@ def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
 def _table(pipeline: NamedPipeline, given: Given) -> Table | None:
     """Return the dead-letter table, None where the pipeline has never kept a letter.
 
-    A file names the table. Without one it is the table that the pipeline's driver used last; where no status of a
-    driver says so, it is the one that has letters of this pipeline. ConfigError where several have.
+    A file names the table. Without a file, it is the table that the pipeline's driver used last, according to its
+    status. Without a status, it is the table that has letters of this pipeline. ConfigError if several tables have such
+    letters.
     """
     from penstock.pipelines.monitor.status import letters_kept
 
@@ -144,7 +145,7 @@ def _where(pipeline: NamedPipeline, given: Given) -> pc.Expression:
 
 
 def _warn_of_no_match(pipeline: NamedPipeline, table: Table, given: Given) -> None:
-    """Say on stderr which values of a flag have dead letters, as a misspelled one has none."""
+    """Print the values of a flag that have dead letters on stderr, because a misspelled value has no letters."""
     asked = [flag for flag in ("reason", "target") if flag in given]
     if not asked:
         return

@@ -32,7 +32,7 @@ PIPELINE_COMMANDS = {
     "schema": (f"{_HOME}schema", "print the JSON Schema of pipeline files, for editors"),
 }
 _SYNC = f"{_HOME}sync"
-# command -> (module, what it does). Modules load when their command is called: --help pays for none of them.
+# command -> (module, help). A module is loaded when its command is called, so that --help is fast.
 COMMANDS = {
     **PIPELINE_COMMANDS,
     "demo": ("penstock.pipelines.commands.demo", "run a small shop's changes through a pipeline, on this machine only"),

@@ -85,7 +85,7 @@ def cells(text: str) -> int:
     """Return the number of columns that the text occupies in a terminal."""
     if text.isascii():
         return len(text)
-    # Wide letters of East Asia occupy two columns, and combining marks none.
+    # Wide letters of East Asia occupy two columns, and combining marks no column.
     return sum((east_asian_width(letter) in "WF") + (combining(letter) == 0) for letter in text)
 
 

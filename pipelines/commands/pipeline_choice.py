@@ -95,7 +95,7 @@ def action_of(words: Sequence[str]) -> SyncAction | None:
 
 
 def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], does: str) -> tuple[PipelineSpec, Given]:
-    """Return the pipeline that an action's flags describe. `flags` are those of the command itself."""
+    """Return the pipeline that an action's flags describe. `flags` are the flags of the command itself."""
     from penstock.pipelines.config.load import parsed
 
     values, given = values_of_flags(command, words, flags, does)

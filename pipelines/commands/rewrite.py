@@ -192,7 +192,7 @@ def _target_name(given: Given, name: str) -> str:
 
 
 def _target(given: Given, source: Catalog) -> Catalog:
-    """Return the catalog of the copies: that of the source, unless another warehouse or catalog is given."""
+    """Return the catalog of the copies: the source's catalog, unless another warehouse or catalog is given."""
     from penstock.table.catalog.catalog import Catalog
 
     options = pairs(given.get("target-catalog-conf", ()))

@@ -75,7 +75,7 @@ def _command(name: str, words: list[str], asked: Asked) -> int:
         changes["reset"] = tables_given(given, spec)
     if "checkpoint" in given:
         changes["checkpoint"] = given["checkpoint"][-1]
-    # `model_copy` does not validate. What the model would refuse, `tables_given` has refused.
+    # `model_copy` does not validate. `tables_given` has refused the values that the model would refuse.
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})
     if "from" in given:
         spec = begun(spec, given["from"][-1])

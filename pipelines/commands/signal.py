@@ -110,9 +110,9 @@ def _send(pipeline: NamedPipeline, signal: str, tables: list[str], where: str) -
 
 
 def _warn_of_unread(tables: list[str], read: list[tuple[str, str]]) -> None:
-    """Say on stderr which source tables there are if one of these was never read: the driver would leave it out.
+    """Print the existing source tables on stderr if one of these was never read: the driver would leave it out.
 
-    Its name may be that of the target table.
+    The user may have written the name of the target table.
     """
     known = {word for database, table in read for word in (table, f"{database}.{table}")}
     unread = [name for name in tables if name not in known]

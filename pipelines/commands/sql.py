@@ -128,7 +128,7 @@ def _interpreter(given: Given, *, needs_warehouse: bool) -> Interpreter:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM end streams as Ctrl-C does, so that nothing of them is left half done."""
+    """Let SIGTERM end streams as Ctrl-C does, so that no stream leaves half of its work behind."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -55,7 +55,7 @@ class Results:
         if self._last is None:
             raise ConfigError("no statement is given", hint='penstock sql "select * from db.t" --warehouse PATH')
         if self._output == "arrow":
-            # An Arrow stream contains one table: that of a stream, or of the last statement.
+            # An Arrow stream contains one table: the result of a stream, or of the last statement.
             if self._streamed is None:
                 self._write_arrow(self._last)
             if self._streamed is not None:

@@ -53,7 +53,7 @@ def run_shell(interpreter: Interpreter, results: Callable[[], Results]) -> None:
 
 
 def _run(interpreter: Interpreter, text: str, shown_results: Results) -> None:
-    """Run what was typed. What it did before an error or Ctrl-C remains, as in a script."""
+    """Run the typed statements. The effects before an error or Ctrl-C remain, as in a script."""
     with closing(interpreter.run(text, ends=False)) as tables:
         try:
             for rows in tables:

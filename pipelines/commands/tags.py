@@ -117,7 +117,7 @@ def rollback_to_timestamp(given: Given) -> int:
 
 
 def _rolled_back(given: Given, table: Table, target: int | str | datetime) -> int:
-    # Before the rollback, which deletes what is listed here.
+    # Before the rollback, which deletes the snapshots and tags that are listed here.
     undone = table.undone_by_rollback(target)
     snapshot = table.rollback_to(target)
     line = _with_undone(f"snapshot {snapshot.id} is the latest again", undone)

@@ -135,7 +135,7 @@ def millis(given: Given, flag: str) -> int | None:
 
 
 def chosen(given: Given, names: Iterable[str], including: str, excluding: str | None = None) -> list[str]:
-    """Return the names that match the expression of one flag (default: all) in full, and not that of the other."""
+    """Return the names that fully match the expression of one flag (default: all), but not that of the other."""
     wanted = _expression(given, including) or re.compile(".*")
     excluded = _expression(given, excluding) if excluding else None
     return [name for name in names if wanted.fullmatch(name) and not (excluded and excluded.fullmatch(name))]

@@ -31,7 +31,7 @@ def command(name: str, words: list[str]) -> int:
     session = open_session(
         name, cores=1, settings={"spark.driver.extraJavaOptions": f"{JVM_FLAGS} {LOG_FLAG} {make_flags(half)}"}
     )
-    # What a real job loads: the demo's, with its change of a table in the middle of a batch.
+    # The job of the demo, which alters a table in the middle of a batch, loads the classes of a real job.
     with tempfile.TemporaryDirectory() as folder:
         for part in ("morning", "afternoon"):
             put(Path(folder), part)

@@ -1,4 +1,4 @@
-"""The flags of the sync actions: those of every pipeline, and those that the kind of source adds.
+"""The flags of the sync actions: the flags of every pipeline, and flags that the kind of source adds.
 
 Imports nothing heavy, because the command line loads it at every start.
 """
@@ -154,13 +154,13 @@ def sync_action(name: str) -> SyncAction | None:
 
 
 def built_in_actions() -> dict[str, SyncAction]:
-    """Return Penstock's own actions. Finding those of packages takes the command line too long at each start."""
+    """Return Penstock's own actions. To find actions of packages takes too long at each start of the command line."""
     types = {name: SYNC_ACTIONS.find(name) for name in SYNC_ACTIONS.built_in}
     return _by_name({name: found for name, found in types.items() if found is not None})
 
 
 def all_actions() -> dict[str, SyncAction]:
-    """Return all actions, without those of packages that cannot be imported."""
+    """Return all actions, except the actions of packages that cannot be imported."""
     return _by_name(SYNC_ACTIONS.importable())
 
 

@@ -121,7 +121,7 @@ def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
         if key in _REFUSED:
             raise ConfigError(f"{_REFUSED[key]} are not supported", key=f"pipeline.{key}")
     passed += [f"pipeline.{key}" for key in given if key not in _PIPELINE]
-    # Flink CDC's default is lenient, that of a Penstock file is evolve.
+    # The default of Flink CDC is lenient, the default of a Penstock file is evolve.
     made: dict[str, Any] = {"schema.change.behavior": str(given.get("schema.change.behavior") or "lenient").lower()}
     if name := re.sub(r"[^A-Za-z0-9._-]+", "-", str(given.get("name") or "")).strip("-"):
         made["name"] = name

@@ -33,7 +33,7 @@ class CatalogConfig(Strict):
 
     @property
     def store_options(self) -> Text:
-        """Return the options for stores beside the catalog, such as that of the checkpoint."""
+        """Return the options for stores beside the catalog, such as the store of the checkpoint."""
         return {name: value for name, value in self.options.items() if not is_catalog_option(name)}
 
     @property
@@ -183,9 +183,9 @@ class SinkConfig(Strict):
 
     @property
     def options(self) -> Text:
-        """Options of all tables that the pipeline creates, whichever key of the file set them."""
+        """Options of all tables that the pipeline creates, from all keys of the file that set options."""
         write_only = {"write-only": "true"} if self.compaction.mode == "none" else {}
-        # Later ones win: what the user sets as a table option is not replaced by a shorter key.
+        # Later ones win, so that a shorter key of the file does not replace a table option that the user sets.
         return write_only | self.expire.options | self.table_options
 
     @model_validator(mode="before")

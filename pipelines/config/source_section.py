@@ -37,7 +37,7 @@ def _validated(given: Any) -> SourceConfig:
     if isinstance(given, SourceConfig):
         return given
     if not isinstance(given, Mapping):
-        # The same error as that of any other section, for which `load` has a text.
+        # The same error as for any other section; `load` has its text.
         raise PydanticKnownError("dict_type")
     kind = given.get("type")
     try:

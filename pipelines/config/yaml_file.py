@@ -20,8 +20,8 @@ from penstock.pipelines.config.load import Place, examined
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.references import resolve
 
-# References to secrets below these keys, and those that a connector names, are resolved only where they are used,
-# because specs are printed and sent around.
+# References to secrets below these keys, and below keys that a connector names, are resolved only where they are used,
+# because specs are printed and sent to other processes.
 _KEPT = {("sink", "catalog", "options")}
 _DEEPEST = 20
 _MOST_VALUES = 100_000

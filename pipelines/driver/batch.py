@@ -103,7 +103,7 @@ class Batch:
                 self._letters_stale |= report.forget(table) > 0
 
     def _discard(self, result: BatchResult, tables: Collection[str]) -> None:
-        """Delete the files that were written to these tables. A table that cannot be created has none."""
+        """Delete the files that were written to these tables. A table that cannot be created has no files."""
         for table in result.messages.keys() & set(tables):
             discard(self.run.reader.warehouse.store(table), result.messages.pop(table))
 
@@ -172,7 +172,7 @@ class Batch:
         return result
 
     def _note_keyless(self, report: BatchReport) -> None:
-        """Record the source tables that were left out because they have no key, and those that have one now."""
+        """Record the source tables that were left out because they have no key, and tables that have one now."""
         targets = self.run.targets
         for table, source in report.keyless:
             targets.leave_out_keyless(table, ".".join(filter(None, source)))

@@ -64,7 +64,8 @@ class BatchDriver:
         if done is None:
             return
         identity, report = done
-        # After the commits: what the source forgets below this position must be in all tables, or noted as missed.
+        # After the commits: the source may forget changes before this position, so all tables must have them, or a
+        # record that they missed them.
         self.reader.mirror(identity.end)
         if self.on_batch is not None:
             self.on_batch(identity, report)
@@ -89,7 +90,7 @@ class BatchDriver:
             if not self._has_later(missed, table) and not self.take_late(missed, table):
                 return False
             self.parking.record_batch(table, missed.number)
-            self.reader.source.close()  # what the source cached while planning one batch is not valid for the next
+            self.reader.source.close()  # what the source cached for the plan of one batch is not valid for another
             log.info("event=batch_caught_up table=%s batch=%d", table, missed.number)
         return True
 
@@ -142,7 +143,7 @@ class BatchDriver:
     def _always_committed(self) -> Iterator[str]:
         """Yield the tables whose options ask for a snapshot of each batch, with or without rows.
 
-        Tables that only other writers fill exist in the same databases, and get none.
+        Tables in the same databases that only other writers fill are left out.
         """
         filled = self.filled
         own = None if filled is None else {*filled.marks, *filled.expected.values(), *self.targets.received}

@@ -1,4 +1,4 @@
-"""Commits a batch to its tables, in parallel."""
+"""The commits of a batch to its tables, in parallel."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ THREADS = 8
 class CommitResult:
     """The result of a batch's commits.
 
-    It has the schema ids of the tables that have the batch, the tables that may lack its compaction, those with commits
-    of another job in between, and those that failed, which may have the batch nevertheless.
+    `schemas` has the schema ids of the tables that have the batch, `uncompacted` the tables that may lack its
+    compaction, and `foreign` the tables to which another job committed in between. A table in `failed` may have the
+    batch too.
     """
 
     schemas: dict[str, int] = field(default_factory=dict)
@@ -68,8 +69,9 @@ class Commits:
     ) -> CommitResult:
         """Make the batch visible, table by table.
 
-        Called again for the same batch, it commits only to the tables that lack it. Dies between two tables: the batch
-        is replayed, and those that have it skip it. The first error is raised after all tables were tried.
+        Called again for the same batch, it commits only to the tables that lack it. If the driver dies between two
+        tables, the batch is replayed, and the tables that have it skip it. The first error is raised after all tables
+        were tried.
         """
         done = CommitResult()
         # The pool waits for all commits at its end, so that none is still running when the first error is raised below.

@@ -191,8 +191,9 @@ def owes_compaction(
 ) -> bool:
     """Return whether a committed batch leaves compaction to be done right away.
 
-    Where rows or changelogs become visible only by compaction, none may stay undone. A table that may lag (lookup-wait)
-    does all its compaction after the commit; others only what the commit lost (not `whole`).
+    Where rows or changelogs become visible only by compaction, every compaction must be done. A table that may lag
+    (lookup-wait) does all its compaction after the commit; other tables only the part that the commit lost (not
+    `whole`).
     """
     layout = warehouse.layout(table, schema)
     if not layout.has_keys or layout.schema.typed[WRITE_ONLY]:
@@ -212,7 +213,7 @@ def compact_owed(
     whole: bool,
     compacts_in_background: bool,
 ) -> None:
-    """Do the compaction that a committed batch leaves to be done right away. `messages` are those of the batch."""
+    """Do the compaction that a committed batch leaves to be done right away. `messages` are the batch's."""
     due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
     if owes_compaction(warehouse, table, schema, whole=whole, compacts_in_background=compacts_in_background):
         # A bucket that is compacted in full must not be compacted a second time in the same commit.

@@ -68,7 +68,7 @@ class FirstLook:
                 raise reader.errors.on_bad.error(*seen.first_bad)
             if pause is not None:
                 self.sleep(pause)
-        # The text is that of Paimon's action, for those who search for it.
+        # The text of Paimon's action, for users who search for it.
         raise SourceError(
             f"Could not get metadata from server, topic: {self.place}. If this topic is not empty, please check the "
             "configuration of synchronization job. Otherwise, you should create the Paimon table first.",

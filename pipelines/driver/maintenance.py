@@ -110,5 +110,5 @@ class Maintenance:
         if due:
             commit_compactions(self.warehouse, self.user(), self.compact(due))
         else:
-            # Not after a compaction: it made a snapshot, and at that one more compaction may be due.
+            # Not after a compaction: it made a snapshot, at which further compaction may be due.
             self._seen[table] = latest

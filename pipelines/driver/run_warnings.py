@@ -1,4 +1,4 @@
-"""Warnings about what the batches of a run contain: each is logged once for a table, not with every batch."""
+"""Warnings about rows in the batches of a run. Each is logged once for a table, not with every batch."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def copied(reader: BatchReader) -> BatchReader:
 
 
 class StopRequested(Exception):
-    """The run is to stop, and nothing of the batch was written: the next run takes it."""
+    """The run is to stop, and the batch was not written: the next run takes it."""
 
 
 def read_rows(

@@ -55,7 +55,7 @@ class StandingCompaction:
         self._stopped.set()
 
     def round(self) -> bool:
-        """Compact what is due now; return whether anything was committed."""
+        """Compact the buckets that are due now; return whether anything was committed."""
         changed = self._changed()
         groups = [changed] if self.together else [{name: found} for name, found in changed.items()]
         committed = False
@@ -65,7 +65,7 @@ class StandingCompaction:
         return committed
 
     def _changed(self) -> dict[str, tuple[TableStore, Snapshot]]:
-        """Return the tables with another snapshot than the one at which nothing was left to do."""
+        """Return the tables with a newer snapshot than the one after which no compaction was left to do."""
         found = {}
         try:
             names = self.names()

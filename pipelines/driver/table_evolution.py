@@ -40,8 +40,8 @@ class TableEvolution:
     def evolve(self, drifts: Mapping[str, list[SeenSchema]]) -> None:
         """Alter each table so that it can store the schemas seen.
 
-        New tables that cannot be created are left out if other tables exist; with `ignore_incompatible`, so are tables
-        that cannot store a schema.
+        New tables that cannot be created are left out if other tables exist. With `ignore_incompatible`, tables that
+        cannot store a schema are left out too.
         """
         schemas, unmade = {}, dict[str, PenstockError]()
         for table, found in drifts.items():

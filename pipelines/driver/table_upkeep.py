@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def maintained(warehouse: CatalogSettings, table: str, last: Upkeep | None = None) -> Upkeep:
-    """Maintain the table and log what was done. `last` is the result of the round before."""
+    """Maintain the table and log the results. `last` is the result of the previous round."""
     done = keep_up(warehouse.store(table), last)
     if done.did_something:
         log.info("event=maintained table=%s snapshots=%d", table, done.expired.snapshots)

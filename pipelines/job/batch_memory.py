@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from penstock.formats.freed_memory import return_freed_memory
 
 LARGE_BYTES = 64 << 20
-# A batch that uses this part of the memory of a larger one before it does not need what that one left.
+# A batch that uses at most this part of the memory of a larger batch before it does not need the rest.
 SMALL_PART = 8
 
 

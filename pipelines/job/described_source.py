@@ -54,7 +54,7 @@ def prepare_tables(
     checks = not capture.renames_columns or filled.is_new
     made = create_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     left_out = made.left_out
-    # Those that the user names, and those that lack rows, each once.
+    # The tables that the user names, and the tables that lack rows, each once.
     reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
     reread = _sources_of(reset, names, shape)
     # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows

@@ -143,7 +143,7 @@ class Job:
         targets.load({*self.tables.existing, *on_bad.letters})
         parking = self.parking()
         reread = self.recovery
-        # A table that is emptied and read again needs none of the batches that it missed.
+        # A table that is emptied and read again does not need the batches that it missed.
         released = parking.tables if reread.reread_all else parking.tables.keys() & set(reread.reread)
         if released:
             parking.release(*released)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-LATE_STARTS = 3  # how often Spark may be too slow to start on a busy machine, whatever `on-error` says
+LATE_STARTS = 3  # how often Spark may be too slow to start on a busy machine; `on-error` does not count these starts
 GRACE_SECONDS = 60.0  # a batch that takes longer is abandoned; the next start repeats it
 
 

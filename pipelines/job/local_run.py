@@ -143,7 +143,7 @@ class LocalRun:
         try:
             spark = self.with_spark(self.job)
         except (PenstockError, OSError) as error:
-            # Whoever stops a process group also stops the JVM.
+            # A signal to the process group has also stopped the JVM.
             if not self._signals.stopped:
                 raise
             log.warning("event=stopped_at_start pipeline=%s reason=%s", self.job.name, error)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def partitioned(rows: DataFrame, count: int, column: str) -> DataFrame:
-    """Return the rows in `count` partitions, each row in that of its number.
+    """Return the rows in `count` partitions, each row in the partition of its number.
 
-    A hash of the number would give some tasks several writers and others none.
+    A hash of the number would give several writers to some tasks, and no writer to others.
     """
     if hasattr(rows, "repartitionById"):  # since Spark 4.1
         return rows.repartitionById(count, column)
@@ -39,5 +39,5 @@ def numbers_by_partition(count: int) -> tuple[int, ...]:
 
 
 def spark_hash(number: int) -> int:
-    """Return the hash that Spark computes for a value of its type INT: that of Paimon for the same bytes."""
+    """Return the hash that Spark computes for a value of its type INT; Paimon's is the same for these bytes."""
     return hash_row(number.to_bytes(4, "little"))

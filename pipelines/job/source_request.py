@@ -1,6 +1,6 @@
-"""The source of a pipeline, and what the description asks of it.
+"""The source of a pipeline, and the request that follows from the pipeline's description.
 
-Imports little: a bounded run asks its source for news before it starts Spark.
+Imports little, because a bounded run asks its source for new data before it starts Spark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def source_for_a_question(spec: PipelineSpec, aside: str) -> ChangeSource:
 
 
 def request_of(spec: PipelineSpec) -> SourceRequest:
-    """Return what the pipeline asks of its source, whichever it is."""
+    """Return the pipeline's request to its source, for any kind of source."""
     pipeline, selection, sink = spec.pipeline, spec.selection, spec.sink
     mapping, catalog = TypeMapping.of(sink.type_mapping), sink.catalog
     checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)

@@ -22,7 +22,7 @@ def unmet_names(
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName] = (),
 ) -> Iterator[tuple[str, str]]:
-    """Yield a message and a hint for each rule of `naming` that is for none of the source tables.
+    """Yield a message and a hint for each rule of `naming` that fits no source table.
 
     `before` are tables read in the past: rules for those may stay.
     """

@@ -29,10 +29,10 @@ def unmet_rules(
     before: Collection[SourceName] = (),
     hiding: Collection[SourceName] = (),
 ) -> list[ConfigError]:
-    """Return an error for each rule that matches none of the source tables, or none of their columns.
+    """Return an error for each rule that matches no source table, or no column of them.
 
-    `before` are tables read in the past: rules for those may stay. `hiding` are tables of which the user does not see
-    all columns, so that rules on their columns cannot be judged.
+    `before` are tables read in the past: rules for those may stay. `hiding` are tables with columns that the user may
+    not see, so that rules on their columns cannot be judged.
     """
     taken = [schema for schema in schemas if shape.target(schema.database, schema.table) is not None]
     found = [

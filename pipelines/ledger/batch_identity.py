@@ -106,7 +106,7 @@ def range_of(snapshot: Snapshot) -> tuple[Offsets, Offsets]:
 
 
 def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) -> Snapshot | None:
-    """Return the newest snapshot of any run of the pipeline, whatever its checkpoint.
+    """Return the newest snapshot of any run of the pipeline, with any checkpoint.
 
     Only the `most` newest snapshots are searched.
     """
@@ -192,7 +192,7 @@ class LastBatch:
     """The last batch that any table has.
 
     Other tables may lack it if the driver crashed between two commits, so it is read again, and the tables that have it
-    skip it. Those in `parked` may lack batches before it too.
+    skip it. Tables in `parked` may lack earlier batches too.
     """
 
     start: Offsets
@@ -202,7 +202,7 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """`newest`: per table, the last snapshot that any run of the pipeline made, whatever its checkpoint."""
+    """`newest`: per table, the last snapshot that any run of the pipeline made, with any checkpoint."""
 
     pipeline: str
     newest: Mapping[str, Snapshot]
@@ -243,7 +243,7 @@ class Lineage:
         return LastBatch(*range_of(last), tuple(parked))
 
     def _last_user(self) -> str:
-        """Return the commit user of the newest checkpoint: the one that no other checkpoint followed in any table."""
+        """Return the commit user of the newest checkpoint, which no other checkpoint followed in any table."""
         users = self.users
         if len(users) > 1 and self.warehouse is not None:
             # A user with snapshots before another user's newest one has been followed by that user.

@@ -74,7 +74,7 @@ class BatchLogs:
     def next_batch(self) -> NextBatch | None:
         """Return the batch that Spark would run next, None if the files are not as Spark writes them.
 
-        Spark then says what is wrong.
+        Spark then reports the damage.
         """
         try:
             found, query = self._next_batch(), self.query()
@@ -122,7 +122,7 @@ class BatchLogs:
         self._create(f"{OFFSETS}/{number}", "\n".join(lines).encode())
 
     def finish(self, number: int) -> None:
-        """Note that the batch is in the tables, and forget batches that are as old as those that Spark forgets."""
+        """Note that the batch is in the tables, and forget batches as old as the ones that Spark forgets."""
         self._create(f"{COMMITS}/{number}", _FINISHED)
         if number < _KEPT:
             return
@@ -145,7 +145,7 @@ class BatchLogs:
             raise CheckpointInUse.by_another(self.folder.location)
 
     def _delete_checksum(self, folder: str, file: str) -> None:
-        """Delete the checksum that Hadoop's local file system writes beside a file. Stores have none."""
+        """Delete the checksum that Hadoop's local file system writes beside a file. Object stores have none."""
         if "://" not in self.folder.location or self.folder.location.startswith("file:"):
             (self.folder.below(folder) if folder else self.folder).delete(f".{file}.crc")
 

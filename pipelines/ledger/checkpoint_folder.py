@@ -1,4 +1,4 @@
-"""The checkpoint folder: the only code that knows the names of what is below it.
+"""The checkpoint folder: the only code that knows the names of its files.
 
 offsets/N, commits/N, metadata   Spark's: the end of a planned batch, a finished batch, the query's id
 status.json                      the state of the driver; a second driver sees there that one is running
@@ -69,7 +69,7 @@ class CheckpointFolder:
         return None if content is None else dict(content)
 
     def put_status(self, facts: dict[str, Any]) -> None:
-        """Replace the status. A reader sees the whole new one or the one before."""
+        """Replace the status. A reader sees the whole new status or the previous one."""
         self._folder.write(STATUS, _compact(facts))
 
     def signals(self) -> Signals:
@@ -120,7 +120,7 @@ class CheckpointFolder:
         return wanted
 
     def filled_tables(self) -> dict[str, Any] | None:
-        """Return the record of filled tables, None if the checkpoint has none."""
+        """Return the record of filled tables, None if the checkpoint has no such record."""
         content = self._json(FILLED_TABLES)
         return None if content is None else dict(content)
 

@@ -158,7 +158,7 @@ class FilledTables:
         # A batch of this run is recorded even if it has no rows: without a record, the next start would have to accept
         # all tables as they are.
         is_owed = self.recorded_kind is None and number > self.planned
-        # Sources of messages are not known before their first message, so those that the batch contained are added.
+        # Source tables of messages are unknown before their first message, so the tables in the batch are added.
         seen = {source: table for table, found in sources.items() for source in found}
         if number > self.planned:
             self.sources |= self.expected | seen

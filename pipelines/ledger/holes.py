@@ -39,8 +39,8 @@ READS_ON = (
 class IncompleteTables:
     """Tables that lack rows.
 
-    Those in `again` are emptied and copied again, those in `refused` stop the run, and those in `passed` are not copied
-    because newly added tables are not to be.
+    Tables in `again` are emptied and copied again, and tables in `refused` stop the run. Tables in `passed` are not
+    copied, because the user excluded the rows of newly added tables.
     """
 
     again: tuple[Difference, ...] = ()

@@ -80,8 +80,8 @@ class ParkedTables:
         for table in tables:
             self.tables.pop(table, None)
         self._save()
-        # After the list is saved: a crash in between leaves records that nobody needs, never a parked table without
-        # them.
+        # After the list is saved: a crash in between leaves unneeded records, but never a parked table without its
+        # records.
         first = min((one.batch for one in self.tables.values()), default=None)
         for number in self.checkpoint.missed_batches():
             if first is None or number < first:

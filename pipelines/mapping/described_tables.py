@@ -29,7 +29,7 @@ LEFT_OUT_HINT = (
     " name it by --table-mapping and its columns by a projection: MySQL's rows are then copied at the next start"
 )
 _LEFT_OUT = "event=table_left_out table=%s source=%s reason=%s hint=%s"
-# An option that says how rows of one key are ordered stays as it is, though a table could change it.
+# An option that decides how rows of one key are ordered is not changed, although a table could change it.
 _KEPT = frozenset({"sequence.field"})
 
 
@@ -161,7 +161,7 @@ def _check_shared_key(target: str, sink: SinkConfig, merged: Sequence[SourceSche
 
 
 def _no_key(target: str, merged: Sequence[SourceSchema]) -> ConfigError:
-    # The text is that of Paimon's action, for those who search for it.
+    # The text of Paimon's action, for users who search for it.
     return ConfigError(
         f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
         "source table schemas because source tables have no primary keys or have different primary keys.",
@@ -172,7 +172,7 @@ def _no_key(target: str, merged: Sequence[SourceSchema]) -> ConfigError:
 
 
 def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:
-    """Return the schemas with their common key; shards with different keys have none."""
+    """Return the schemas with their common key; shards with different keys have no key."""
     keys = {schema.primary_keys for schema in schemas}
     return list(schemas) if len(keys) == 1 else [replace(schema, primary_keys=()) for schema in schemas]
 

@@ -43,7 +43,7 @@ _MOST_OPEN = 32
 
 @dataclass(slots=True)
 class LookupRun:
-    """The lookups of one range. `snapshots` are those of the dimensions; `used` the first and the last one by table."""
+    """The lookups of one range. `snapshots` are those to look up at; `used` has the first and the last by table."""
 
     snapshots: dict[str, int] = field(default_factory=dict)
     used: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -57,10 +57,10 @@ class LookupRun:
 
 @dataclass(frozen=True, slots=True)
 class LookupStep:
-    """One dimension. `on` are pairs of a column of the row and one of the dimension, `columns` of new name and column.
+    """One dimension. `on` are pairs of a column of the row and one of the dimension; `columns` of new name and column.
 
-    `partitions` are those of the dimension that are looked up. With `inner`, a row whose key is missing is left out;
-    otherwise its new columns are null.
+    `partitions` are the partitions of the dimension that are looked up. With `inner`, a row whose key is missing is
+    left out; otherwise its new columns are null.
     """
 
     catalog: CatalogSettings
@@ -98,7 +98,7 @@ class LookupStep:
             change = _at(change, numbers)
             found = found[numbers]
         change = _with_columns(change, fields, rows.rename_columns([name for name, _ in self.columns]))
-        # A retract is kept without its columns: what it takes away was found before.
+        # A retract is kept without its columns: the row that it takes away was found before.
         return filtered_by(change, found | is_retract(change.kinds)) if self.inner else change
 
     def _fields(self, change: ChangeBatch) -> list[SourceField]:
@@ -182,7 +182,7 @@ class LookupStep:
         return dimension
 
 
-# Worker processes serve many batches: what a dimension has read stays between them.
+# Worker processes serve many batches, and keep the rows that a dimension has read.
 _open: dict[object, Dimension] = {}
 
 

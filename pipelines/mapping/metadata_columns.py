@@ -59,7 +59,7 @@ def _partition(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array
 
 
 def _offset(change: ChangeBatch, fetched: FetchedMessages | None) -> pa.Array:
-    # A dead letter is replayed through the same columns, whatever source it came from.
+    # A dead letter is replayed through the same columns, from any source.
     if fetched is not None and fetched.ids is not None:
         return pa.nulls(len(change), pa.int64())
     return pa.array(change.positions)
@@ -138,7 +138,7 @@ def check_names(names: Sequence[str], *, numbered: bool = True, has_schemas: boo
 
 
 def values_of(name: str, database: str | None) -> Values:
-    """Return how a metadata column is computed. `database` is that of a source whose databases have schemas."""
+    """Return how a metadata column is computed. `database` is set for a source whose databases have schemas."""
     if name == DATABASE_NAME and database is not None:
         return lambda change, _: _same(database, change)
     return COLUMNS[name].values

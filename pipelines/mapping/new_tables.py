@@ -91,7 +91,7 @@ class NewTables:
         """Return whether rows of this source table are left out, because it has no key and nothing gives it one.
 
         `has_table` says that the target table exists, `has_key` that it has a primary key. An append table accepts all
-        rows. A key of the table does not distinguish rows of a source that states to have none: they would overwrite
+        rows. A key of the table does not distinguish rows of a source that states to have no key: they would overwrite
         each other.
         """
         if source.primary_keys or not self.keys.from_source or self.keyless not in {"leave-out", "as-stated"}:
@@ -129,7 +129,7 @@ class NewTables:
         return tuple(DeclaredColumn(name, types[name]) for name in made if name not in names)
 
     def missing_after(self, drifts: Sequence[Drift], name: str, table: TableSchema) -> Drift:
-        """Return these columns as they are once the table has followed the drifts of its sources."""
+        """Return these columns as they are after the table has followed the drifts of its sources."""
         if not self.missing(table):
             return Drift(name)
         # In memory: types of computed columns may depend on columns that are added with them.
@@ -138,7 +138,7 @@ class NewTables:
         return Drift(name, self.missing(followed))
 
     def sources_of(self, names: Iterable[str]) -> set[str]:
-        """Return the source columns among these, and those that computed columns among them are computed from."""
+        """Return the source columns among these, and the source columns of the computed ones among them."""
         found = set(names)
         # In reverse order of dependency, so that one pass also finds the columns that are used indirectly.
         for one in reversed(self.computed):

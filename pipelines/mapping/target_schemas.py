@@ -126,7 +126,7 @@ class TargetSchemas:
         return [one for one in seen if one in known or nonsense_of(one.schema, schema, self.rules) is None]
 
     def commented(self, table: str, seen: Sequence[SeenSchema]) -> TableSchema | None:
-        """Follow changed comments of the source, and return the new schema; None if there are none."""
+        """Follow changed comments of the source, and return the new schema; None if no comment changed."""
         store = self.warehouse.store(table)
         changes = comment_changes([one.schema for one in seen], store.schema(), self.rules)
         if not changes:
@@ -168,7 +168,7 @@ class TargetSchemas:
         return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
 
     def _warn_of_new(self, planned: TableSchema, table: str, sources: Sequence[SourceSchema]) -> None:
-        """Log what a user may not expect of a new table."""
+        """Log properties of a new table that a user may not expect."""
         notes = {
             "types_not_declared": self.new_tables.unknown_types(sources),
             "sequence_is_text": text_sequence(planned),

@@ -196,7 +196,7 @@ def set_options(
 ) -> TableSchema:
     """Set the options that differ, and return the newest schema.
 
-    Options that determine how existing rows are stored or read, and those in `kept`, stay as they are, with a warning.
+    Options that determine how existing rows are stored or read, and options in `kept`, are not changed, with a warning.
     """
     store = warehouse.store(table)
     current = store.schema()
@@ -213,7 +213,7 @@ def set_options(
 
 
 def check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
-    """Raise ConfigError if the keys that a pipeline sets are not those of the table that exists."""
+    """Raise ConfigError if the keys that a pipeline sets are not the keys of the existing table."""
     if given and set(given) != set(own):
         raise ConfigError(
             f"the table exists with other {kind} keys than the pipeline sets",

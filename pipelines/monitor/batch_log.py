@@ -51,7 +51,7 @@ def _log_expectations(facts: BatchFacts) -> None:
             "event=expectations_not_met number=%d rows=%d updates_dropped=%d rules=%s",
             facts.number,
             sum(found.values()),
-            # The tables keep these rows as they were before the update.
+            # In the tables, these rows are as they were before the update.
             facts.passed_over.get(UPDATES_DROPPED, 0),
             ", ".join(f"{what.removeprefix(EXPECT)} {count}" for what, count in found.items()),
         )

@@ -13,9 +13,9 @@ from penstock.ingest.source import Offsets
 
 @dataclass(frozen=True, slots=True)
 class DeferredTables:
-    """`intervals` are those of target tables, in milliseconds. `ranges` is how far each interval was read.
+    """`intervals` are the intervals of target tables in milliseconds, and `ranges` how far each interval was read.
 
-    `records` is what is deferred by interval, in the unit of the lag, as far as it was counted.
+    `records` are the counted deferred records by interval, in the unit of the lag.
     """
 
     intervals: Mapping[str, int] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class DeferredTables:
 
     @classmethod
     def of(cls, offsets: Offsets, sources: Mapping[tuple[str, str], str]) -> DeferredTables:
-        """Return those of offsets. `sources` maps source tables to their target tables."""
+        """Return the deferred tables at these offsets. `sources` maps source tables to their target tables."""
         ranges, found = DeferredRanges.of(offsets), dict[str, int]()
         for (database, name), table in sources.items():
             interval = ranges.rules.interval(database or None, name or None)
@@ -32,7 +32,7 @@ class DeferredTables:
         return cls({table: interval for table, interval in found.items() if interval}, ranges)
 
     def counted(self, source: object, offsets: Offsets) -> DeferredTables:
-        """Return it with what is deferred. The source computes it, and is not asked for it."""
+        """Return these tables with the number of deferred records, which the source computes without a request."""
         if not self.ranges.rules:
             return self
         try:

@@ -15,8 +15,8 @@ from penstock.pipelines.config.model import PipelineSpec
 class LeftOut:
     """The tables that are left out, with the reasons.
 
-    A source that describes its tables tells each run all of them. The messages of a topic only tell it when they are
-    read, so that a run continues with what the status of the run before says, if that had the same `settings`.
+    A source that describes its tables names all of them to each run. Tables of messages are known only when messages
+    are read. So a run continues with the tables in the status of the previous run, if that had the same `settings`.
     """
 
     found: Mapping[str, str] = field(default_factory=dict)  # in this run
@@ -37,7 +37,7 @@ class LeftOut:
             self._before = dict(status.get("left_out", {}))
 
     def batch(self, found: Mapping[str, str], received: Collection[str]) -> None:
-        """Note the tables that are left out after a batch. Those of earlier runs that received rows are taken in."""
+        """Note the tables that are left out after a batch, and forget tables of earlier runs that received rows."""
         self.found = found
         self._before = {table: reason for table, reason in self._before.items() if table not in received}
 

@@ -120,7 +120,7 @@ class StreamQuery:
         return self.session.frame(self.plan.build(leaf, change))
 
     def _columns(self) -> list[Node]:
-        """Return the columns that are read: those that the query names, and the key that updates are known by."""
+        """Return the columns that are read: those the query names, and the key by which updates are known."""
         needed = {*self.plan.reads, *self.source.table.primary_keys}
         shown = {id_of(one) for one in self.plan.columns}
         given = items(self.plan.relation.output())

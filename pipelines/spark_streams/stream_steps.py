@@ -132,7 +132,7 @@ class SparkInsert:
         yield from ()
 
     def _check_alone(self) -> None:
-        """Raise ConfigError if the job runs a second time elsewhere: its commits contain what is to be read here."""
+        """Raise ConfigError if the job also runs elsewhere: its commits already contain the changes to read here."""
         last = self.progress.last()
         if last != self._recorded:
             raise ConfigError(
@@ -172,7 +172,7 @@ class SparkInsert:
             self._reached(self._pending)
 
     def result(self) -> dict[str, object]:
-        """Return what the job did, as a row: the number of rows is that of the files of its commits."""
+        """Return the result of the job as a row. The number of rows is counted in the files of its commits."""
         snapshots = self._table.refresh().store.snapshots
         rows, last = 0, None
         for number in range(self._first + 1, (snapshots.latest_id() or 0) + 1):

@@ -27,7 +27,7 @@ _ONE = Limit(rows=1)
 
 
 class TableConnector(Connector[TableSourceConfig]):
-    """Tables of a catalog, by default the one that the pipeline writes to."""
+    """Tables of a catalog, by default of the catalog that the pipeline writes to."""
 
     name = "table"
     config = TableSourceConfig

@@ -1,4 +1,4 @@
-"""How far a table was read, as it is stored in offsets."""
+"""The progress of reading a table, as it is stored in offsets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The changes of Paimon tables as a `ChangeSource`.
 
-Offsets have a `TableProgress` for each table. Positions are snapshot ids, and snapshots are never divided: the rows of
-a batch are those of whole snapshots, except for the state that a new reader begins with.
+Offsets have a `TableProgress` for each table. Positions are snapshot ids, and snapshots are never divided: a batch has
+the rows of whole snapshots, except for the state that a new reader begins with.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STATE, _CHANGES, _EMPTY = "state", "changes", "empty"
 
 @dataclass(frozen=True, slots=True)
 class TableSourceSettings:
-    """The settings of a source of tables. `options` are those of Paimon's streaming reads.
+    """The settings of a source of tables. `options` are options of Paimon's streaming reads.
 
     `rereads` names a request: the target tables of `reset`, or of all tables, are emptied, and the tables read again.
     With `rereads_when_lost` this is done too when a snapshot is gone before it was read.

@@ -32,14 +32,14 @@ DIALECT = "paimon"
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A table as a source of changes. `options` are those of the streaming read."""
+    """A table as a source of changes. `options` are the options of the streaming read."""
 
     name: str  # database.table
     store: TableStore
     options: Mapping[str, str]
 
     def snapshot(self, number: int) -> Snapshot:
-        """Return a snapshot, or what a long-lived changelog keeps of it. SnapshotMissing if it has expired."""
+        """Return a snapshot, or the long-lived changelog of it. SnapshotMissing if it has expired."""
         return snapshot_or_changelog(self.store, number)
 
     def schema_at(self, snapshot: Snapshot) -> TableSchema:
@@ -104,7 +104,7 @@ class Upstream:
                 yield from reader.read_files(split)
 
     def described(self, schema: TableSchema) -> SourceSchema:
-        """Return the schema as that of a source table."""
+        """Return the schema of the table as a source schema."""
         database, _, table = self.name.partition(".")
         fields = tuple(
             SourceField(field.name, typed(field.type), field.description, field.type.nullable)

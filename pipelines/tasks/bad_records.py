@@ -72,7 +72,7 @@ class ErrorPolicy:
     """The policy of a pipeline for records and tables that fail.
 
     `isolates`: a table that fails is parked, and the others continue. `leaves_out`: a new table that cannot be created
-    is left out. `ignore_incompatible`: so is a table that cannot store the types of its source.
+    is left out. `ignore_incompatible`: a table that cannot store the types of its source is left out too.
     """
 
     on_bad: OnBad = FAIL
@@ -180,7 +180,7 @@ def source_position(place: str, record: BadRecord) -> str:
 
 
 def kept(warehouse: CatalogSettings, on_bad: OnBad, place: str, records: Sequence[BadRecord]) -> set[str]:
-    """Return the source positions of those of the records that the dead-letter table has."""
+    """Return the source positions of the records that are in the dead-letter table."""
     import pyarrow.compute as pc
 
     from penstock.table.handle import Table  # seldom needed, and expensive to import

@@ -67,7 +67,7 @@ class BatchResult:
         return result
 
     def replace(self, again: BatchResult, replayed: Collection[str]) -> None:
-        """Replace what was read and written of these tables by the result of a replay."""
+        """Replace the reports and files of these tables by the result of a replay."""
         found = {report.range.number: report for report in again.reports}
         for report in self.reports:
             # Ranges that are read for other tables are not read again.

@@ -1,4 +1,4 @@
-"""The changes of one bucket of a history table, and the versions that they make of what the table has."""
+"""The changes of one bucket of a history table, and the versions that follow from them and the table's rows."""
 
 from __future__ import annotations
 

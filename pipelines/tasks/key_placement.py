@@ -61,7 +61,7 @@ class KeyPlacement:
     def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             moving = self._moving_rows(batch)
-            # Most batches are passed on as they are, without a copy.
+            # Most batches are passed on unchanged, without a copy.
             if not moving.any():
                 yield batch
                 continue

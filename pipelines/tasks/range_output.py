@@ -118,7 +118,7 @@ class BadRecordCollector:
         table: str | None,
         read: ChangeBatch | None = None,
     ) -> None:
-        """Record messages that cannot be read, or with `table`, that do not fit this table.
+        """Record messages that cannot be read or, with `table`, messages that do not fit this table.
 
         `read` is their change as it was read: a dead letter that contained the result of transforms would be
         transformed again by a replay.
@@ -151,7 +151,7 @@ class BadRecordCollector:
         """Return the messages that an earlier batch could read, of messages that cannot be read now.
 
         A schema registry may have lost a schema in between. A message that the earlier batch could not read has a dead
-        letter. What this batch also reads for the first time has none yet, and is left to that reading.
+        letter. A message that this batch also reads for the first time has no dead letter yet; that reading reports it.
         """
         on_bad, reading = self.context.errors.on_bad, self.report.reading
         new_from = None if reading is None else reading.new_from

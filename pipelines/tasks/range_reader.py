@@ -139,7 +139,7 @@ class RangeReader:
         return self._context.mapping.leaves_out(source, known)
 
     def _repeats_input(self, table: str) -> bool:
-        """Return whether the changelog of the table has the rows of messages as they are."""
+        """Return whether the changelog of the table has the unchanged rows of messages."""
         layout = self._context.layout(table)
         return layout is not None and layout.schema.typed[CHANGELOG_PRODUCER].copies_input
 
@@ -250,8 +250,8 @@ class RangeReader:
         layout, mapping = self._context.layout(table), self._context.mapping
         if layout is None or self._context.errors.on_bad.action == "fail" or not len(change):
             return False
-        # The rows are fitted to the schema that the table would get. If none fits there, the schema change would be
-        # for nothing.
+        # The rows are fitted to the schema that the table would get. If no row fits, the schema change would be
+        # useless.
         foreseen = mapping.foreseen(table, layout.schema, change.schema)
         fitted = foreseen and mapping.fit(change, foreseen, fetched, self._task.now_millis)
         if not fitted or not fitted.bad or len(fitted.batch) or fitted.dropped:

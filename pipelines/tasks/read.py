@@ -58,7 +58,8 @@ class BatchReader:
         That instant is the value of now(), whenever the batch is read.
         """
         if self.resumes is not None and start == self.resumes.start:
-            # The first batch repeats the last one in the tables: those that have it skip it, the others get it now.
+            # The first batch repeats the last batch in the tables. Tables that have it skip it, and the others get it
+            # now.
             return self.resumes.end
         end = self.source.latest_offsets(start, limit, until)
         # Without an instant if nothing is new: Spark compares offsets, and would plan a batch for one that differs.
@@ -110,7 +111,7 @@ class BatchReader:
         return [range_ for range_, _ in found], {range_.number: reading for range_, reading in found}
 
     def mirror(self, end: Offsets) -> None:
-        """Publish the position up to which all tables have what was read."""
+        """Publish the position up to which all tables have the changes."""
         deferred = bool(DeferredRanges.of(end).rules)
         self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
 

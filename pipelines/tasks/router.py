@@ -70,7 +70,7 @@ class Router:
         return (salt + bucket) % self._writers
 
     def _by_key(self, batch: pa.RecordBatch) -> Iterator[RoutedRows]:
-        """Send all rows of a key to one task, whatever their partitions.
+        """Send all rows of a key to one task, also if they are in several partitions.
 
         For postponed buckets this keeps their order in the task's files; where keys move, the next step finds their
         places.
@@ -80,8 +80,7 @@ class Router:
         else:
             partitions, places = partitions_of(self.layout, batch)
         hashes = key_hashes(self.layout, batch, self.layout.schema.trimmed_primary_keys)
-        # int64, because the sum with the salt exceeds int32. np.mod is never negative here, whatever the sign of
-        # the hash.
+        # int64, because the sum with the salt exceeds int32. np.mod is never negative here, also for negative hashes.
         writers = np.mod(hashes.astype(np.int64) + self._salt, self._writers).astype(np.int32)
         bucket = UNASSIGNED if self.layout.mode is BucketMode.CROSS_PARTITION else POSTPONE_BUCKET
         for part in slices(partitions, places, writers):

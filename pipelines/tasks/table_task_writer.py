@@ -117,7 +117,7 @@ class TableTaskWriter:
         batch, kinds = unpacked(data, self._arrow)
         self._partition = partition
         if self._history is not None:
-            # What a change means depends on the changes before it, which may be in other blobs.
+            # The meaning of a change depends on the changes before it, which may be in other blobs.
             self._history_bucket = UNASSIGNED if self._assigner is not None else bucket
             self._history.add(batch, kinds)
             if self._history.is_full:

@@ -40,7 +40,7 @@ class TaskInput:
 class TaskContext:
     """A read task's input, together with what it needs to turn its ranges into rows of the target tables.
 
-    If the errors' policy isolates tables, a table's failure is reported, and the other tables are read on.
+    If the policy for errors isolates tables, a table's failure is reported, and the other tables are still read.
     """
 
     task: TaskInput
@@ -69,7 +69,7 @@ class TaskContext:
     def keeps_letters(self) -> bool:
         """True if this reading writes the dead letters.
 
-        It then writes those of all tables, whichever tables it reads for.
+        It then writes the dead letters of all tables, even if it reads for some tables only.
         """
         letters = self.errors.on_bad.table
         return letters is not None and self.reads(letters)

@@ -26,8 +26,8 @@ class PlannedStream(Protocol):
 class BatchPace:
     """Determines the ends of batches, and waits until each is due.
 
-    A batch that follows a barrier does not wait for the interval, and neither do those of a bounded stream. With an
-    interval of 0 a call lasts until the source has something new. Without an interval (None) no call waits.
+    A batch that follows a barrier does not wait for the interval, and the batches of a bounded stream do not either.
+    With an interval of 0 a call lasts until the source has something new. Without an interval (None) no call waits.
     """
 
     interval: float | None = None

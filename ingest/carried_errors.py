@@ -70,8 +70,8 @@ def _made(fields: Mapping[str, Any]) -> PenstockError | OSError:
     if "errno" in fields:
         named = [] if fields["file"] is None else [fields["file"]]
         return OSError(fields["errno"], fields["words"], *named)
-    # The class of the error may be loaded only in the task, as that of an extension. The nearest base class known
-    # here is used then, so that the exit code and the retries are still those of its family.
+    # The class of the error may be loaded only in the task, for example the class of an extension. Then the nearest
+    # known base class is used, so that exit code and retries are the same as for its family.
     known = {_name(kind): kind for kind in _kinds(PenstockError)}
     kind = next((known[name] for name in fields["kinds"] if name in known), PenstockError)
     # Not by calling the class: the parameters of its __init__ may be others.

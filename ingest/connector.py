@@ -77,7 +77,7 @@ RECORDS: LagUnit = "records"
 ENTRIES: LagUnit = "entries"  # of a log whose entries may contain several messages
 ROWS: LagUnit = "rows"  # of tables
 LOOK_SECONDS = 10.0
-# What a connector may declare, as errors show it, and what each of them needs.
+# Declarations of a connector that need a method, in the form in which errors show them.
 DESCRIBES = "Capabilities(describes_tables=True)"
 READS_FLINK_CDC = "Capabilities(reads_flink_cdc=True)"
 URL_SCHEMES = "url_schemes"
@@ -125,7 +125,7 @@ class Connector(ABC, Generic[C]):
     """A kind of source. Each method gets the validated section and the pipeline's request.
 
     `references` are the keys of the section in which `${...}` remains a reference until it is used, because they
-    contain secrets. `url_schemes` are those of the places for which `draft` writes a section, and `url_form` shows
+    contain secrets. `url_schemes` are the schemes of places for which `draft` writes a section, and `url_form` shows
     such a place, as in `kafka://host:9092/topic`. Methods after `open` have defaults that suit a source of messages.
     """
 

@@ -1,4 +1,4 @@
-"""The connectors that are known: those of Penstock, and those that packages add by entry points."""
+"""The known connectors: Penstock's own, and the connectors that packages add by entry points."""
 
 from __future__ import annotations
 

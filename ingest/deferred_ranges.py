@@ -112,7 +112,7 @@ def next_end(
 ) -> Offsets:
     """Return the end of a batch that begins at `start`, or `start` itself if there is nothing to read.
 
-    Other rules than those of `start` apply once the intervals of those have been read to the same position.
+    If the rules differ from the rules of `start`, they apply once the old intervals have been read to one position.
     """
     newest = source.latest_offsets(start, limit, until)
     moved, before = newest != start, DeferredRanges.of(start)
@@ -121,7 +121,7 @@ def next_end(
     drains = changes and any(source.behind(position, start) for position in before.positions.values())
     if changes and not drains:
         before = DeferredRanges(rules)
-    # A bounded run ends when all tables have what it was to read.
+    # A bounded run ends when all tables have the records up to its end.
     drains = drains or (until is not None and _is_last(source, newest, limit, until, moved=moved))
     batch = _Advance(source, start, newest, limit, before, clock(), moved=moved)
     positions = {interval: batch.position(interval, due=drains) for interval in before.rules.intervals}
@@ -137,7 +137,7 @@ def _is_last(source: DeferringSource, newest: Offsets, limit: Limit, until: Offs
 
 @dataclass(slots=True)
 class _Advance:
-    """The positions of the intervals at the end of one batch. `read` are those that advance."""
+    """The positions of the intervals at the end of one batch. `read` are the intervals that advance."""
 
     source: DeferringSource
     start: Offsets
@@ -197,5 +197,5 @@ def deferred_readings(source: DeferringSource, start: Offsets, end: Offsets, tas
 
 
 def deferred_positions(offsets: Offsets) -> list[Offsets]:
-    """Return the newest position and those of all intervals."""
+    """Return the newest position and the positions of all intervals."""
     return [offsets, *DeferredRanges.of(offsets).positions.values()]

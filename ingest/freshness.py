@@ -26,8 +26,8 @@ def duration(millis: int) -> str:
 class FreshnessRules:
     """The intervals of source tables in milliseconds, 0 for tables that are committed in every batch.
 
-    `routes` are patterns of source tables; the first one that matches a table applies. `others` is the interval of the
-    tables that none matches.
+    `routes` are patterns of source tables; the first one that matches a table applies. `others` is the interval of
+    tables that match no route.
     """
 
     routes: tuple[tuple[str, int], ...] = ()
@@ -78,7 +78,7 @@ def _patterns(rules: FreshnessRules) -> tuple[tuple[TablePattern, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The tables that a range is read for: those of some intervals.
+    """The tables that a range is read for, by their intervals.
 
     `new_from` is where the records begin, in the range's place, that the same batch reads for the first time for other
     tables; None if there are none.
@@ -95,7 +95,7 @@ class Reading:
     def is_again(self) -> bool:
         """True if the records are read for other tables too, by another range or an earlier batch.
 
-        That reading counts the messages, and those that it cannot read.
+        The other reading counts the messages and the unreadable ones among them.
         """
         return 0 not in self.intervals
 

@@ -1,4 +1,4 @@
-"""A source whose batches defer records for tables with a freshness, whoever asks it for their end."""
+"""A source whose batches defer records for tables with a freshness, with and without Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FreshnessSource:
         return self.source.available()
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
-        # Rules that are removed apply until all tables have what was deferred.
+        # Removed rules apply until all tables have the deferred records.
         if not self.rules and not DeferredRanges.of(start).rules:
             return self.source.latest_offsets(start, limit, until)
         return next_end(self.deferring, self.rules, start, limit, until, self.clock)

@@ -111,7 +111,7 @@ def canonical(offsets: Offsets) -> str:
 
 
 def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Divide `limit` among places in proportion to what they have; each place that has something gets at least one."""
+    """Divide `limit` among places in proportion to their counts; each place with a count above 0 gets at least 1."""
     total = sum(available.values())
     if total <= limit:
         return dict(available)
@@ -177,7 +177,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPoint:
-    """A position at which the source can be read again as it was then. `text` is for people."""
+    """A position as of which the source can be read again. `text` is for people."""
 
     offsets: Offsets
     text: str
@@ -197,7 +197,7 @@ class RereadableSource(Protocol):
     """A source that keeps the rows of its tables, and can read a table again while changes continue."""
 
     def filled_columns(self, table: tuple[str, str], columns: Collection[str]) -> list[str]:
-        """Return those of these new columns that have values in rows that are older than the column.
+        """Return the columns, among these new ones, that have values in rows that are older than the column.
 
         These are columns with a default, generated ones, and those that cannot be null. The source's log does not
         show their values. Empty if the pipeline does not read the rows that tables had. Columns for which the source
@@ -211,7 +211,7 @@ class RereadableSource(Protocol):
 
 
 class PastUnknown(SourceError):
-    """The log does not contain what the rows of a table were at a position."""
+    """The log does not contain the rows of a table as of a position."""
 
 
 @runtime_checkable
@@ -219,7 +219,7 @@ class ReleasableSource(Protocol):
     """A `ComparableSource` whose server keeps something for it while tables are compared."""
 
     def release(self) -> None:
-        """Let the server drop what it keeps."""
+        """Let the server drop the data that it keeps."""
         ...
 
 

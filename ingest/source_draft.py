@@ -27,8 +27,8 @@ class DraftOptions:
 class SourceDraft:
     """A section as text with comments.
 
-    `found` says in a sentence what the source contains, `name` is a name for the pipeline, and `environment` are the
-    variables that the section refers to.
+    `found` describes the content of the source in a sentence, `name` is a name for the pipeline, and `environment` are
+    the variables that the section refers to.
     """
 
     section: str
@@ -57,10 +57,10 @@ def recognised_format(messages: Callable[[], list[bytes]], options: DraftOptions
 
 
 def _fits(name: str, values: list[bytes]) -> bool:
-    """Return whether most messages yield rows and none is bad."""
+    """Return whether most messages yield rows and no message is bad."""
     try:
         decoded = decode(name, Messages(values, np.arange(len(values), dtype=np.int64)), DecodeOptions())
     except PenstockError:
         return False
-    # Some messages have no rows, such as those of DDL or heartbeats.
+    # Some messages have no rows, such as messages about DDL or heartbeats.
     return not decoded.bad and sum(len(batch) for batch in decoded.batches) * 2 >= len(values)

@@ -52,7 +52,7 @@ REREAD = (
 
 @dataclass(frozen=True, slots=True)
 class TranslatedSource:
-    """A source that was described in other words than those of a pipeline file, under the keys of a pipeline file.
+    """A source from another kind of description, under the keys of a pipeline file.
 
     `section` is the section `source`. `pipeline` and `sink` are keys of those sections that the description decides
     too. `without_effect` are keys that were accepted and change nothing.
@@ -66,7 +66,7 @@ class TranslatedSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncActions:
-    """The two commands of a kind of source, and the flags that they have beside those of every pipeline.
+    """The two commands of a kind of source, and their flags beside the flags of every pipeline.
 
     `tables` and `database` name what the commands read, as in "write Kafka topics to one table". `database_flags` are
     flags of TYPE-sync-database alone. The examples are flags of the source, for both commands or one of them.

@@ -102,7 +102,7 @@ def slices(
     kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: Bools, head: Bytes | None = None
 ) -> pa.Array:
     """Return the strings or binaries at these positions of the buffer. `head` are their first 16 bytes, if known."""
-    # The lengths of null cells are whatever was read at their positions, and must not be added up.
+    # The lengths of null cells are arbitrary bytes from their positions, and must not be added up.
     length = np.where(null, 0, length) if null.any() else length
     # A view refers to its content by a signed offset of 32 bits, so it cannot address a larger buffer. Short cells are
     # read in two words, which must not extend beyond the buffer.

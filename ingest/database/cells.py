@@ -51,7 +51,7 @@ class Cells:
         return Cells(self.data, start, length, self.null, self.head)
 
     def read(self, layout: str, at: int = 0) -> npt.NDArray[Any]:
-        """Return the number that begins at this byte of each cell. What is read of a null is any number."""
+        """Return the number that begins at this byte of each cell; an arbitrary number for nulls."""
         kind = np.dtype(layout)
         if self.head is None or at + kind.itemsize > self.head.shape[1]:
             return at_every_byte(self.data, layout)[self.start + at]

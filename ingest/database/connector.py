@@ -94,7 +94,7 @@ S = TypeVar("S", bound=DatabaseSettings[Address])
 class DatabaseConnector(Connector[C], Generic[C, S]):
     """A kind of database whose tables are copied, and whose log is read from there on.
 
-    The modules that connect are imported where they are used: reading a pipeline file needs none of them.
+    The modules that connect are imported where they are used, because reading a pipeline file does not need them.
     """
 
     references: ClassVar[frozenset[str]] = frozenset({"password"})

@@ -1,4 +1,4 @@
-"""The rows of a table as they were at an earlier position of the log: rows as they are now, with later changes undone.
+"""The rows of a table as of an earlier position of the log: the current rows, with later changes undone.
 
 The first change of a key after the position shows the key's row at the position: no row if it was inserted, the before
 image if it was updated or deleted.

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=ChunkedSettings[Address])
 N = TypeVar("N")  # the connection
 G = TypeVar("G", bound=CopyProgress[Any])
-T = TypeVar("T")  # what the server knows about a table
+T = TypeVar("T")  # the facts that the server has about a table
 
 
 @dataclass(slots=True)
@@ -126,7 +126,8 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
             progress = self.with_content(connection, progress, limit, until)
         if progress.batch.barriers:
             return progress
-        # After rows that were read as they were at that time, the next offsets say that the tables are complete.
+        # After chunks whose rows were current when they were read, the next offsets record that the tables are
+        # complete.
         if replace(progress, batch=before.batch) == before and not before.batch.reads_present:
             return None
         return progress

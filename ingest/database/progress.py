@@ -34,7 +34,7 @@ class PlannedBatch(Generic[K]):
 
     @property
     def reads_present(self) -> bool:
-        """True if rows are read as they are at the time of reading, which is after the batch was planned."""
+        """True if the rows are current at the time of reading, which is after the batch was planned."""
         return bool(self.chunks)
 
 
@@ -81,7 +81,7 @@ class CopyProgress(Generic[K]):
         return replace(self, waiting=waiting, rest=rest, parts=parts_besides(self.parts, names))
 
     def without(self, names: Collection[TableName]) -> Self:
-        """Return this state without what is still to be read of these tables."""
+        """Return this state without the parts of these tables that are still to be read."""
         return replace(
             self,
             waiting=tuple(name for name in self.waiting if name not in names),

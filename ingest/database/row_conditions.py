@@ -1,4 +1,4 @@
-"""Conditions on rows as SQL: what a server can evaluate of a condition that the rows have to meet."""
+"""Conditions on rows as SQL: the part of a condition that the server can evaluate."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _matches(pattern: str | None, name: str) -> bool:
 
 
 def names_pattern(tables: Sequence[str]) -> str | None:
-    """Return one regular expression that matches `database.table` for all of the tables; None if there are none."""
+    """Return one regular expression that matches `database.table` for all of the tables; None without tables."""
     return "|".join(f"(?:{TablePattern.of(table).regex.pattern})" for table in tables) or None
 
 

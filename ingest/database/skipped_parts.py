@@ -1,4 +1,4 @@
-"""Parts of a batch that cannot be read any more, and need not be, because all tables are read again after the batch.
+"""Parts of a batch that cannot be read any more, and need not be read, as all tables are read again after the batch.
 
 A batch is planned once, and is then part of the checkpoint. If its part of the log is gone, or lacks what the tables
 need, it would fail at every start, before the request to read the tables again is carried out.

@@ -83,8 +83,8 @@ class DatabaseSource(ABC, Generic[S, P]):
             except SourceError as error:
                 # A failed plan may have changed the planner's knowledge of tables; both are discarded.
                 self._planner = None
-                # The planner has waited for an unreachable server already, so there is no pause between attempts.
-                # Whoever does not wait for a server, as after a stop, wants no further attempt either.
+                # The planner has waited for an unreachable server already, so there is no pause between attempts. A
+                # caller who does not wait for a server, as after a stop, wants no further attempt either.
                 if not self.plans_again(error, attempt) or attempt == _ATTEMPTS - 1 or not is_patient():
                     raise
                 log.warning(
@@ -123,7 +123,7 @@ class DatabaseSource(ABC, Generic[S, P]):
         self.settings.requests.add(table)
 
     def skips_if_lost(self, reread: str) -> dict[str, bool]:
-        """Return what the ranges of a batch get if a request to read all tables is carried out by the batch after it.
+        """Return the marks for the ranges of a batch if the batch after it carries out a request to read all tables.
 
         `reread` is the request that the batch knows.
         """

@@ -45,7 +45,7 @@ def parts_from(values: Iterable[Sequence[str]]) -> tuple[TablePart, ...]:
 
 
 def parts_besides(parts: Iterable[TablePart], whole: Collection[TableName]) -> tuple[TablePart, ...]:
-    """Return the parts, each once, without those of tables that will be read as a whole."""
+    """Return the parts, each once, without parts of tables that will be read as a whole."""
     return tuple(part for part in dict.fromkeys(parts) if part.name not in whole)
 
 
@@ -63,7 +63,7 @@ def unfinished_parts(offsets: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PartRead:
-    """The reading of a chunk: of all its rows without a condition `where`, otherwise of those that meet it."""
+    """The reading of a chunk: of all its rows, or with a condition `where` of the rows that meet it."""
 
     language: ConditionLanguage | None
     where: str

@@ -77,7 +77,7 @@ def _first_messages(folder: str) -> list[bytes]:
     from penstock.ingest.source_draft import EXAMINED
     from penstock.storage.state_folder import StateFolder
 
-    # The source records the files of a batch in its state, which must not be that of a pipeline.
+    # The source records the files of a batch in its state, which must not be the state of a pipeline.
     with tempfile.TemporaryDirectory(prefix="penstock-") as state:
         source = FilesSource(FilesSettings(folder, StateFolder(state)))
         start = source.initial_offsets()

@@ -86,7 +86,7 @@ def _without_blank(block: bytes, lines: list[bytes], sizes: Int64s) -> tuple[lis
     kept = np.arange(len(lines))
     if not lines:
         return [], kept
-    # Where all but the first begin; that one may have begun in an earlier block.
+    # The beginnings of all lines but the first, which may have begun in an earlier block.
     starts = np.cumsum(sizes[1:] + 1) - sizes[1:] + block.find(b"\n")
     ends = np.maximum(starts + sizes[1:] - 1, 0)
     data = np.frombuffer(block, np.uint8) if block else np.zeros(1, np.uint8)

@@ -62,7 +62,7 @@ class KafkaConfig(MessagesConfig):
     def _names_its_topics_one_way(self) -> KafkaConfig:
         self.check_topics("kafka_conf")
         if not self.properties.get("bootstrap.servers"):
-            # The text of this error is that of Paimon's action, which users search for.
+            # The text of this error comes from Paimon's action, because users search for it.
             raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
         return self
 

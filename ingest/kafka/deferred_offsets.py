@@ -45,7 +45,8 @@ def oldest(positions: Sequence[Offsets]) -> Offsets:
 def past_vanished(begin: Offsets, end: Offsets, newest: Offsets, *, accept_gap: bool) -> Offsets:
     """Return the end of a deferred range, past the partitions that do not exist any more if gaps are accepted.
 
-    Each partition with records gets some of every range, so one without progress has vanished with what was deferred.
+    Each partition with records is a part of every range, so a partition without progress has vanished with its deferred
+    records.
     """
     froms, ends, wanted = flat(begin["offsets"]), flat(end["offsets"]), flat(newest["offsets"])
     gone = {place: wanted[place] for place in wanted if froms.get(place, 0) == ends.get(place, 0) < wanted[place]}

@@ -36,7 +36,7 @@ def recreated_topics(settings: KafkaSettings, start: Offsets, ids: Mapping[str, 
 def gone_topics(settings: KafkaSettings, end: Offsets, ids: Mapping[str, str | None]) -> set[str]:
     """Return the topics that have no record of a planned batch any more: they were deleted since.
 
-    PositionLost if there are any, unless the settings accept a gap. `ids` are those that the topics have now.
+    PositionLost if there are any, unless the settings accept a gap. `ids` are the current ids of the topics.
     """
     known = {topic: id_ for topic, id_ in end.get("ids", {}).items() if topic in ids}
     gone = {topic for topic in known if ids[topic] is None}

@@ -1,4 +1,4 @@
-"""The properties of a Kafka client: from the names of the Java client to those of librdkafka."""
+"""The properties of a Kafka client, translated from the names of the Java client to those of librdkafka."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _JKS = bytes.fromhex("feedfeed")
 
 
 def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return librdkafka's properties for those of a Java client, with references to secrets resolved."""
+    """Return librdkafka's properties for the properties of a Java client, with references to secrets resolved."""
     given = {name.strip(): resolve(value) for name, value in properties.items()}
     made: dict[str, str] = {}
     for name, value in given.items():
@@ -53,8 +53,7 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _login(jaas: str) -> dict[str, str]:
-    # The login module's options are the quoted values of the JAAS line. Its name decides what they are called in
-    # librdkafka.
+    # The login module's options are the quoted values of the JAAS line. Its name decides their names in librdkafka.
     words = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
     if "Krb5LoginModule" in jaas:
         names = {"keyTab": "sasl.kerberos.keytab", "principal": "sasl.kerberos.principal"}
@@ -77,7 +76,7 @@ def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
     if location is not None and is_pem:
         return {"ssl.certificate.location": location, "ssl.key.location": location}
     if location is not None:
-        # The older key stores of Java, which OpenSSL cannot read. PKCS12 is passed on as it is.
+        # The older key stores of Java, which OpenSSL cannot read. PKCS12 is passed on unchanged.
         if certificate_file(location).startswith(_JKS):
             raise needs_pkcs12("keystore", location)
         return {"ssl.keystore.location": location}

@@ -1,4 +1,4 @@
-"""How far a range of a Kafka partition is read: what a consumer returns is a record of it, its end, or an error."""
+"""The progress in a range of a Kafka partition, from the records, ends and errors that a consumer returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONNECTIONS = 5
 
 
 class RangeProgress:
-    """The state of reading one range: classifies what the consumer returns as records, ends and errors."""
+    """The state of reading one range: it sorts the answers of the consumer into records, ends and errors."""
 
     def __init__(self, topic: str, partition: int, end: int, patience: float, *, accept_gap: bool = False) -> None:
         self.topic, self.partition, self.end, self._accept_gap = topic, partition, end, accept_gap
@@ -95,7 +95,7 @@ class RangeProgress:
     def _concerns(self, message: Message, position: int) -> bool:
         """Return whether an error is about an offset that is still to be read.
 
-        The client keeps such errors of what was assigned before, also of other partitions.
+        The client keeps such errors of earlier assignments, also of other partitions.
         """
         offset = message.offset()
         if message.topic() is None or offset is None or offset < 0:
@@ -106,8 +106,8 @@ class RangeProgress:
     def _no_records(self, position: int) -> SourceError:
         reason = f": {self._complaint.str()}" if self._complaint else ""
         kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{reason}"
-        # The broker did answer, and its partition ends before `end`: a new leader has fewer records than the one at
-        # planning.
+        # The broker did answer, and its partition ends before `end`: a new leader has fewer records than the leader
+        # during the plan.
         if self._reached >= 0:
             kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
         return kind(

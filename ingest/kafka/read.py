@@ -69,7 +69,8 @@ def read_range(
                 continue
             position = records[-1].offset() + 1
             fetched = fetched_messages(topic, partition, records, extras)
-            # The number grows in steps: the mean of a few records may say little about those that follow.
+            # The number grows in steps, because the mean of a few records may differ much from that of the following
+            # records.
             wanted = min(_most(rows, size, _sizes[topic]), 4 * wanted)
             yield fetched
     finally:

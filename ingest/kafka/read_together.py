@@ -25,7 +25,7 @@ MOST_BYTES = 8 << 20
 
 
 class RangesAhead:
-    """The ranges that are to be read, in order. Of the small ones, those that follow each other are fetched at once."""
+    """The ranges to read, in order. Small ranges that follow each other are fetched at once."""
 
     def __init__(self, properties: Mapping[str, str], ranges: Sequence[Range]) -> None:
         self._properties = properties
@@ -78,7 +78,7 @@ def fetch_together(
 
 @dataclass(slots=True)
 class _Part:
-    """One range of those that are fetched together."""
+    """One of the ranges that are fetched together."""
 
     range: Range
     patience: float
@@ -111,7 +111,7 @@ def _assign(client: Consumer, parts: Sequence[_Part]) -> None:
 
 
 def _by_place(found: Sequence[Message]) -> Mapping[Place | None, list[Message]]:
-    """Return messages by their partition. Errors of the connection have none."""
+    """Return messages by their partition. Errors of the connection have no partition."""
     messages: defaultdict[Place | None, list[Message]] = defaultdict(list)
     for message in found:
         topic = message.topic()

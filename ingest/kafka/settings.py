@@ -23,12 +23,12 @@ class StartOffsets:
     # specific-offsets; other partitions begin at their first record
     offsets: Mapping[Place, int] = field(default_factory=dict)
     millis: int = 0
-    reset: Literal["earliest", "latest", "none"] = "none"  # group-offsets, if the group has none
+    reset: Literal["earliest", "latest", "none"] = "none"  # for group-offsets, if the group has no offsets
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """The settings of a Kafka source. `properties` are those of the Java client, secrets as references."""
+    """The settings of a Kafka source. `properties` are properties of the Java client, with secrets as references."""
 
     properties: Mapping[str, str]
     topics: tuple[str, ...] = ()

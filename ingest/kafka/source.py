@@ -37,7 +37,7 @@ class KafkaSource:
         self.settings = settings
         self._known: KafkaCluster | None = None
         self._ahead: RangesAhead | None = None
-        self._newest: Offsets = {}  # the offsets that were determined last, from what the brokers have now
+        self._newest: Offsets = {}  # the offsets that were determined last, from the current records of the brokers
 
     def __reduce__(self) -> tuple[type[KafkaSource], tuple[KafkaSettings]]:
         return KafkaSource, (self.settings,)
@@ -69,7 +69,7 @@ class KafkaSource:
         ends = self._cluster.latest(places)
         gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, configured=not start)
         # The batch starts after the gap. Its offsets record this start, so that a repeated plan does not depend on
-        # what the broker has deleted by then.
+        # records that the broker deletes later.
         froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}
@@ -142,7 +142,7 @@ class KafkaSource:
             yield fetched_messages(*place_of(range_), records, settings.extras)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
-        # Without offsets, as a new pipeline has none, it reads from where its startup mode begins.
+        # Without offsets, as in a new pipeline, it reads from the beginning of its startup mode.
         places, ids = self._partitions()
         at = flat(offsets.get("offsets", {})) if offsets else self._startup_offsets(places)
         ends, renewed = self._cluster.latest(at), renewed_topics(offsets, ids)
@@ -175,8 +175,8 @@ class KafkaSource:
     def _beginnings(self, start: Offsets, places: list[Place]) -> dict[Place, int]:
         if not places:
             return {}
-        # Partitions found while running: all records in them are new. Those that a known topic got since begin at 0,
-        # so that it shows if records were deleted before they were read.
+        # Partitions found while running: all records in them are new. New partitions of a known topic begin at 0, so
+        # that records deleted before they were read are noticed.
         if start:
             added = {place: 0 for place in places if place[0] in start.get("offsets", {})}
             return self._cluster.earliest(set(places) - added.keys()) | added

@@ -27,7 +27,7 @@ class MessagesConfig(SourceConfig):
     def check_topics(self, conf: str) -> None:
         """Raise ValueError unless topics are named in one way. `conf` is the name of the flag in Paimon's error."""
         if bool(self.topic) == bool(self.topic_pattern):
-            # The text of this error is that of Paimon's action, which users search for.
+            # The text of this error comes from Paimon's action, because users search for it.
             raise ValueError(f"{conf} must and can only set one of the following options: topic,topic-pattern.")
         try:
             re.compile(self.topic_pattern or "")

@@ -25,7 +25,7 @@ def trusted(given: Mapping[str, str]) -> dict[str, str]:
         store = pkcs12.load_pkcs12(raw, given.get("ssl.truststore.password", "").encode() or None)
     except ValueError as error:
         raise needs_pkcs12("truststore", location) from error
-    # librdkafka reads trusted certificates only as PEM, so those of a PKCS12 store are converted.
+    # librdkafka reads trusted certificates only as PEM, so certificates of a PKCS12 store are converted.
     return {"ssl.ca.pem": "".join(c.certificate.public_bytes(Encoding.PEM).decode() for c in store.additional_certs)}
 
 

@@ -87,7 +87,7 @@ def _check_known(key: str) -> None:
 def _translate(given: FlagValues) -> TranslatedSource:
     conf = pairs(given.get("mongodb-conf", ()))
     section = conf_section(conf, names_table=bool(given.get("table")))
-    # With this startup mode the job reads the collections as they are and ends.
+    # With this startup mode the job reads the current documents of the collections and ends.
     pipeline = {"until": "caught-up"} if conf.get(_MODE, "").strip().lower() == "snapshot" else {}
     return TranslatedSource(section, pipeline)
 

@@ -153,7 +153,7 @@ def check_progress(connection: MongoConnection, progress: MongoProgress) -> None
 
 
 def captured_collections(planner: MongoPlanner, connection: MongoConnection, *, must: bool) -> list[Collection]:
-    """Return the collections to capture; with `must`, none is a ConfigError."""
+    """Return the collections to capture; with `must`, an empty list is a ConfigError."""
     found = planner.captured(connection)
     if not found and must:
         tables = planner.settings.tables

@@ -104,7 +104,7 @@ class MongoComparison:
         found = [(MongoProgress.from_json(one), one) for one in reached if "server" in one]
         if not found:
             return None
-        # Of two batches that end at the same time, the later one may have read what was missing.
+        # If two batches end at the same time, the later one may have read rows that the first one lacks.
         progress, offsets = max(found, key=lambda one: (one[0].log, one[0].is_settled))
         if not progress.is_settled:
             raise SourceError(

@@ -29,7 +29,7 @@ def by_spelling(batch: ChangeBatch, documents: DocumentRows) -> list[ChangeBatch
 
 
 def _spellings(names: list[str]) -> list[Int64s]:
-    """Return the places of names that differ only in case, those of one name together."""
+    """Return the places of names that differ only in case, grouped by name."""
     if len({name.lower() for name in names}) == len(names):
         return []
     places: dict[str, list[int]] = {}

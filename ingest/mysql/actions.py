@@ -1,6 +1,6 @@
 """The actions mysql-sync-table and mysql-sync-database, and the source of a Flink CDC file, as the section `source`.
 
-Both describe the server by the options of `--mysql-conf`, which are those of Flink CDC's connector.
+Both describe the server by the options of `--mysql-conf`, which are the options of Flink CDC's connector.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
             raise ConfigError(f"mysql_conf [{key}] must be specified.")
     if not names_table and "table-name" in conf:
         raise ConfigError(
-            # The text of Paimon's action, as are those of missing options.
+            # The text of Paimon's action, as for missing options.
             "table-name cannot be set for mysql_sync_database.",
             hint="use --including-tables and --excluding-tables to choose tables",
         )
@@ -147,7 +147,7 @@ def _translate(given: FlagValues) -> TranslatedSource:
     conf = pairs(given.get("mysql-conf", ()))
     section = conf_section(conf, names_table=bool(given.get("table")))
     ddl = renamed(given, {"on-truncate": "truncate", "on-drop": "drop", "on-rename-column": "rename-column"})
-    # With this startup mode the job reads the tables as they are and ends.
+    # With this startup mode the job reads the current rows of the tables and ends.
     ends = conf.get("scan.startup.mode", "").strip().lower() == "snapshot"
     keyless = renamed(given, {"include-keyless": "keyless"})
     return TranslatedSource(section | {"ddl": ddl} | keyless, {"until": "caught-up"} if ends else {})

@@ -132,7 +132,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         from penstock.ingest.mysql.offsets import Progress
         from penstock.ingest.mysql.recorded_history import DefinitionStore
 
-        # The batch that follows was perhaps planned already, but none of its rows counts as captured.
+        # The next batch may be planned already, but its rows do not count as captured.
         records = DefinitionStore(settings.state).records(Progress.from_json(reached).identity)
         versions = (record.version for record in records)
         return {version.name for version in versions if version.is_captured}

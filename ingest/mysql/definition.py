@@ -62,7 +62,7 @@ _PATTERN = re.compile(r"\s*(\w+)\s*(?:\(([^)]*)\))?(.*)", re.DOTALL)
 class MySqlType:
     """A column type. `size` is the length, precision or fraction digits, depending on `base`.
 
-    `labels` are those of ENUM and SET.
+    `labels` are the labels of an ENUM or SET.
     """
 
     base: str

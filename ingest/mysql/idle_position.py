@@ -40,7 +40,7 @@ class IdlePosition:
         self._moved_at, self._passed = self.clock(), None
 
     def forget(self) -> None:
-        """Forget what was passed, as positions of another server have another meaning."""
+        """Forget the passed position, because positions of another server have another meaning."""
         self._passed = None
 
     def unread_from(self, progress: Progress) -> LogPosition:

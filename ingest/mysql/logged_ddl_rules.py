@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoggedDdlRules:
-    """The rules for DDL found in the binlog: which statement ends a batch, and what the others change in its plan."""
+    """The rules for DDL in the binlog: which statement ends a batch, and how other statements change its plan."""
 
     settings: FollowSettings
     history: SchemaHistory
@@ -73,7 +73,7 @@ class LoggedDdlRules:
     ) -> list[tuple[DefinitionVersion, tuple[str, ...]]]:
         """Return the definitions that begin in the plan, with the columns that their statement gives a value.
 
-        `looked_up` are those that a statement does not show.
+        `looked_up` are definitions that a statement does not show.
         """
         found: list[tuple[DefinitionVersion, tuple[str, ...]]] = [(one, ()) for one in looked_up]
         for seen in (*plan.ddl, *plan.barrier):
@@ -103,8 +103,7 @@ class LoggedDdlRules:
         wanted = self.settings.barriers
         barriers = tuple(barriers_of(plan.barrier, self._is_captured, drops=wanted.drop, renames=wanted.rename_column))
         batch = BatchContent((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
-        # At the end of the log all its transactions were seen, whatever their order: from there on positions
-        # suffice.
+        # At the end of the log all its transactions were seen, in any order: from there on positions suffice.
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
         return progress.reading(moved) if moved and self.settings.reads_tables else progress

@@ -161,7 +161,7 @@ class MySqlRangeReader:
     def _with_comments(self, schema: SourceSchema) -> SourceSchema:
         """Return the schema with the comments that apply.
 
-        These are always those of new tables and columns, and all others only if comments follow ALTER TABLE.
+        Comments of new tables and columns always apply; changed comments apply only if comments follow ALTER TABLE.
         """
         if self.settings.comments:
             # An empty comment clears the one that may have existed before.

@@ -45,7 +45,7 @@ class DefinitionStore:
     folder: StateFolder
 
     def records(self, unless_planned_from: str = "") -> list[Record]:
-        """Return the stored definitions in the order in which they were stored, without those of one start."""
+        """Return the stored definitions in the order of their storage, without the definitions of one start."""
         found = []
         for name in self._files():
             if unless_planned_from and name.split(".")[1] == unless_planned_from:
@@ -90,7 +90,7 @@ class RecordedHistory:
     _is_changed: bool = field(default=False, repr=False)
 
     def plans_from(self, start: Progress) -> bool:
-        """Note the start of the next plan. Return whether the one before began there too, and found something.
+        """Note the start of the next plan. Return whether the previous plan began there too and found definitions.
 
         That plan was not used, so all that is known in memory is forgotten.
         """
@@ -163,7 +163,7 @@ class RecordedHistory:
         return SchemaHistory.of_server(facts, {str(row[0]): str(row[1]) for row in rows})
 
     def store(self, server: str) -> None:
-        """Record in the checkpoint what is new in the history."""
+        """Record the new definitions of the history in the checkpoint."""
         if self._history is not None and self._history.unsaved:
             self._is_changed = True
             self._stored.add(server, self._history.unsaved, self._planned_from)

@@ -135,7 +135,7 @@ class FollowSettings(DatabaseSettings[ServerAddress]):
         return first + number % (last - first + 1)
 
 
-_READERS = 256  # server ids, if none are configured
+_READERS = 256  # server ids, if no ids are configured
 
 
 def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSettings:

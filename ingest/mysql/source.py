@@ -85,7 +85,7 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         return self._part(self.planner.recorded.at(progress), start, LogPosition(_after(progress.log), 0))
 
     def definitions_for(self, progress: Progress) -> dict[str, Any]:
-        """Return the definitions for a binlog reader from this position to the end of what was planned."""
+        """Return the definitions for a binlog reader from this position to the end of the planned part."""
         return self._part(self.planner.recorded.complete(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
 
     def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:

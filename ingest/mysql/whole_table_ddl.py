@@ -1,4 +1,4 @@
-"""Changes of whole tables in the binlog: those that are barriers between batches, and those that are not followed."""
+"""Changes of whole tables in the binlog: barriers between batches, and changes that are not followed."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _check_known(key: str) -> None:
 def _translate(given: FlagValues) -> TranslatedSource:
     conf = pairs(given.get("postgres-conf", ()))
     section = conf_section(conf, names_table=bool(given.get("table")))
-    # With this startup mode the job reads the tables as they are and ends.
+    # With this startup mode the job reads the current rows of the tables and ends.
     pipeline = {"until": "caught-up"} if conf.get(_MODE, "").strip().lower() == "snapshot" else {}
     ddl = renamed(given, {"on-truncate": "truncate", "on-drop": "drop"})
     keyless = renamed(given, {"include-keyless": "keyless"})

@@ -102,7 +102,7 @@ def _again(table: AlteredTable, earlier: AlteredTable | None) -> AlteredTable:
 
 
 def with_new(connection: PgConnection, progress: PgProgress, names: Sequence[TableName]) -> PgProgress:
-    """Return the state in which tables are read once the log has passed what it has of them now."""
+    """Return the state in which these new tables are read once the log has passed its current end."""
     position = reachable_end(connection)
     return replace(progress, altered=(*progress.altered, *(AlteredTable("new", name, position) for name in names)))
 
@@ -117,7 +117,7 @@ def _changes(
     progress: PgProgress,
     existing: Mapping[TableName, PgTableFacts],
 ) -> Iterator[tuple[TableName, AlteredKind, list[str]]]:
-    """Yield what is new since the versions that are known, with the columns to fill.
+    """Yield the changes since the known versions, with the columns to fill.
 
     A table that was created again was dropped.
     """
@@ -157,7 +157,7 @@ def _changes(
 
 
 def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
-    """Return the batch that applies the changes which the log has passed; None if there are none."""
+    """Return the batch that applies the changes which the log has passed; None without such changes."""
     due = [one for one in progress.altered if one.position <= progress.log]
     if not due:
         return None

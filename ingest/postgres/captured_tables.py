@@ -28,7 +28,7 @@ def selected(connection: PgConnection, settings: PgSettings) -> list[PgTableFact
 
 
 def chosen(tables: Iterable[PgTableFacts], settings: PgSettings) -> list[PgTableFacts]:
-    """Return those of the tables that are selected, including those without a key."""
+    """Return the selected ones of the tables, including tables without a key."""
     return [one for one in tables if one.is_logged and settings.tables.includes(*one.name)]
 
 
@@ -49,7 +49,7 @@ def check_keys(known: Sequence[PgTableFacts]) -> None:
 
 
 def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: bool) -> list[PgTableFacts]:
-    """Return the tables to capture; with `must`, none is a ConfigError."""
+    """Return the tables to capture; with `must`, an empty list is a ConfigError."""
     found = selected(connection, settings)
     keyless = [one.qualified for one in found if not one.has_key]
     if keyless and settings.keyless_stops:

@@ -196,7 +196,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
 
 
 def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
-    """Return a sentence about the tables of the schema `public`, or of others if there are none in it."""
+    """Return a sentence about the tables of the schema `public`, or of other schemas if it has no tables."""
     from penstock.ingest.postgres.server.address import PgAddress
     from penstock.ingest.postgres.server.catalog import list_tables
     from penstock.ingest.postgres.server.connection import connected

@@ -68,4 +68,4 @@ class Diverged(PositionLost):
 
 
 class TableEmptied(PastUnknown):
-    """The table was emptied after the position, and the log has none of the rows that it had."""
+    """The table was emptied after the position, and the log does not have the rows that it had."""

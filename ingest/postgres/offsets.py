@@ -55,7 +55,7 @@ class AlteredTable:
 class PgBatch(PlannedBatch[KeyChunk]):
     """The content of a batch.
 
-    The rows of chunks are those of the position `as_of`, or of the time of reading if it is 0. `without` are new tables
+    The rows of chunks are as of the position `as_of`, or as of the time of reading if it is 0. `without` are new tables
     whose changes are left out, because their rows are read as of a later position. `emptied` are tables that the first
     transaction of the log empties: their rows before that are left out. `ignored` are changes of whole tables that the
     settings leave unfollowed, by kind.
@@ -97,7 +97,7 @@ class PgProgress(CopyProgress[KeyChunk]):
     @property
     def is_settled(self) -> bool:
         """True if the tables equal the source at the position of the log."""
-        # A dataclass with slots is another class than the one in whose body `super()` is.
+        # `super()` alone fails here, because `dataclass(slots=True)` makes a new class from the one in this text.
         return not self.altered and super(PgProgress, self).is_settled
 
     @property

@@ -1,4 +1,4 @@
-"""A table with its columns and their types, as they are at one place of the log, or now."""
+"""A table with its columns and their types, at one place of the log or now."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PgType:
 
     @property
     def is_binary(self) -> bool:
-        """True if values are decoded from the binary format; those of all other types are read as text."""
+        """True if values are decoded from the binary format; values of other types are read as text."""
         if self.element is not None:
             return self.element.element is None and self.element.is_binary
         return self.name in _BINARY and (self.name != "numeric" or self.decimal is not None)

@@ -153,7 +153,7 @@ class PgComparison:
         found = [(PgProgress.from_json(one), one) for one in reached if "server" in one]
         if not found:
             return None
-        # Of two batches that end at the same position, the later one may have read what was missing.
+        # If two batches end at the same position, the later one may have read rows that the first one lacks.
         progress, offsets = max(found, key=lambda one: (one[0].log, one[0].is_settled))
         if not progress.is_settled:
             raise SourceError(

@@ -1,4 +1,4 @@
-"""Rows of a table as of an earlier position of the log: rows as they are now, with the changes since then undone.
+"""Rows of a table as of an earlier position of the log: the current rows, with the changes since then undone.
 
 A transaction is in the rows if the snapshot in which they were read sees it, and messages of the log have the number of
 their transaction. So exactly the changes after the position that the rows show are undone, whatever commits meanwhile.
@@ -117,7 +117,7 @@ def table_as_of(log: SlotLog, table: KeyChunk, at: int, oddities: Counter[str]) 
         since = changes_since(log, relation, at, visible)
         for batch in chunk_batches(connection, table, relation, oddities, log.demand):
             yield batch if not since else batch.filter(~_touched(batch, since))
-        # All rows that were changed since then, as they were.
+        # The old versions of all rows that were changed since then.
         yield from keys_before([], since, lambda keys: np.ones(len(keys), np.bool_))
 
 
@@ -227,7 +227,7 @@ def _changes(
                     hint=log.remedy,
                 )
             for one in decoded:
-                # Without FULL, a deleted row has no values but those of its key.
+                # Without FULL, a deleted row has only the values of its key.
                 if one.relation.identity != FULL and (one.batch.kinds != INSERT).any():
                     raise _unknown(log, relation, at)
             found += [one.batch for one in decoded if len(one.batch)]

@@ -74,7 +74,7 @@ class PulsarAdmin:
         )
 
     def _get(self, path: str, read: Callable[[Any], T]) -> T | None:
-        """Return what `read` makes of the answer, None if what the path names does not exist."""
+        """Return the result of `read` for the answer, None if the object of the path does not exist."""
         request = Request(f"{self._url}/admin/v2/{path}", headers=self._headers())  # noqa: S310  the user's own URL
         try:
             opener = limited_opener(context=self._tls(), seconds=_MOST_SECONDS)

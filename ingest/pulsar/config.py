@@ -59,7 +59,7 @@ class PulsarConfig(MessagesConfig):
 
     @model_validator(mode="after")
     def _is_complete(self) -> PulsarConfig:
-        # The texts of these errors are those of Paimon's action, which users search for.
+        # The texts of these errors come from Paimon's action, because users search for them.
         self.check_topics("pulsar_conf")
         for name in (SERVICE_URL, SUBSCRIPTION):
             if not self.properties.get(name):

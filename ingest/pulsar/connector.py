@@ -169,7 +169,7 @@ def _check_installed() -> None:
 def _findings(
     cluster: PulsarCluster, places: list[Place], config: PulsarConfig, settings: PulsarSettings
 ) -> Iterator[SourceFinding]:
-    """Yield what the admin interface knows: topics that do not exist, other readers, deletion by time."""
+    """Yield findings of the admin interface: topics that do not exist, other readers, deletion by time."""
     from penstock.ingest.pulsar.properties import without_effect
     from penstock.ingest.pulsar.topics import partition_name
 

@@ -1,4 +1,4 @@
-"""The options of Flink's Pulsar connector that are acted on, by their names, which are those of the Java client."""
+"""The options of Flink's Pulsar connector that have an effect, by their names in the Java client."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Position:
     ledger: int
     entry: int
     index: int = -1
-    # Does not count in comparisons: an id without it is that of the same message.
+    # Does not count in comparisons, because an id without it belongs to the same message.
     first_chunk: tuple[int, int] | None = field(default=None, compare=False)
 
     @classmethod
@@ -71,7 +71,7 @@ class Position:
     def start_id(self, partition: int) -> MessageId:
         """Return the id at which a reader begins, inclusive, so that it receives what follows this position.
 
-        If the position is that of a message, the reader receives this message first.
+        If there is a message at the position, the reader receives this message first.
         """
         if self.ledger < 0:
             return MessageId.earliest

@@ -1,4 +1,4 @@
-"""The arguments of a Pulsar client, from the options of Flink's connector, which are those of the Java client."""
+"""The arguments of a Pulsar client, from the options of Flink's connector, which are the Java client's."""
 
 from __future__ import annotations
 

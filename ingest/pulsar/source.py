@@ -80,7 +80,7 @@ class PulsarSource:
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         """Return one range for each partition with messages.
 
-        A partition is not divided: a message in chunks whose chunks are in two parts would be in none of them.
+        A partition is not divided: a message whose chunks are in two parts would be read by neither of them.
         """
         # The later ones win: a gap moves the start of a partition that is known or has just been found.
         froms = _flat(end.get("began", {})) | _flat(start.get("offsets", {})) | _flat(end.get("gaps", {}))
@@ -114,7 +114,7 @@ class PulsarSource:
         return read_range(self.settings, range_)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
-        """Return the entries that follow. Without the admin interface only those of the newest ledger are known."""
+        """Return the entries that follow. Without the admin interface, only entries of the newest ledger are known."""
         found = _flat(offsets.get("offsets", {})) if offsets else {}
         behind = {}
         for place in self._cluster.partitions():
@@ -130,7 +130,7 @@ class PulsarSource:
         return _entries(at, last) + first + sum(older[one] for one in older if at.ledger < one < last.ledger)
 
     def mirror(self, offsets: Offsets) -> None:
-        """Acknowledge what is before the last message of the batch before this one.
+        """Acknowledge the messages before the last message of the previous batch.
 
         That message has to stay. This batch begins with it, if it is repeated after a crash: that the message is still
         there proves that no message in between was deleted.

@@ -1,7 +1,7 @@
 """The elements of many documents, found at once.
 
-All documents are walked in step: at each step those whose next element has the same type and name advance together. The
-cost is one comparison per step and distinct name, whatever the number of documents.
+All documents are walked in step: at each step, documents whose next elements have the same type and name advance
+together. The cost is one comparison per step and distinct name, for any number of documents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDTHS = {
     DOUBLE: 8, UNDEFINED: 0, OBJECT_ID: 12, BOOL: 1, DATE: 8, NULL: 0, INT32: 4, TIMESTAMP: 8, INT64: 8, DECIMAL128: 16,
     MAX_KEY: 0, MIN_KEY: 0,
 }  # fmt: skip
-# What the number of 32 bits before a value does not count: itself, and for some types more.
+# The bytes that the number of 32 bits before a value does not count: the number itself, and for some types more.
 _PREFIXES = {STRING: 4, CODE: 4, SYMBOL: 4, DOCUMENT: 0, ARRAY: 0, SCOPED_CODE: 0, BINARY: 5, DB_POINTER: 16}
 # The fewest bytes of values that contain their length, with their zero bytes.
 _LEAST = {STRING: 5, CODE: 5, SYMBOL: 5, DOCUMENT: 5, ARRAY: 5, SCOPED_CODE: 14, BINARY: 5, DB_POINTER: 17}

@@ -29,7 +29,7 @@ _NOT_FOLLOWED = "the rows of the target table stay; read the collection again wi
 
 @dataclass(slots=True)
 class EventDecoder:
-    """Decodes the events of one range. `number` is that of the next event."""
+    """Decodes the events of one range. `number` is the number of the next event."""
 
     includes: Callable[[str, str], bool]
     documents: DocumentRows

@@ -105,7 +105,7 @@ class Events:
 
 
 def time_of_last(reply: Reply) -> ClusterTime:
-    """Return the time of the last event of a reply; 0 if it has none, as `invalidate` of old servers."""
+    """Return the time of the last event of a reply; 0 if it has no time, as `invalidate` of old servers."""
     raw = reply.block.raw
     found = members(raw, int(reply.documents[-1])).get("clusterTime")
     return 0 if found is None else int.from_bytes(raw[found[1] : found[1] + 8], "little")

@@ -50,7 +50,7 @@ def streamed(connection: MongoConnection, part: LogPart) -> Iterator[tuple[Event
             token = reply.token or token
             if len(reply.documents):
                 together.append(reply)
-            # Small replies are decoded together: what a column costs hardly depends on its length.
+            # Small replies are decoded together, because the cost of a column hardly depends on its length.
             full = sum(len(one.documents) for one in together) >= _TOGETHER or _size(together) >= _TOGETHER_BYTES
             if together and (is_end or full or not len(reply.documents)):
                 yield _events(together, part.end), _size(together)

@@ -12,8 +12,8 @@ from penstock.references import resolve
 class MongoAddress:
     """The settings that a task needs to connect; safe to pickle and to print.
 
-    `options` are those of a connection string, as in `replicaSet=rs0&tls=true`. `patience` is how long to wait, in
-    seconds, for a server that cannot be reached.
+    `options` are the options of a connection string, as in `replicaSet=rs0&tls=true`. `patience` is how long to wait,
+    in seconds, for a server that cannot be reached.
     """
 
     hosts: str

@@ -1,4 +1,4 @@
-"""Checks of a server: what it must be, and how far back its log reaches."""
+"""Checks of a server: its kind and version, and how far back its log reaches."""
 
 from __future__ import annotations
 

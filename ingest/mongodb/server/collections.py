@@ -29,7 +29,7 @@ class Collection:
 
     @property
     def has_stream(self) -> bool:
-        """True if it has a change stream: views and time series have none."""
+        """True if it has a change stream; views and time series do not."""
         return self.kind == "collection"
 
 

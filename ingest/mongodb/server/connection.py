@@ -74,7 +74,7 @@ class MongoConnection:
         try:
             self.command(database, {"killCursors": collection, "cursors": [cursor]})
         except PyMongoError as error:
-            # The server closes a cursor that nobody reads by itself.
+            # The server closes an unused cursor by itself.
             log.info("event=cursor_not_closed reason=%s", error)
 
     def _read(self, database: str, command: dict[str, Any]) -> Reply:
@@ -91,7 +91,7 @@ class MongoConnection:
         self.client.close()
 
 
-# How long the server waits for a first change before it answers that there is none.
+# How long the server waits for a first change before it answers without changes.
 _AWAIT_MS = 30
 
 

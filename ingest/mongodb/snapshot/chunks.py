@@ -24,7 +24,7 @@ _DOCUMENTS = 10_000
 class IdChunk:
     """The documents whose `_id` is at least `lower` and below `upper`; an empty bound is open.
 
-    Bounds are BSON documents in base64, so that all types come back as they were.
+    Bounds are BSON documents in base64, so that all types are restored exactly.
     """
 
     database: str

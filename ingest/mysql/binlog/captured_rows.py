@@ -40,7 +40,7 @@ class CapturedRows:
         self._captured.clear()
 
     def any_in(self, segment: Segment, begin: int, end: int) -> bool:
-        """Return whether these events, which follow those of the last call, have rows of a captured table."""
+        """Return whether these events, which follow the events of the last call, have rows of a captured table."""
         kinds = segment.kind[begin:end]
         self._learn(segment, np.flatnonzero(kinds == events.TABLE_MAP) + begin)
         rows = np.flatnonzero(ROWS[kinds]) + begin

@@ -74,11 +74,11 @@ class Decoder:
         shape = group.shape
         before, after = shape.present(group.before), shape.present(group.after)
         try:
-            # The usual case: all images have the same layout, so those of inserts, updates and deletes are located
+            # The usual case: all images have the same layout, so images of inserts, updates and deletes are located
             # together.
             if len(before) == len(after) == len(shape.columns):
                 return whole_rows(locate_images(segment.data, start, end, [shape.layout(before)])[0], event, is_update)
-            # Both images of an update lack generated columns. Those of binlog_row_image = MINIMAL differ.
+            # Both images of an update lack generated columns. With binlog_row_image = MINIMAL, the two images differ.
             generated = self.options.missing is not None and before == after
             if not self.options.partial_images and not generated:
                 raise _partial(segment, group)

@@ -73,7 +73,7 @@ class TableMapTracker:
         self._options = options
         self._tracked = not isinstance(options.definitions, NoDefinitions)
         # A table id is only an alias within a transaction: it changes after DDL and when the server opens the table
-        # again. The bytes of the map say what the table is like.
+        # again. The bytes of the map describe the table.
         self._by_map: dict[bytes, _Table] = {}
         self._by_id: dict[bytes, _Table] = {}
 
@@ -88,7 +88,7 @@ class TableMapTracker:
         raw, by_map, by_id = segment.raw, self._by_map, self._by_id
         places = (chosen, segment.kind[chosen], segment.start[chosen] + events.HEADER, segment.end[chosen])
         touched: dict[int, EventGroup] = {}
-        # Groups belong to one segment: the numbers of their events are those of its arrays.
+        # Groups belong to one segment: the numbers of their events are places in its arrays.
         for table in by_map.values():
             table.seen.clear()
         for event, kind, start, end in zip(*(values.tolist() for values in places), strict=True):

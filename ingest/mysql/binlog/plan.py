@@ -51,7 +51,7 @@ def plan_log(
 ) -> LogPlan:
     """Plan the next batch from `start`, and apply every DDL within the plan, but none after it, to the history.
 
-    Parts of the log with rows of other tables alone than those that `includes` accepts are in no range.
+    Parts of the log that have only rows of tables that `includes` does not accept are in no range.
 
     Called again with the same start it returns a plan with the same beginning, which may reach further if the binlog
     has grown. Holds one block of the binlog in memory.
@@ -60,7 +60,7 @@ def plan_log(
         start,
         server_id,
         by_gtid=limits.by_gtid,
-        # Read tasks verify the checksums of what they decode; here they would be computed a second time.
+        # Read tasks verify the checksums of the events that they decode; here they would be computed a second time.
         verify=False,
         block_bytes=min(limits.range_bytes, 8 << 20),
     )
@@ -156,7 +156,7 @@ class RangePlanner:
         until = self.limits.until
         if until is not None and file_number(segment.file) >= file_number(until.file):
             want = min(want, until.pos) if file_number(segment.file) == file_number(until.file) else 0
-        # In a file after that of `until` the plan ends at the first transaction start.
+        # In a file after the file of `until`, the plan ends at the first transaction start.
         candidates = np.flatnonzero(STARTS[segment.kind[place:]] & (segment.pos[place:] >= want)) + place
         return int(candidates[0]) if len(candidates) else len(segment)
 

@@ -19,7 +19,7 @@ _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 0x4, 0x100000
 _STRICT = 0x600000  # STRICT_TRANS_TABLES or STRICT_ALL_TABLES
 # Bytes of the status variables of a QUERY event by their codes. 1 is the SQL mode, 4 the client's character set.
 _FIXED_VARS = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1}
-# Comments that begin with /*! or /*M! are executed, so what is in them belongs to the statement.
+# Comments that begin with /*! or /*M! are executed, so their content belongs to the statement.
 _COMMENT = re.compile(r"\s*(?:/\*(?![!M]).*?\*/|--[ \t][^\n]*\n|#[^\n]*\n)", re.DOTALL)
 _WORD = re.compile(r"\s*(?:/\*M?!\d*\s*)?\(?\s*([a-zA-Z]+)")
 CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})

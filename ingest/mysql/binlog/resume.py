@@ -70,7 +70,7 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
 
 
 def _contains(read: str, gone: str, *, mariadb: bool) -> bool:
-    """Return whether all purged transactions are among those that were read."""
+    """Return whether all purged transactions are among the transactions that were read."""
     if not read:
         return False
     if mariadb:

@@ -138,7 +138,8 @@ class ImageRows:
 def whole_rows(images: LocatedImages, event: Int64s, is_update: Bools) -> EventRows:
     """Return the rows of images with a common layout; the images of an update are in pairs.
 
-    ValueError for an update that has an odd number of images: its last row would take that of the next event.
+    ValueError for an update that has an odd number of images: its last row would take the first image of the next
+    event.
     """
     update = is_update[images.event]
     if (np.bincount(images.event[update]) % 2).any():

@@ -149,7 +149,7 @@ def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> Non
 
 @contextmanager
 def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
-    """Add file and position to the error if an event cannot be parsed, whatever exception the parser raises.
+    """Add file and position to the error if an event cannot be parsed, for any exception of the parser.
 
     An event with a valid checksum may still be unreadable: a newer server wrote it, or a proxy modified it.
     """
@@ -206,5 +206,5 @@ def parse_format(body: bytes) -> FormatDescription:
             hint="the binlog was damaged on disk or in transit: try again, then check the server's disk",
         )
     version = body[2:52].rstrip(b"\0").decode("latin-1")
-    # One byte for the algorithm and four for the checksum: present since MySQL 5.6, whatever the algorithm.
+    # One byte for the algorithm and four for the checksum: present since MySQL 5.6, with any algorithm.
     return FormatDescription(version, body[-5] == 1)

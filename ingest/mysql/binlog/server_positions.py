@@ -26,7 +26,7 @@ _SETTLE_S = 30
 
 
 def latest(connection: Connection, facts: ServerFacts) -> LogPosition:
-    """Return the current end of the binlog; BinlogDisabled if the server writes none."""
+    """Return the current end of the binlog; BinlogDisabled if the server does not write one."""
     position = current_position(connection, facts)
     if position is None:
         raise BinlogDisabled("the server does not write a binary log", hint="start the server with log_bin=binlog")

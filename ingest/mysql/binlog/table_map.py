@@ -235,7 +235,8 @@ def _labels(kinds: list[int], collations: dict[int, int], extras: dict[int, byte
 def _decoded(labels: list[bytes], collation: int | None) -> tuple[str, ...] | None:
     """Return the labels as text, None if their character set is unknown.
 
-    The first servers of MySQL 8.0 do not log the collations of ENUM and SET. What is UTF-8 is taken as that.
+    The first servers of MySQL 8.0 do not log the collations of ENUM and SET. Bytes that are valid UTF-8 are read as
+    UTF-8.
     """
     if collation is not None:
         charset = charset_of_collation(collation)

@@ -44,7 +44,7 @@ class SetPrimaryKey:
 
 @dataclass(frozen=True, slots=True)
 class SetCharset:
-    """The table's default charset; with `convert` also that of its columns. None is the database's default."""
+    """The table's default charset; with `convert` also the charset of its columns. None is the database's default."""
 
     charset: str | None
     convert: bool = False

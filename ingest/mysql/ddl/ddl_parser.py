@@ -119,7 +119,7 @@ class _Reader:
                 charset = words.next().text.lower()
             elif words.accept("COLLATE"):
                 words.accept("=")
-                # The name of a collation begins with that of its character set.
+                # The name of a collation begins with the name of its character set.
                 charset = charset or words.next().text.lower().partition("_")[0]
             elif words.accept("COMMENT"):
                 words.accept("=")

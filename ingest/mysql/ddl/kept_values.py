@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # The characters of all other sets are in these.
 _UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _TEXT_BITS = {**dict(zip(TEXTS, (8, 16, 24, 32), strict=True)), **dict(zip(BLOBS, (8, 16, 24, 32), strict=True))}
-_ALL_CHARACTERS = 4  # bytes of a character, whatever the character set
+_ALL_CHARACTERS = 4  # the largest number of bytes of a character in any character set
 
 
 def rewritten_columns(
@@ -42,7 +42,7 @@ def rewritten_columns(
 
 
 def _may_be_others(change: alter.ChangeColumn, *, is_strict: bool) -> bool:
-    """Return whether definitions do not show a change: those of generated columns, and of fractions without a sign."""
+    """Return whether definitions may hide a change of values, as for generated columns and unsigned fractions."""
     parsed = change.parsed
     loses_sign = parsed.is_unsigned and parsed.column.type.base not in INTEGER_BYTES and not is_strict
     return parsed.is_generated or loses_sign
@@ -66,7 +66,7 @@ def keeps_values(before: MySqlColumn, after: MySqlColumn, *, is_strict: bool = F
 
 
 def _widens(old: MySqlType, new: MySqlType) -> bool:
-    """Return whether values without characters fit into the new type as they are."""
+    """Return whether values without characters fit into the new type unchanged."""
     match old.base, new.base:
         case ("float", "double"):
             return True
@@ -91,7 +91,7 @@ def _has_range_of(old: MySqlType, new: MySqlType) -> bool:
 
 
 def _has_labels_of(old: MySqlType, new: MySqlType, *, is_strict: bool) -> bool:
-    """Return whether values are the same texts: those of SET have their labels in the order of the definition."""
+    """Return whether values are the same texts. Texts of SET have their labels in the order of the definition."""
     if old.base == "enum":
         return is_strict or set(old.labels) <= set(new.labels)
     kept = [label for label in new.labels if label in old.labels]

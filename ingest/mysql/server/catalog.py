@@ -1,4 +1,4 @@
-"""The server's catalog: its tables and columns as they are now. Past definitions are in the schema history."""
+"""The server's catalog: its current tables and columns. Past definitions are in the schema history."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) ->
 def columns_with_values(connection: Connection, table: TableName, *, is_mariadb: bool) -> list[str]:
     """Return the columns that have a value in rows which are older than the column.
 
-    These are columns with a default, generated ones, and those that cannot be null: they are 0 or empty there.
+    These are columns with a default, generated columns, and columns that cannot be null: they are 0 or empty there.
     """
     rows = ask(
         connection,

@@ -184,7 +184,7 @@ def _grants(
         yield missing_grant("REPLICATION CLIENT", "*.*", name, status.args[-1])
     else:
         yield from _filters(status, wanted.tables)
-    # USER_PRIVILEGES does not list what a user has by a role.
+    # USER_PRIVILEGES does not list privileges that a user has by a role.
     if "REPLICATION SLAVE" not in granted and not _has_role(connection, "REPLICATION SLAVE"):
         yield missing_grant("REPLICATION SLAVE", "*.*", name, "not granted")
     if wanted.locking_snapshot and not granted & {"RELOAD", "FLUSH_TABLES"}:

@@ -121,7 +121,7 @@ def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
 
 
 def protection(server: ServerAddress, *, encrypted: bool) -> str | None:
-    """Return a description of what the connection does not protect; None if it is fully protected."""
+    """Return a description of the missing protection of the connection; None if it is fully protected."""
     if not encrypted:
         return "not encrypted: data can be read and changed in transit; only a hash of the password is sent"
     if server.tls.mode in {"verify-ca", "verify-identity"}:

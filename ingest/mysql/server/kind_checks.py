@@ -1,4 +1,4 @@
-"""Checks of what kind of server answers: clusters, clouds and proxies whose binlog differs from that of one server."""
+"""Checks of the kind of server: the binlog of clusters, clouds and proxies differs from that of a single server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks whether the user may read what a snapshot selects: tables, or only some of their columns."""
+"""Checks whether the user may read the tables of a snapshot, or the columns that it selects of them."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class PacketStream:
         """Wait for more bytes. If the connection ends here, it was lost."""
         raw = self._raw
         if len(raw) - SPARE - self._filled < _CHUNK // 4:
-            # A short answer fits in the first size, and a block in the second. What is beyond costs no memory.
+            # A short answer fits in the first size, and a block in the second. Unused space costs no memory.
             larger = max(self._block, 2 * len(raw)) if self._filled else _CHUNK
             raw = self._raw = _grown(raw, self._filled, larger)
         got = self._stream.readinto1(raw[self._filled : len(raw) - SPARE])

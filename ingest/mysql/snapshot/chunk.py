@@ -73,7 +73,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkCursor:
-    """The progress of cutting one table; a few literals, whatever the table's size.
+    """The progress of cutting one table: a few literals, for a table of any size.
 
     `step` is the key distance of even cuts, or the number of rows of walked ones; `rows` is the requested size of a
     chunk. `done` is true once the last chunk was returned. `where` is the condition of the chunks.
@@ -137,8 +137,8 @@ def key_rows(connection: Connection, chunk: Chunk, keys: pa.Table) -> Iterator[l
         )
     collations = _collations(connection, chunk)
     spell = [_spelling(column, collations.get(column.name)) for column in columns if column is not None]
-    # The keys become text of a statement, so Python objects are needed; they are few, only those that changed in the
-    # binlog during the read.
+    # The keys become text of a statement, so Python objects are needed; there are few, because only keys that changed
+    # in the binlog during the read are needed.
     values = [keys[column.name].to_pylist() for column in columns if column is not None]
     rows = zip(*values, strict=True)
     literals = [tuple(write(one) for write, one in zip(spell, row, strict=True)) for row in rows]

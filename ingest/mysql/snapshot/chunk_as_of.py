@@ -1,4 +1,4 @@
-"""A chunk as of a fixed earlier binlog position: rows are read as they are now, and later changes are undone.
+"""A chunk as of a fixed earlier binlog position: the current rows are read, and later changes are undone.
 
 So the rows of a chunk are the same, however often and however late they are read.
 """
@@ -42,7 +42,7 @@ def read_as_of(
     """Yield the chunk's rows as of `at`, as inserts.
 
     The binlog from there on must still exist on the server. Holds the chunk, and the changes of its table since `at`,
-    in memory. The columns are those of the current table; a column that did not exist at `at` is null.
+    in memory. It has the columns of the current table; a column that did not exist at `at` is null.
     """
     # Without the upper bound: rows after the greatest key of the plan may have been there at `at`, and are gone now.
     chunk = chunk.open_end

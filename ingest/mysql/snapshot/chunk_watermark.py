@@ -73,7 +73,7 @@ def read_exact(
                 # MariaDB's snapshots know their binlog position: no changes have to be applied.
                 high = snapshot_position(connection, facts, keep=True)
                 return ExactChunk(tuple(chunk_batches(connection, chunk, snapshot, oddities)), high)
-            # What is before `low` is visible to the read that follows; what is after `high` comes through the stream.
+            # Changes before `low` are visible to the read that follows; changes after `high` come through the stream.
             low = settled(connection, facts)
             rows = list(chunk_batches(connection, chunk, snapshot, oddities))
             high = latest(connection, facts)

@@ -38,7 +38,7 @@ def start_chunks(connection: Connection, table: MySqlTableFacts, options: ChunkO
         rows = max(1, min(rows, options.bytes // table.bytes_a_row))
     if not key:
         return ChunkCursor(table.database, table.table, (), "whole", 0, estimate=1)
-    # Bounds of even chunks need no query each, those of walked ones do.
+    # Each bound of walked chunks needs a query; bounds of even chunks do not.
     step = _even_step(connection, definition, key, max(table.rows, 1), rows, options)
     way: Literal["even", "walk"] = "walk" if step is None else "even"
     estimate = max(1, -(-table.rows // rows))
@@ -101,8 +101,8 @@ def _extremes(connection: Connection, database: str, table: str, key: str) -> tu
 def next_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
     """Return up to `count` further chunks, and the cursor after them.
 
-    Record the binlog position before the call: rows inserted after that position arrive through the binlog, whatever
-    chunks were cut. Called again with the same cursor, the chunks may differ but are equally valid.
+    Record the binlog position before the call: rows inserted after that position arrive through the binlog, however the
+    chunks are cut. Called again with the same cursor, the chunks may differ but are equally valid.
     """
     if cursor.done:
         return [], cursor
@@ -205,7 +205,8 @@ def _bound(
 
 
 def _literal_text(name: str, kind: MySqlType) -> str:
-    # As hexadecimal digits: what a quoted text means depends on the SQL mode and the character set of the session.
+    # As hexadecimal digits, because the meaning of a quoted text depends on the SQL mode and the character set of the
+    # session.
     if kind.base in {"char", "varchar"}:
         return f"HEX(CONVERT({name} USING utf8mb4))"
     if kind.base in {"binary", "varbinary"}:

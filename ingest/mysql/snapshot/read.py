@@ -157,9 +157,9 @@ def read_chunk(
 ) -> Iterator[ChangeBatch]:
     """Yield the chunk's current rows, as inserts, over a separate connection.
 
-    The columns are those of the current table, consistent within one statement. A table that was dropped in the
-    meantime yields nothing: the binlog reports the drop. Called again it reads again, possibly newer rows. Holds one
-    block in memory.
+    The rows have the columns of the current table, and are consistent within one statement. A table that was dropped in
+    the meantime yields nothing: the binlog reports the drop. Called again it reads again, possibly newer rows. Holds
+    one block in memory.
     """
     connection = connect(server)
     try:
@@ -219,7 +219,7 @@ def check_selected(connection: Connection, definition: TableDefinition, options:
 def selections(
     definitions: Iterable[TableDefinition], policy: DemandPolicy | None, zone: str
 ) -> dict[TableName, tuple[str, ...]]:
-    """Return descriptions of what is selected of tables from which not all is read."""
+    """Return descriptions of the selected part of each table that is not read as a whole."""
     parts = {(one.database, one.table): (one, *_selected(one, policy, zone)) for one in definitions}
     found = {name: described(demand, len(one.columns), condition) for name, (one, demand, condition) in parts.items()}
     return {name: lines for name, lines in found.items() if lines}

@@ -106,8 +106,8 @@ def _clock(packed: int) -> str:
 
 
 _LITERALS = {0: "null", 1: "true", 2: "false"}
-# Literals and integers of two bytes are in the entry itself; in the large form of a container, those of four bytes
-# too.
+# Literals and integers of two bytes are in the entry itself; in the large form of a container, also integers of four
+# bytes.
 _INLINE_IN_ALL = frozenset({4, 5, 6})
 _INLINE_IN_LARGE = frozenset({7, 8})
 _MAX_DEPTH = 110  # the server allows 100

@@ -76,7 +76,7 @@ class DateTimeParts:
     def _months(self) -> tuple[Int64s, Int64s]:
         """Return the eras of 400 years, and the places of the months in the calendar of one era."""
         era = self.year // 400
-        # Months that do not exist have places too, those of 13 to 15, where there are no days.
+        # The months 13 to 15, which do not exist, have places too, without days.
         return era, (self.year - era * 400) * 16 + np.minimum(self.month, 15)
 
     def micros(self) -> Int64s:
@@ -118,7 +118,7 @@ def datetimes(parts: DateTimeParts, null: Bools, cells: CellContext) -> pa.Array
 def _text_digits(cells: CellContext) -> int:
     """Return the digits of the fraction.
 
-    With the rule `text` they are those of Paimon's CDC actions, not the declared.
+    With the rule `text`, they are the digits that Paimon's CDC actions write, not the declared ones.
     """
     declared = cells.column.type.size or 0
     if cells.rules.zero_date != "text":

@@ -1,4 +1,4 @@
-"""Messages of pgoutput: their kinds, those that are read one by one because they are rare, and rows at once."""
+"""Messages of pgoutput: their kinds, a reader of single messages for the rare kinds, and one of many rows at once."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class _LoggedCells(RowCells):
         self.has_kind[kind] = True
         self.unchanged = kind == _UNCHANGED
         has_value = (kind == _TEXT) | (kind == _BINARY)
-        # What is read as the length of another cell is discarded.
+        # The bytes that are read as the length of another cell are discarded.
         length = np.where(has_value, headers[:, 1:].view(">i4")[:, 0], 0).astype(np.int64)
         if (length < 0).any():
             raise UnexpectedMessage("a row in the log has a value with a negative length")
@@ -201,7 +201,7 @@ def images_of(data: Bytes, at: Int64s, end: Int64s, relation: Relation) -> RowIm
 
 
 def check_markers(before_new: Bytes, tag: Bytes, marker: Bytes, relation: Relation) -> None:
-    """Raise UnexpectedMessage unless the images of each message are those of its kind."""
+    """Raise UnexpectedMessage unless each message has the images of its kind."""
     has_old = (marker == KEY) | (marker == OLD)
     wrong = np.where(tag == INSERT, marker != NEW, ~has_old & (marker != NEW))
     wrong |= (tag == DELETE) & ~has_old

@@ -72,7 +72,7 @@ class _MessageStream:
         self._reported = time.monotonic()
 
     def receive(self) -> None:
-        """Receive what has arrived; ask the server how far it has read if nothing does."""
+        """Receive the messages that have arrived. If no message arrives, ask the server how far it has read."""
         received = self.connection.received(self._stream, _QUIET_S)
         if not len(received) and self._stream.is_open:
             # The server answers with its position, which may be beyond the range though no message was sent.
@@ -91,7 +91,7 @@ class _MessageStream:
 
     def _collect(self, received: Received) -> None:
         """Keep the messages up to the end of the range. Keepalives are not kept: they contain no changes."""
-        # A message without content is none of the log, and the byte behind it is not looked at further.
+        # A message without content does not belong to the log, and the byte behind it is ignored.
         tag = received.data[np.minimum(received.start + ENVELOPE, len(received.data) - 1)]
         kind = received.data[received.start]
         begins = np.flatnonzero((kind == DATA) & (tag == BEGIN))
@@ -120,7 +120,7 @@ class _MessageStream:
         self.messages += len(received)
 
     def _note_keepalive(self, message: bytes, *, inside: bool) -> None:
-        # Within a transaction, the position may be that of a record after rows that are still to be sent.
+        # Within a transaction, the position may be after rows that are still to be sent.
         if not inside and int.from_bytes(message[1:9], "big") >= self.part.end:
             self.done = True
         elif message[17]:

@@ -27,7 +27,7 @@ EmptiedTable = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class TruncateTransaction:
-    """A transaction that empties captured tables; `position` is that of its commit."""
+    """A transaction that empties captured tables; `position` is the position of its commit."""
 
     position: int
     tables: tuple[EmptiedTable, ...]
@@ -38,7 +38,7 @@ def next_truncate(
 ) -> TruncateTransaction | None:
     """Return the first transaction in [start, end) that empties some of the tables, if any.
 
-    The one whose commit is at `applied` does not count. Reads a copy of the slot; holds one block in memory.
+    The transaction whose commit is at `applied` does not count. Reads a copy of the slot; holds one block in memory.
     """
     scan = TruncateScan(tables, applied)
     with connected(settings.server, replication=True) as stream:
@@ -75,7 +75,7 @@ class TruncateScan:
             logged = parse_relation(block.body(number))
             self._names[logged.oid] = (logged.schema, logged.table)
         begins = np.flatnonzero(tag == log_messages.BEGIN)
-        # Number 0 is the transaction that was open before, n that of the n-th BEGIN of this block.
+        # Number 0 is the transaction that was open before, n the one of the n-th BEGIN of this block.
         positions = np.concatenate([[self._position], block.longs(begins, 1)])
         counted = np.cumsum(np.isin(tag, [log_messages.INSERT, log_messages.UPDATE, log_messages.DELETE]))
         before = np.concatenate([[-self._rows], counted[begins]])

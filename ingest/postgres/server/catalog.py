@@ -73,7 +73,7 @@ def as_logged(column: str, kind: PgType) -> str:
 
 def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     """Return all tables of the database that hold rows, in the order of their names."""
-    # reltuples is -1 until the first ANALYZE, and the rows of a partitioned table are those of its partitions.
+    # reltuples is -1 until the first ANALYZE, and a partitioned table has the rows of its partitions.
     rows = connection.rows(
         "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
         "i.indisprimary), c.relreplident, CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), "
@@ -152,7 +152,7 @@ def primary_keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ..
 def logged_relation(
     connection: PgConnection, types: Types, logged: LoggedRelation, last_key: tuple[str, ...] | None = None
 ) -> Relation | None:
-    """Return the table of a Relation message: its columns as of that place, its key as it is now.
+    """Return the table of a Relation message: its columns as of that place, and its current key.
 
     `last_key` is the key of a table that may not exist any more; if it is not known either, return None.
     """
@@ -183,7 +183,7 @@ class Types:
         self._known: dict[int, tuple[str, str, int, int, int]] = {}
 
     def load(self, oids: Collection[int]) -> None:
-        """Load these types, and those that they consist of."""
+        """Load these types, and the types that they consist of."""
         missing: Sequence[int] = sorted(set(oids) - self._known.keys() - {0})
         while missing:
             rows = self._connection.rows(

@@ -40,7 +40,7 @@ def check_server(
 ) -> list[ServerFinding]:
     """Return the problems that prevent or endanger capturing these tables.
 
-    `columns` are those that are selected, by the number of the table.
+    `columns` are the selected columns, by the number of the table.
     """
     return [
         *_settings(connection),
@@ -117,7 +117,7 @@ def _rights(
         lacking = _denied_columns(connection, int(str(oid)), wanted)
         if wanted and not lacking:
             continue
-        # With a right to none of them, it is the table that the user may not read.
+        # A user without a right to any column may not read the table at all.
         some = f" ({', '.join(map(quoted, lacking))})" if len(lacking) < len(wanted) else ""
         fix = f"GRANT USAGE ON SCHEMA {quoted(name[0])} TO {who}; GRANT SELECT{some} ON {qualified(name)} TO {who};"
         message = f"the user may not read {'columns of ' if some else ''}{'.'.join(name)}"

@@ -111,7 +111,7 @@ class SocketStream:
 
     def read_now(self, wait_s: float) -> Received:
         wanted, until = max(_READ_BYTES, self._first_end()), float("inf")
-        # A server that sends a little all the time must not delay what has arrived.
+        # A server that sends a little all the time must not delay messages that have arrived.
         while self._filled < wanted and time.monotonic() < until and self._fill(wanted, wait_s):
             until, wait_s = min(until, time.monotonic() + _GATHERED_LONGEST_S), _GATHERED_S
         return self._taken()
@@ -123,7 +123,7 @@ class SocketStream:
         self.socket.close()
 
     def _taken(self) -> Received:
-        """Take the messages of the complete frames, and what the server says after them."""
+        """Take the messages of the complete frames, and the server's answer after them."""
         places, after = data_frames(self._data, self._filled)
         ends = np.append(places[1:], after) if len(places) else places
         found = Received(self._data, places + HEAD, ends)

@@ -61,7 +61,7 @@ def emptied_partitions(
 
 
 def _tree(connection: PgConnection, table: PgTableFacts) -> tuple[str, list[_Leaf], list[str]]:
-    """Return the name of the table, its partitions with rows, and the names of those that have partitions."""
+    """Return the name of the table, its partitions with rows, and the names of partitions that have partitions."""
     leaves, others = list[_Leaf](), list[str]()
     for oid, name, is_leaf, file, is_rewritten in connection.rows(
         "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname), t.isleaf, "
@@ -81,7 +81,7 @@ def _truncated(connection: PgConnection, slot: str, root: str) -> set[str] | Non
 
     None if the server lacks the module that shows them.
     """
-    reachable_end(connection)  # else the log may end before what the catalog shows
+    reachable_end(connection)  # otherwise the log may end before the changes that the catalog shows
     try:
         copy = connection.literal(copied_slot(connection, slot, _PLUGIN))
     except SourceError as error:

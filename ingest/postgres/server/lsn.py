@@ -51,8 +51,8 @@ def reachable_end(connection: PgConnection) -> int:
         if found is not None:
             return found
         if look == _LOOKS_BEFORE_MESSAGE:
-            # Records that no transaction waits for, such as those of a vacuum, are flushed with the next commit only,
-            # and on a quiet server there is none. Readers of slots do not get this message.
+            # Records that no transaction waits for, such as the records of a vacuum, are flushed with the next commit
+            # only, which may never come on a quiet server. Readers of slots do not get this message.
             connection.rows("SELECT pg_logical_emit_message(true, 'penstock', '')")
         time.sleep(_PAUSE_S)
     raise SourceError(

@@ -26,7 +26,7 @@ _LONGEST_WAIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SlotFacts:
-    """A replication slot as it is now. `confirmed` is the position from which the server keeps changes."""
+    """The current state of a replication slot. `confirmed` is the position from which the server keeps changes."""
 
     name: str
     plugin: str
@@ -154,7 +154,7 @@ def confirm(connection: PgConnection, slot: str, position: int) -> None:
     # harmless, because the offsets decide where reading continues.
     place = f"'{lsn_text(position)}'::pg_lsn"
     name = connection.literal(slot)
-    # The server refuses to move a slot backwards, or one that is being read: both are left as they are.
+    # The server refuses to move a slot backwards, or to move a slot that is being read. Both stay where they are.
     connection.rows(
         f"SELECT pg_replication_slot_advance(slot_name, {place}) FROM pg_replication_slots WHERE slot_name = {name} "
         f"AND confirmed_flush_lsn < {place} AND NOT active"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.catalog import PgTableFacts
     from penstock.ingest.postgres.server.connection import PgConnection
 
-_MARK = 3  # letters for the name of a column: offsets contain those of all tables
+_MARK = 3  # letters that replace a column's name, since offsets contain the columns of all tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TableVersion:
 
 
 def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dict[TableName, TableVersion]:
-    """Return the versions of tables as they are now."""
+    """Return the current versions of tables."""
     if not tables:
         return {}
     some = ", ".join(str(one.oid) for one in tables)

@@ -118,8 +118,8 @@ def read_chunk(
 ) -> Iterator[ChangeBatch]:
     """Yield the chunk's current rows over a separate connection, consistent within one statement.
 
-    The columns are those of the table now. A table that was dropped in the meantime yields nothing. Holds one block in
-    memory.
+    The rows have the current columns of the table. A table that was dropped in the meantime yields nothing. Holds one
+    block in memory.
     """
     with connected(server) as connection:
         for attempt in range(3):
@@ -184,7 +184,7 @@ def columns_selected(found: Mapping[int, Relation], policy: DemandPolicy | None)
 
 
 def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return descriptions of what is selected of tables from which not all is read."""
+    """Return descriptions of the selected part of each table that is not read as a whole."""
     parts = {one.name: (one, *_selected(one, policy)) for one in found}
     lines = {name: described(demand, len(one.columns), condition) for name, (one, demand, condition) in parts.items()}
     return {name: some for name, some in lines.items() if some}

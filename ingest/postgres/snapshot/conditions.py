@@ -58,7 +58,8 @@ class PgConditions:
 def _text(name: str, kind: PgType, sign: Sign, value: str) -> str | None:
     if "\0" in value:
         return None
-    # With both quotation marks and backslashes doubled, as a text with escapes, whatever the session's settings are.
+    # As a text with escapes, with quotation marks and backslashes doubled, so that the session's settings do not
+    # matter.
     literal = "E'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
     if sign == "=" and kind.name in _TEXTS | {"char"}:
         return f"{name} = {literal}"

@@ -143,7 +143,7 @@ def _dates(texts: pa.Array, _kind: PgType, oddities: Counter[str]) -> pa.Array:
 
 
 def _are_plain(texts: pa.Array, least: int) -> bool:
-    """Return whether all years have four digits and none is before Christ."""
+    """Return whether all years have four digits and are after Christ."""
     lengths = pc.min_max(pc.utf8_length(texts)).as_py()
     dashes = pc.all(pc.equal(pc.utf8_slice_codeunits(texts, 4, 5), "-")).as_py()
     suffixes = pc.any(pc.ends_with(texts, "BC")).as_py()

@@ -13,10 +13,7 @@ from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout
-from penstock.formats.layouts.member_columns import MemberColumns
-from penstock.formats.layouts.member_values import LayoutRows
-from penstock.formats.layouts.message_groups import KnownLayouts
-from penstock.formats.layouts.row_images import (
+from penstock.formats.layouts.layout_rows import (
     RowMembers,
     TableRows,
     add_by_layout,
@@ -25,6 +22,9 @@ from penstock.formats.layouts.row_images import (
     read_text,
     text_fields,
 )
+from penstock.formats.layouts.member_columns import MemberColumns
+from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER

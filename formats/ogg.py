@@ -18,10 +18,7 @@ from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout, ObjectMembers
-from penstock.formats.layouts.member_columns import MemberColumns
-from penstock.formats.layouts.member_values import LayoutRows
-from penstock.formats.layouts.message_groups import KnownLayouts
-from penstock.formats.layouts.row_images import (
+from penstock.formats.layouts.layout_rows import (
     RowMembers,
     TableRows,
     add_by_layout,
@@ -29,6 +26,9 @@ from penstock.formats.layouts.row_images import (
     read_text,
     text_fields,
 )
+from penstock.formats.layouts.member_columns import MemberColumns
+from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER

@@ -12,10 +12,10 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Messages, Sourc
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
+from penstock.formats.layouts.layout_rows import RowMembers, TableRows, add_by_layout, read_text, text_fields
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
-from penstock.formats.layouts.row_images import RowMembers, TableRows, add_by_layout, read_text, text_fields
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record, check_members
 from penstock.row_kinds import INSERT

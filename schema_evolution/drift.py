@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaConflict
 from penstock.formats.change import SourceField, SourceSchema
-from penstock.schema_evolution.policy import DeclaredColumn, Drift, SchemaPolicy
-from penstock.schema_evolution.type_changes import Verdict, change_of
+from penstock.schema_evolution.drift_policy import DeclaredColumn, Drift, SchemaPolicy
+from penstock.schema_evolution.type_verdicts import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import is_known, paimon_type
 from penstock.table.schema.changes import (

@@ -21,10 +21,7 @@ from penstock.formats.faults import Faults
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout
-from penstock.formats.layouts.member_columns import MemberColumns
-from penstock.formats.layouts.member_values import LayoutRows
-from penstock.formats.layouts.message_groups import PIECE, KnownLayouts, have_many_layouts
-from penstock.formats.layouts.row_images import (
+from penstock.formats.layouts.layout_rows import (
     UNDECIDED,
     Kinds,
     RowMembers,
@@ -34,6 +31,9 @@ from penstock.formats.layouts.row_images import (
     fewest_rows,
     kinds_of,
 )
+from penstock.formats.layouts.member_columns import MemberColumns
+from penstock.formats.layouts.member_values import LayoutRows
+from penstock.formats.layouts.message_groups import PIECE, KnownLayouts, have_many_layouts
 from penstock.formats.row_builder import texts
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 

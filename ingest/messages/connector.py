@@ -31,7 +31,7 @@ class MessageConnector(Connector[C]):
     def open(self, config: C, request: SourceRequest) -> DecodedSource:
         from penstock.formats import format_named
         from penstock.ingest.decoded_source import DecodedSource
-        from penstock.ingest.messages.registry import RegistrySettings
+        from penstock.ingest.messages.schema_registry_settings import RegistrySettings
 
         value_format, registry = format_named(config.value_format), RegistrySettings.of(config.schema_registry)
         if value_format.needs_registry and registry is None:

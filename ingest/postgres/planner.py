@@ -20,8 +20,8 @@ from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, connected
-from penstock.ingest.postgres.server.identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn, sound_position
+from penstock.ingest.postgres.server.server_identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
 from penstock.ingest.postgres.server.table_version import versions_of
 from penstock.ingest.postgres.server.visibility import (

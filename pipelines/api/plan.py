@@ -13,7 +13,7 @@ from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.mapping.new_tables import text_sequence
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.drift import drift_of
-from penstock.schema_evolution.policy import Drift
+from penstock.schema_evolution.drift_policy import Drift
 from penstock.schema_evolution.row_versions import COLUMNS as VERSION_COLUMNS
 from penstock.schema_evolution.soft_deletes import DELETED, DELETED_AT
 from penstock.schema_evolution.types.source import TYPED

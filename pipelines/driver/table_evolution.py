@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import SILENT_VALUES, Barrier
-from penstock.pipelines.driver.deleted_rows import end_versions, mark_rows
+from penstock.pipelines.driver.emptied_tables import end_versions, mark_rows
 from penstock.pipelines.driver.unlogged_values import fill_added_columns
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import BatchIdentity

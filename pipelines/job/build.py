@@ -32,7 +32,7 @@ from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, ErrorPolicy, OnBad
 from penstock.schema_evolution.computed_columns import ComputedColumn, in_order
 from penstock.schema_evolution.drift import ColumnRules
-from penstock.schema_evolution.policy import SchemaPolicy
+from penstock.schema_evolution.drift_policy import SchemaPolicy
 from penstock.schema_evolution.target_names import TargetNames
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings, forget_tables

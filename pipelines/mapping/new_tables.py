@@ -12,7 +12,7 @@ from penstock.pipelines.errors import KeylessTable
 from penstock.pipelines.mapping.metadata_columns import type_of
 from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
-from penstock.schema_evolution.policy import ADD_COLUMN, DeclaredColumn, Drift
+from penstock.schema_evolution.drift_policy import ADD_COLUMN, DeclaredColumn, Drift
 from penstock.table.options.merge_engines import SEQUENCE_FIELD
 from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.new_schema import create_schema

@@ -18,7 +18,7 @@ from penstock.ingest.source import Limit, Range
 from penstock.pipelines.spark_cdc.read_options import CdcRead
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.schema_evolution.drift import ColumnRules
-from penstock.schema_evolution.type_changes import Verdict, change_of
+from penstock.schema_evolution.type_verdicts import Verdict, change_of
 from penstock.storage.state_folder import StateFolder
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import DataType, type_json

@@ -23,7 +23,7 @@ from penstock.pipelines.spark_cdc.read_options import CdcRead
 from penstock.pipelines.spark_source.spark_api import arrow_target
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.schema_evolution.drift import ColumnRules, drift_of
-from penstock.schema_evolution.policy import Drift
+from penstock.schema_evolution.drift_policy import Drift
 from penstock.table.schema.members import number_columns
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import from_arrow, to_arrow

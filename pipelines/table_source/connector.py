@@ -15,7 +15,7 @@ from penstock.pipelines.table_source.config import TableSourceConfig
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
-    from penstock.pipelines.table_source.comparison import TableComparison
+    from penstock.pipelines.table_source.comparable_tables import TableComparison
     from penstock.pipelines.table_source.source import TableSource
     from penstock.table.schema.table_schema import TableSchema
 
@@ -102,7 +102,7 @@ class TableConnector(Connector[TableSourceConfig]):
         return replace(source, settings=replace(source.settings, rereads=rereads, reset=reset, rereads_when_lost=lost))
 
     def comparable(self, config: TableSourceConfig, request: SourceRequest) -> TableComparison:
-        from penstock.pipelines.table_source.comparison import TableComparison
+        from penstock.pipelines.table_source.comparable_tables import TableComparison
 
         return TableComparison(self.open(config, request))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import PARTS, generated
-from penstock.schema_evolution.type_changes import Verdict, change_of
+from penstock.schema_evolution.type_verdicts import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.types import parse_type, type_json
 from tests.pages import NEEDS, PAGES, ROOT, blocks, needs, pages, run_page

@@ -128,7 +128,7 @@ FLOORS = {
     ],
     "ingest/database": [
         {
-            *("buffers", "findings", "past_rows", "row_conditions", "shared_targets", "skipped_parts", "table_parts"),
+            *("buffers", "findings", "past_rows", "shared_targets", "skipped_parts", "sql_conditions", "table_parts"),
             "unordered_deletes",
         },
         {"cells", "progress", "settings"},
@@ -136,7 +136,7 @@ FLOORS = {
     ],
     "ingest/messages": [
         {"actions", "client_log", "config", "trust"},
-        {"registry"},
+        {"schema_registry_settings"},
         {"connector"},
     ],
     "ingest/pulsar": [
@@ -189,9 +189,9 @@ FLOORS = {
     ],
     "schema_evolution": [
         {"types", "date_patterns"},
-        {"text_casts", "text_values", "type_changes", "target_names"},
+        {"text_casts", "text_values", "type_verdicts", "target_names"},
         {"value_casts", "wide_types"},
-        {"computed_arguments", "computed_times", "computed_functions", "expressions", "policy"},
+        {"computed_arguments", "computed_times", "computed_functions", "expressions", "drift_policy"},
         {"computed_columns", "drift", "masks"},
         {"fit", "update_images"},
         {"expression_columns", "source_conditions"},

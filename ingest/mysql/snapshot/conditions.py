@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from penstock.formats.demand import Comparison, NullTest
-from penstock.ingest.database.row_conditions import time_text
+from penstock.ingest.database.sql_conditions import time_text
 from penstock.ingest.mysql.definition import BYTES, CHARACTER, INTEGER_BYTES
 from penstock.ingest.mysql.server.catalog import quoted
 

@@ -15,7 +15,7 @@ from penstock.formats.demand import Demand, DemandPolicy, needed
 from penstock.ingest.database.buffers import gathered_rows, unsigned_at
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.database.findings import ConnectionLost
-from penstock.ingest.database.row_conditions import described, where
+from penstock.ingest.database.sql_conditions import described, where
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.server.catalog import definitions, quoted
 from penstock.ingest.mysql.server.connection import ask, connect, refused

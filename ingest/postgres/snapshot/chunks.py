@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, needed
-from penstock.ingest.database.row_conditions import described, where
+from penstock.ingest.database.sql_conditions import described, where
 from penstock.ingest.postgres.server.catalog import as_logged, qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.snapshot.conditions import PgConditions

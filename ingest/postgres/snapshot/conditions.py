@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from penstock.formats.demand import Comparison, NullTest
-from penstock.ingest.database.row_conditions import time_text
+from penstock.ingest.database.sql_conditions import time_text
 from penstock.ingest.postgres.server.catalog import quoted
 
 if TYPE_CHECKING:

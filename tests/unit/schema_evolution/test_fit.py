@@ -12,9 +12,9 @@ from penstock.errors import SchemaConflict
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
 from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
+from penstock.schema_evolution.drift_policy import DeclaredColumn, Drift
 from penstock.schema_evolution.fit import Fit
-from penstock.schema_evolution.policy import DeclaredColumn, Drift
-from penstock.schema_evolution.type_changes import Verdict, change_of
+from penstock.schema_evolution.type_verdicts import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.schema.changes import AddColumn, UpdateColumnType, apply_changes
 from penstock.table.schema.new_schema import create_schema

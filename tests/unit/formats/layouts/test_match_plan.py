@@ -12,8 +12,8 @@ import pytest
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Messages
 from penstock.formats.layouts.message_groups import KnownLayouts, group_messages
+from tests.unit.formats.layouts.test_layout_rows import shown
 from tests.unit.formats.layouts.test_message_groups import damaged
-from tests.unit.formats.layouts.test_row_images import shown
 
 CONSTANT = [("table",), ("source", "db")]
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Messages
 from penstock.formats.layouts.message_groups import KnownLayouts, group_messages
-from tests.unit.formats.layouts.test_row_images import shown
+from tests.unit.formats.layouts.test_layout_rows import shown
 
 GOOD = [
     b'{"id":1,"name":"ab","amount":-12.50,"paid":true,"note":null}',

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from penstock.formats.demand import Comparison, Demand, Junction, NullTest, RowCondition
-from penstock.ingest.database.row_conditions import described, where
+from penstock.ingest.database.sql_conditions import described, where
 from penstock.ingest.mysql.definition import parse_type
 from penstock.ingest.mysql.snapshot.conditions import MySqlConditions
 from penstock.ingest.postgres.relation import PgType

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.ingest.postgres.errors import Diverged
-from penstock.ingest.postgres.server import identity
-from penstock.ingest.postgres.server.identity import require_same_past, server_identity
+from penstock.ingest.postgres.server import server_identity as identities
+from penstock.ingest.postgres.server.server_identity import require_same_past, server_identity
 
 HISTORY = "1\t0/3000000\tno recovery target specified\n\n3\t0/5000000\tno recovery target specified\n"
 
@@ -34,19 +34,19 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(identities, "_PAUSE_S", 0.0)
 
     @contextmanager
     def connected(_address: object, *, replication: bool) -> Iterator[Server]:
         assert replication
         yield Server()
 
-    monkeypatch.setattr(identity, "connected", connected)
+    monkeypatch.setattr(identities, "connected", connected)
 
 
 def test_timeline_is_that_of_the_file_that_is_written() -> None:
     found: Any = Server()
-    assert server_identity(found) == identity.ServerIdentity("77", "shop", 26)
+    assert server_identity(found) == identities.ServerIdentity("77", "shop", 26)
 
 
 def test_standby_is_waited_for_until_patience_ends() -> None:

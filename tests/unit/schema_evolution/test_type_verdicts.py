@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.schema_evolution.type_changes import Verdict, change_of
+from penstock.schema_evolution.type_verdicts import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.types import parse_type, type_json
 

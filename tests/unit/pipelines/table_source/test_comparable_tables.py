@@ -13,7 +13,7 @@ from penstock.ingest.source import Limit, PastUnknown
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
-from penstock.pipelines.table_source.comparison import TableComparison
+from penstock.pipelines.table_source.comparable_tables import TableComparison
 from tests.unit.pipelines.table_source.test_source import LOGGED, Lake
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.ingest.messages.registry import RegistrySettings
+from penstock.ingest.messages.schema_registry_settings import RegistrySettings
 
 
 def test_options_of_a_registry_are_checked() -> None:

@@ -1,4 +1,4 @@
-"""Marks all rows of a table as deleted, or ends all versions, where a table with hard deletes is emptied."""
+"""The targets of tables that were emptied at the source: their rows are marked as deleted, or their versions ended."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.storage.base import Entry
+from penstock.storage.synced_file import SyncedFile, fsync_folder, named_errors
 
 # Arrow's file writers write pages of a few kilobytes. One call into Python per page would cost more than copying the
 # page to a buffer.
@@ -141,7 +142,7 @@ class LocalStorage:
         target = Path(path)
         self._make_folders(target.parent)
         # Arrow's own files cannot be synced.
-        file = pa.PythonFile(_SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
+        file = pa.PythonFile(SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
         return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
 
     def _replace(self, path: str, data: bytes) -> None:
@@ -187,7 +188,7 @@ class LocalStorage:
     def _fill(self, descriptor: int, data: bytes, path: str) -> None:
         """Write all of a file, sync and close it. `path` is the name in errors."""
         try:
-            with _named(path):
+            with named_errors(path):
                 done = 0
                 # write(2) may write only a part, as on a disk that is nearly full. The next call then raises the error.
                 while done < len(data):
@@ -208,18 +209,7 @@ class LocalStorage:
 
     def _sync_folder(self, folder: str | Path) -> None:
         if self.sync:
-            _fsync_folder(folder)
-
-
-@contextlib.contextmanager
-def _named(path: str | Path) -> Iterator[None]:
-    """Add the file to errors of the system that know only a descriptor, such as the error of a full disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None and error.errno is not None:
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
+            fsync_folder(folder)
 
 
 def _unlink(path: str) -> None:
@@ -229,63 +219,3 @@ def _unlink(path: str) -> None:
 
 def _folder(path: str) -> str:
     return os.path.dirname(path)
-
-
-def _fsync_folder(folder: str | Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-class _SyncedFile:
-    """An output file that is complete and synced to disk once `close` has returned."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = path.open("wb", buffering=0)
-        self._written = 0
-
-    def write(self, data: Any) -> int:
-        # write(2) may write only a part, as on a disk that is nearly full, and Arrow ignores the count. The next call
-        # then raises the error.
-        given = memoryview(data).cast("B")
-        done = 0
-        with _named(self._path):
-            while done < len(given):
-                count = self._file.write(given[done:])
-                done += count
-                self._written += count
-        return done
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def tell(self) -> int:
-        return self._written
-
-    def seekable(self) -> bool:
-        return False
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    @property
-    def closed(self) -> bool:
-        return self._file.closed
-
-    def close(self) -> None:
-        if self._file.closed:
-            return
-        with _named(self._path), self._file:
-            os.fsync(self._file.fileno())
-            size = os.fstat(self._file.fileno()).st_size
-        # If another process truncated the file, its manifest entry would contain a size that the file does not have.
-        if size != self._written:
-            raise OSError(errno.EIO, f"{self._written} bytes were written but the file has {size}", str(self._path))
-        _fsync_folder(self._path.parent)

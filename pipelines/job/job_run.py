@@ -23,7 +23,8 @@ from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
-from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
+from penstock.pipelines.ledger.batch_identity import LOOKED_AT
+from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.spark.checkpoint_files import prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url

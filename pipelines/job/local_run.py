@@ -26,9 +26,10 @@ from penstock.pipelines.job.batch_memory import BatchMemory
 from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.local_batches import LocalBatches, RunSignals
 from penstock.pipelines.job.run_control import Run
-from penstock.pipelines.ledger.batch_identity import LOOKED_AT, Lineage
+from penstock.pipelines.ledger.batch_identity import LOOKED_AT
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.tasks.garbage_collection import collect_seldom
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from penstock.ingest.connector_answers import TableCapture
 from penstock.ingest.connector_requests import TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
-from penstock.pipelines.ledger.batch_identity import LastBatch
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, source_text
+from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.ledger.table_marks import REASONS
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping

@@ -17,7 +17,8 @@ from penstock.ingest.deferred_ranges import (
 )
 from penstock.ingest.freshness import Reading
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
-from penstock.pipelines.ledger.batch_identity import LOOKUPS, NOW, LastBatch
+from penstock.pipelines.ledger.batch_identity import LOOKUPS, NOW
+from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
 from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy

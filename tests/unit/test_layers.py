@@ -55,7 +55,7 @@ LAYERS = {
 # From the ground up: a module or package may import those on its own floor and below. All must be on a floor.
 FLOORS = {
     "storage": [
-        {"base", "environment", "options", "object_store_errors", "private_folder"},
+        {"base", "environment", "options", "object_store_errors", "private_folder", "synced_file"},
         {"catalog_options"},
         {"local", "object_store", "hdfs"},
         {"open"},

@@ -11,7 +11,8 @@ from penstock.ingest.connector_requests import Preparation, SourceRequest
 from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.connector import CONNECTOR
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
-from penstock.pipelines.ledger.batch_identity import BatchIdentity, Lineage, shows_replay, was_committed_before
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, shows_replay, was_committed_before
+from penstock.pipelines.ledger.lineage import Lineage
 from penstock.schema_evolution.row_versions import as_history
 from penstock.storage.state_folder import StateFolder
 from penstock.table.catalog.settings import CatalogSettings

@@ -73,8 +73,8 @@ class BatchDriver:
     def catch_up(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Apply the batches that parked tables missed, and release the tables that have them all.
 
-        Dies half way, or is stopped: the next call continues there. A table that fails again stays parked and does not
-        delay the others.
+        After a crash half way, or a stop, the next call continues there. A table that fails again stays parked and does
+        not delay the others.
         """
         for table in sorted(self.parking.tables):
             if self._catch_up(table, stopped):

@@ -106,7 +106,7 @@ def _compactor(warehouse: CatalogSettings, due: DueBucket) -> BucketCompactor:
 
 
 def compacted(warehouse: CatalogSettings, due: DueBucket) -> CommitMessage | None:
-    """Return the commit message of the compacted bucket. Dies half way: its files are orphans."""
+    """Return the commit message of the compacted bucket. A task that dies half way leaves orphan files."""
     compactor = _compactor(warehouse, due)
     result = compactor.compact(full=True) if due.full else compactor.compact_due()
     return None if result.is_empty else compactor.message(result)

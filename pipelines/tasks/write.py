@@ -48,8 +48,8 @@ def write_task(
 class TaskWriter:
     """Writes a task's blobs, with one bucket open at a time, or one partition if buckets are dynamic.
 
-    Dies half way: its files are orphans. An error that a retry cannot fix is returned as the result of its table, so
-    that Spark does not run the task four times; the other tables are written.
+    If the task dies half way, its files are orphans. An error that a retry cannot fix is returned as the result of its
+    table, so that Spark does not run the task four times; the other tables are written.
     """
 
     warehouse: CatalogSettings

@@ -42,9 +42,8 @@ def run_command(
 ) -> int:
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout.
 
-    It first looks how much there is to read. Spark starts at once only if it is
-    much, unless the JVM was started before. Whether Spark was needed is noted in `mark`.
-    `asked` returns whether SIGTERM came before the run.
+    It first looks how much there is to read. If it is much, Spark starts at once; otherwise a JVM that was started
+    ahead is ended. `mark` records whether Spark was needed. `asked` returns whether SIGTERM came before the run.
     """
     from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
 

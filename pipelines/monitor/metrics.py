@@ -20,8 +20,11 @@ _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 
 class Metrics:
-    """An observer. ConfigError where the package is missing; `text()` is what a scrape gets. `lag_unit` is
-    the unit of the source's lag; `copying` returns the progress of the snapshot, `sizes` the sizes of tables."""
+    """An observer that keeps metrics for Prometheus. `text()` returns them. ConfigError if the package is missing.
+
+    `lag_unit` is the unit of the source's lag; `copying` returns the progress of the snapshot, `sizes` the sizes of
+    tables.
+    """
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import OnBatch
-from penstock.pipelines.job import build, local_run
+from penstock.pipelines.job import build, local_batches
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.job.run_control import Run
@@ -39,7 +39,7 @@ def run_here(spec: PipelineSpec, on_batch: OnBatch | None = None, most: int | No
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalRun, "_check_start", LocalRun._next_batch)
-        patch.setattr(local_run, "TIMES_SMALL", 10**9)
+        patch.setattr(local_batches, "TIMES_SMALL", 10**9)
         patch.setattr(BatchReader, "leaves_much", lambda *_: False)
         run, count = _local_run(spec), itertools.count(1)
 

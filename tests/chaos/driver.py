@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.driver.batch_driver import BatchDriver
-from penstock.pipelines.job import local_run
+from penstock.pipelines.job import local_batches
 from penstock.pipelines.job.foreach_batch import BatchSink
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.table.commit import committer
@@ -96,7 +96,7 @@ def between_two_tables(nth: int) -> None:
     committer.Committer.commit = dying  # type: ignore[method-assign, assignment]
 
 
-by_spark, by_the_driver = before(BatchSink, "__call__"), before(local_run, "write_rows")
+by_spark, by_the_driver = before(BatchSink, "__call__"), before(local_batches, "write_rows")
 
 
 def offsets_logged(nth: int) -> None:

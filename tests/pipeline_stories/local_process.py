@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from penstock.pipelines.driver.batch_driver import OnBatch
 from penstock.pipelines.driver.local_runner import write_rows
-from penstock.pipelines.job import build, local_run
+from penstock.pipelines.job import build, local_batches
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -51,7 +51,7 @@ class LocalProcess:
     def run(self) -> None:
         job, disk = build.ready(self.driver.spec), self.driver.log.disk
         folder = CheckpointFolder(self.driver.spec.checkpoint)
-        with patch.object(local_run, "write_rows", self._written):
+        with patch.object(local_batches, "write_rows", self._written):
             run = LocalRun(job, folder, self._with_spark, on_batch=self.driver.on_batch)
             run.sleep = lambda seconds: disk.clock.pass_(int(seconds * 1000))
             run.run()

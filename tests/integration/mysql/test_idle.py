@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.pipelines.api.start_order import seems_to_need_spark
-from penstock.pipelines.job import build, local_run
+from penstock.pipelines.job import build, local_batches
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.job.local_run import LocalRun
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -64,7 +64,7 @@ def test_a_table_that_a_changed_pattern_adds_is_copied(server: Playground, tmp_p
             patch.undo()
             return LocalRun(job, folder, fail)
 
-        patch.setattr(local_run, "TIMES_SMALL", 0)
+        patch.setattr(local_batches, "TIMES_SMALL", 0)
         LocalRun(job, folder, with_spark).run()
     assert sync.ids("b") == [1]
 

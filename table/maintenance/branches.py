@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 
 from penstock.errors import CommitConflict, ConfigError
-from penstock.table.errors import BranchMissing
+from penstock.table.errors import BranchMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
-from penstock.table.maintenance.tags import tag_files
+from penstock.table.maintenance.tags import is_kept, tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import tag_json
@@ -49,6 +49,10 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
         schema = store.schemas.get(schema_id)
         if not branch.create(schema) and branch.get(schema_id) != schema:
             raise CommitConflict(f"another job creates branch {name!r} at the same time", table=store.name)
+    # Whoever deletes files looks at branches that have a schema. Before, only the tag or the snapshot kept the files.
+    if found is not None and not is_kept(store, found.snapshot):
+        store.storage.delete_tree(root)
+        raise TagMissing(f"the tag {tag!r} was deleted while the branch was created", table=store.name, branch=name)
 
 
 def _check_name(store: TableStore, name: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 from penstock.storage.base import Entry
 from penstock.table.buckets.layout import Layout
@@ -12,6 +13,7 @@ from penstock.table.iceberg.unused_files import metadata_files, metadata_place, 
 from penstock.table.iceberg.vectors import puffin_name
 from penstock.table.maintenance.file_deletion import SweepResult, delete_all, with_folders
 from penstock.table.maintenance.reachable import holdings_of, lines
+from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.executor import Executor, Threads
@@ -145,7 +147,42 @@ def _bucket_folders(store: TableStore, folder: str, partition_levels: int) -> It
 
 
 def _used(store: TableStore) -> set[str]:
-    """Return the paths of all files that any branch uses."""
+    """Return the paths of all files that any branch uses.
+
+    Tags and branches are read one after the other. What was moved meanwhile from a part that is read later to one that
+    was read before is missed: a tag that was renamed, or deleted after a branch or a rollback began with it. So all is
+    read again until nothing has moved.
+    """
+    used: set[str] = set()
+    before: _Roots | None = None
+    while before is None or not (now := _Roots.of(store)).is_in(before):
+        before = _Roots.of(store) if before is None else now
+        used |= _used_now(store)
+    return used
+
+
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """The branches with their tags, and the first snapshot of each."""
+
+    tags: Mapping[str | None, frozenset[str]]
+    earliest: Mapping[str | None, int]
+
+    @classmethod
+    def of(cls, store: TableStore) -> Self:
+        found = lines(store)
+        tags = {line.paths.branch: frozenset(tag_files(line).names()) for line in found}
+        return cls(tags, {line.paths.branch: line.snapshots.earliest_id() or 0 for line in found})
+
+    def is_in(self, before: Self) -> bool:
+        """Return whether only tags and snapshots have gone since then, and new snapshots came after the others."""
+        return self.tags.keys() == before.tags.keys() and all(
+            tags <= before.tags[line] and self.earliest[line] >= before.earliest[line]
+            for line, tags in self.tags.items()
+        )
+
+
+def _used_now(store: TableStore) -> set[str]:
     used: set[str] = set()
     place = metadata_place(store)
     if place is not None:

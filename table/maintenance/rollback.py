@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict
 from penstock.storage.base import put_if_absent
+from penstock.table.errors import SnapshotMissing
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.tags import snapshot_or_tagged, tag_files
 from penstock.table.meta.consumer_files import ConsumerFiles
@@ -83,13 +84,20 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
 
 def _delete_after(store: TableStore, snapshot: Snapshot) -> None:
     folder = store.snapshots.folder
-    if not store.snapshots.exists(snapshot.id):
-        # Only its tag is left. The hints point to it, past the later snapshots, which are deleted next.
-        created = put_if_absent(store.storage, folder.path(snapshot.id), snapshot_json(snapshot))
-        if not created and store.snapshots.find(snapshot.id) != snapshot:
-            raise CommitConflict(f"another job committed snapshot {snapshot.id} in the meantime", table=store.name)
-        folder.write_earliest(snapshot.id)
+    restored, newest = not store.snapshots.exists(snapshot.id), folder.latest()
+    if restored:
+        _restore(store, snapshot)
     folder.write_latest(snapshot.id)
+    # Expiry writes that hint and then reads this one: at least one of the two notices the other and changes nothing.
+    if folder.begins_after(snapshot.id):
+        if restored:
+            store.storage.delete(folder.path(snapshot.id))
+        folder.write_latest(newest or snapshot.id)
+        raise SnapshotMissing(
+            f"snapshot {snapshot.id} is being deleted by an expiry of snapshots",
+            table=store.name,
+            hint="wait until it has ended; if it was interrupted, expire snapshots once more",
+        )
     # Newest first, so that after a crash the snapshots that are left are a history without gaps.
     for later in reversed([number for number in folder.numbers() if number > snapshot.id]):
         store.storage.delete(folder.path(later))
@@ -97,6 +105,20 @@ def _delete_after(store: TableStore, snapshot: Snapshot) -> None:
     for tag in tag_files(store).all():
         if tag.snapshot.id > snapshot.id:
             tag_files(store).delete(tag.name)
+
+
+def _restore(store: TableStore, snapshot: Snapshot) -> None:
+    """Create the file of a snapshot of which only a tag is left."""
+    folder = store.snapshots.folder
+    # The hints point to it, past the later snapshots, which are deleted next.
+    folder.write_earliest(snapshot.id)
+    created = put_if_absent(store.storage, folder.path(snapshot.id), snapshot_json(snapshot))
+    if not created and store.snapshots.find(snapshot.id) != snapshot:
+        raise CommitConflict(f"another job committed snapshot {snapshot.id} in the meantime", table=store.name)
+    if all(tag.snapshot != snapshot for tag in tag_files(store).all()):
+        # Its files may be deleted already. Whoever deletes the tag from now on finds the snapshot.
+        store.storage.delete(folder.path(snapshot.id))
+        raise SnapshotMissing(f"snapshot {snapshot.id} expired, or its tag was deleted, meanwhile", table=store.name)
 
 
 def _found(store: TableStore, target: int | str) -> Snapshot:

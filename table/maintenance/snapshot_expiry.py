@@ -90,16 +90,24 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
         return ExpiryResult(ids[0], ids[0])  # another round runs at the same time and was faster
     # The hint first: from here on readers and other rounds begin at `end`.
     store.snapshots.folder.write_earliest(end.id)
+    if store.snapshots.folder.goes_back_before(end.id):
+        # A rollback has begun, which would leave the table without a snapshot. It writes its hint before it reads ours.
+        store.snapshots.folder.write_earliest(ids[0])
+        return ExpiryResult(ids[0], ids[0])
     for snapshot in candidates:
         # Before the snapshot is deleted, so that a streaming reader finds one or the other.
         if retention.decoupled and has_changelog(store, snapshot):
             store.snapshots.create_changelog(snapshot)
         store.storage.delete(store.snapshots.folder.path(snapshot.id))
+    tags = tags_around(store, candidates[0].id, end.id)
+    if store.snapshots.find(end.id) != end:
+        # The table was rolled back to an older tag, which may be deleted by now: the files are left to orphan removal.
+        return ExpiryResult(candidates[0].id, end.id)
     swept = sweep(
         store,
         garbage,
         snapshots=[end],
-        tags=tags_around(store, candidates[0].id, end.id),
+        tags=tags,
         unrelated=_beyond_gaps(store, ids, candidates[0].id, end),
         clean_folders=retention.clean_folders,
     )

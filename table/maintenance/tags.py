@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import ConfigError
-from penstock.table.errors import SnapshotMissing
+from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.done_partitions import write_success
 from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
@@ -46,7 +46,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
         raise ConfigError(f"there is a tag {name!r} already", table=store.name, snapshot=files.get(name).snapshot.id)
     # Expiry deletes a snapshot's file before it looks for tags: if the file still exists, expiry will see this tag. The
     # same holds for the deletion of another tag of the snapshot.
-    if store.snapshots.find(snapshot.id) != snapshot and not _other_tags(store, name, snapshot):
+    if not is_kept(store, snapshot, but=name):
         files.delete(name)
         raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
     if _writes_success_file(store):
@@ -54,6 +54,11 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     store.commits.follow_tags(store)
     publish_if_enabled(store)
     return tag
+
+
+def is_kept(store: TableStore, snapshot: Snapshot, but: str | None = None) -> bool:
+    """Return whether the snapshot exists or has a tag other than `but`; else its files may be deleted already."""
+    return store.snapshots.find(snapshot.id) == snapshot or bool(_other_tags(store, but, snapshot))
 
 
 def snapshot_or_tagged(store: TableStore, snapshot_id: int) -> Snapshot:
@@ -82,8 +87,9 @@ def delete_tag(store: TableStore, name: str) -> SweepResult:
         store.storage.delete(_success_path(store, name))
     store.commits.follow_tags(store, removed=[name])
     publish_if_enabled(store)
-    # A tag created from this one in the meantime is seen now; one created later does not find this tag any more.
-    if not alone or _other_tags(store, name, snapshot):
+    # A tag created from this one in the meantime is seen now; one created later does not find this tag any more. The
+    # same holds for a rollback to this tag.
+    if not alone or _other_tags(store, name, snapshot) or store.snapshots.exists(snapshot.id):
         return SweepResult()
     return sweep(store, garbage, snapshots=[], tags=_neighbours(store, snapshot, tagged(store)))
 
@@ -98,7 +104,7 @@ def _unused_without(store: TableStore, snapshot: Snapshot) -> UnusedFiles:
     return garbage
 
 
-def _other_tags(store: TableStore, name: str, snapshot: Snapshot) -> list[str]:
+def _other_tags(store: TableStore, name: str | None, snapshot: Snapshot) -> list[str]:
     return [tag.name for tag in tag_files(store).all() if tag.name != name and tag.snapshot.id == snapshot.id]
 
 
@@ -150,10 +156,11 @@ def _is_over(tag: Tag, now: int) -> bool:
 def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, retain_millis: int | None = None) -> Tag:
     """Move an existing tag to another snapshot (default: the latest).
 
-    Files only the old snapshot used become orphans. TagMissing when there is no such tag.
+    Files only the old snapshot used become orphans. TagMissing when there is no such tag. A snapshot that expires
+    meanwhile is not tagged (SnapshotMissing).
     """
     files = tag_files(store)
-    files.get(name)
+    replaced = files.get(name)
     snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
     if snapshot is None:
         raise SnapshotMissing("the table has no snapshot to tag", table=store.name)
@@ -161,6 +168,9 @@ def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, re
     if retain_millis is not None:
         tag = Tag(name, snapshot, store.ambient.local_millis() * NANOS_PER_MILLI, retain_millis * NANOS_PER_MILLI)
     store.storage.write(files.path(name), tag_json(tag))
+    if snapshot != replaced.snapshot and not is_kept(store, snapshot, but=name):  # as in create_tag
+        store.storage.write(files.path(name), tag_json(replaced))
+        raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
     publish_if_enabled(store, all_tags=True)
     return tag
 
@@ -175,6 +185,9 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
             table=store.name,
             hint=f"if an earlier rename was interrupted and both names exist, delete {name!r}",
         )
+    if not is_kept(store, tag.snapshot, but=new_name):  # as in create_tag
+        files.delete(new_name)
+        raise TagMissing(f"the tag {name!r} was deleted while it was renamed", table=store.name)
     files.delete(name)
     store.commits.follow_tags(store, removed=[name])
     publish_if_enabled(store)

@@ -69,6 +69,11 @@ class HintedFolder:
         hint = self._hint("EARLIEST")
         return hint is not None and hint > number and self.exists(hint)
 
+    def goes_back_before(self, number: int) -> bool:
+        """Return whether the hint of the newest file is before this number: a rollback begins by writing it."""
+        hint = self._hint("LATEST")
+        return hint is not None and hint < number
+
     def _listed(self, choose: Callable[[list[int]], int]) -> int | None:
         numbers = self.numbers()
         return choose(numbers) if numbers else None

@@ -101,9 +101,20 @@ class TagFiles:
         return {one.name.removeprefix("tag-"): one.modified for one in found if one.name.startswith("tag-")}
 
     def all(self) -> list[Tag]:
-        """Return every tag, sorted by snapshot id and then by name."""
-        found = [tag for name in self.names() if (tag := self.find(name)) is not None]
-        return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
+        """Return every tag, sorted by snapshot id and then by name.
+
+        A tag that is renamed meanwhile is among them. Maintenance would delete the files of a tag that is not.
+        """
+        known: set[str] = set()
+        while True:
+            names = self.names()
+            found = [tag for name in names if (tag := self.find(name)) is not None]
+            gone = {*names} - {tag.name for tag in found}
+            # The snapshot of a tag that is gone may have another tag since the listing. A tag that is listed again
+            # although it is gone is one of a stale listing.
+            if gone <= known:
+                return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
+            known |= gone
 
     def find(self, name: str) -> Tag | None:
         """Return the tag, or None if it does not exist."""

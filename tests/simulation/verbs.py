@@ -124,15 +124,15 @@ VERBS: Mapping[str, Verb] = {
 
 
 @functools.cache
-def _prepared(kind: str) -> Disk:
+def prepared(kind: str) -> Disk:
     """Return the table with which every verb begins."""
     disk = Disk()
     store = SimStore(disk)
     keys, options = KINDS[kind]
     columns = [(name, parse_type(text)) for name, text in COLUMNS]
-    create_table_at(store, PATH, columns, keys, ["p"], options, None, _ambient(disk, kind))
+    create_table_at(store, PATH, columns, keys, ["p"], options, None, ambient(disk, kind))
     _write(store, None, FIRST, 0)
-    opened = TableStore.open(store, PATH, None, _ambient(disk, kind))
+    opened = TableStore.open(store, PATH, None, ambient(disk, kind))
     create_tag(opened, "kept")
     create_branch(opened, "side", "kept")
     _write(store, None, SECOND, 1)
@@ -141,13 +141,13 @@ def _prepared(kind: str) -> Disk:
 
 
 def _write(store: SimStore, branch: str | None, values: list[tuple[object, ...]], identifier: int) -> None:
-    opened = TableStore.open(store, PATH, branch, _ambient(store.disk, f"{branch} {identifier}"))
+    opened = TableStore.open(store, PATH, branch, ambient(store.disk, f"{branch} {identifier}"))
     with Table(opened).writer(USER) as writer:
         writer.write(rows(*values))
         writer.commit(identifier)
 
 
-def _ambient(disk: Disk, seed: str) -> Environment:
+def ambient(disk: Disk, seed: str) -> Environment:
     draw = random.Random(seed)
     return Environment(
         now_millis=disk.clock,
@@ -178,7 +178,7 @@ class VerbPlay:
 
     def __init__(self, kind: str, verb: str) -> None:
         self.kind, self.verb = kind, verb
-        self._before = _prepared(kind)
+        self._before = prepared(kind)
         self.operations = self._performed(self._copy(), lambda operation: None).log
         disk = self._copy()
         self._performed(disk, never)
@@ -236,7 +236,7 @@ class VerbPlay:
 
     def _open(self, store: SimStore, path: str = PATH, branch: str | None = None, attempt: int = 0) -> TableStore:
         seed = f"{self.kind} {self.verb} {len(store.log)} {attempt}"
-        return TableStore.open(store, path, branch, _ambient(store.disk, seed))
+        return TableStore.open(store, path, branch, ambient(store.disk, seed))
 
     def _tables(self, disk: Disk) -> list[str]:
         return [path for path in (PATH, COPY) if f"{path}/schema/schema-0" in disk.files]
@@ -259,13 +259,13 @@ class VerbPlay:
 def _of_table(table: Table) -> dict[str, Any]:
     earliest = table.store.snapshots.earliest_id()
     return {
-        "rows": _rows(table.scan().to_arrow()),
-        "tags": {name: _rows(table.scan(tag=name).to_arrow()) for name in sorted(table.tags)},
+        "rows": rows_of(table.scan().to_arrow()),
+        "tags": {name: rows_of(table.scan(tag=name).to_arrow()) for name in sorted(table.tags)},
         "columns": table.definition.names,
         "statistics": table.latest_snapshot is not None and table.latest_snapshot.statistics is not None,
         "beginning": earliest is not None and earliest > 1,
     }
 
 
-def _rows(table: pa.Table) -> list[tuple[object, ...]]:
+def rows_of(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)

@@ -9,8 +9,9 @@ from penstock.table.errors import SnapshotMissing
 from penstock.table.maintenance.changelog_expiry import Retention, RetentionRule
 from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.orphans import remove_orphans
+from penstock.table.maintenance.reachable import tagged
 from penstock.table.maintenance.snapshot_expiry import WEEK, expire_snapshots
-from penstock.table.maintenance.tags import create_tag, delete_tag
+from penstock.table.maintenance.tags import create_tag, delete_tag, replace_tag
 from penstock.table.maintenance.upkeep import expire_consumers
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER
@@ -314,6 +315,24 @@ def test_a_tag_is_removed_if_its_snapshot_expired_meanwhile(monkeypatch: pytest.
         create_tag(tagger, "late", 2)
     check_whole(open_table(disk))
     assert orphans(open_table(disk)) == set()
+
+
+def test_a_tag_stays_where_it_is_if_its_new_snapshot_expired_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = disk_of("layout_data_dir")
+    store, tagger = open_table(disk), open_table(disk)
+    create_tag(store, "moved", 3)
+    write = tagger.storage.write
+
+    def expire_first(path: str, data: bytes) -> None:
+        if path.endswith("/tag-moved"):
+            keep(store, 1)
+        write(path, data)
+
+    monkeypatch.setattr(tagger.storage, "write", expire_first)
+    with pytest.raises(SnapshotMissing, match="expired while it was being tagged"):
+        replace_tag(tagger, "moved", 2)
+    assert [snapshot.id for snapshot in tagged(open_table(disk))] == [3]
+    check_whole(open_table(disk))
 
 
 def numbers_of(disk: Disk, fault: Fault) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -27,6 +28,8 @@ from penstock.table.values.binary_row import decode_row
 from penstock.table.values.types import AtomicType, DataType, Field
 
 T = TypeVar("T")
+# Arrow draws wrong conclusions from these: a column without nulls may contain NaN, and NaN is in no order.
+_UNPROVABLE = re.compile(r"nan_is_null=true|(?<![\w.])nan\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ def possible(
     import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan
 
     text = str(where)
+    if _UNPROVABLE.search(text):
+        return list(items)
     form = ds.ParquetFileFormat()
     files = fs.LocalFileSystem()
     fragments = []
@@ -73,7 +78,9 @@ def _guarantees(known: KnownBounds) -> list[pc.Expression]:
     column = pc.field(known.field.name)
     if known.nulls is not None and known.nulls == known.rows:
         return [column.is_null()]
-    if known.least is None or known.greatest is None or not isinstance(known.field.type, AtomicType):
+    ends = known.least, known.greatest
+    # NaN is the greatest value of a key or a partition, but no comparison with it is true.
+    if not isinstance(known.field.type, AtomicType) or any(end is None or end != end for end in ends):  # noqa: PLR0124
         return [column.is_valid()] if known.nulls == 0 else []
     least, greatest = (arrow_scalar(value, known.field.type) for value in (known.least, known.greatest))
     bounds = [column >= least, column <= greatest]

@@ -235,6 +235,7 @@ CROSSING = {
     "table/sql/streams/test_refusals.py": "what cannot be a stream is refused with its place",
     "table/operations/test_rewrites.py": "operations that rewrite data files, and what they conflict with",
     "table/read/test_failing_store.py": "failures of a store in reads and commits",
+    "table/read/test_random_expressions.py": "conditions in scans, datasets and counts, with the results of Arrow",
     "table/test_extreme_arguments.py": "arguments of all public functions of a catalog and a table",
     "table/test_names_and_paths.py": "names of tables, partitions and branches wherever they become paths",
     "table/test_walkthrough.py": "the life of a table, file by file",

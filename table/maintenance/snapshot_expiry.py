@@ -13,7 +13,6 @@ from itertools import pairwise
 from penstock.errors import TableCorrupt
 from penstock.table.maintenance.changelog_expiry import (
     Retention,
-    before_consumers,
     has_changelog,
     with_changelogs_expired,
 )
@@ -25,8 +24,9 @@ from penstock.table.maintenance.reachable import (
     tags_around,
     used_by_changelogs,
 )
+from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.data_file import FileSource
-from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 
 # How long a job may be stopped and still recognise a batch that it committed before. See docs/decisions/0004.
@@ -118,7 +118,7 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
     """Return the snapshots that may expire, oldest first. `ids` may have gaps, such as Java's fast-forward leaves."""
     keep, earliest = retention.snapshots, ids[0]
     newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
-    end = before_consumers(store, min(newest_kept, earliest + retention.at_once))
+    end = _before_consumers(store, min(newest_kept, earliest + retention.at_once))
     # Older snapshots expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     found: list[Snapshot] = []
@@ -131,6 +131,20 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
             break
         found.append(snapshot)
     return found
+
+
+def _before_consumers(store: TableStore, end: int) -> int:
+    """Return `end`, or before it the first snapshot that a consumer needs.
+
+    That is the snapshot before an overwrite that it has yet to read: a stream may read the removed rows as deletes
+    (`streaming-read-overwrite`), and their files expire with the snapshot before.
+    """
+    wanted = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).least_next_snapshot()
+    if wanted is None or wanted > end:
+        return end
+    snapshot = store.snapshots.find(wanted)
+    removes = snapshot is not None and snapshot.commit_kind is CommitKind.OVERWRITE
+    return wanted - 1 if removes and store.schema().primary_keys else wanted
 
 
 def _following(store: TableStore, ids: Sequence[int], snapshot_id: int) -> Snapshot | None:

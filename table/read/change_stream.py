@@ -66,7 +66,8 @@ class ChangeStream:
         self.consumer = TableOptions(options)[CONSUMER_ID]
         start = starting(store, options) if position is None else Start(0, position + 1)
         self._state, self._next = start.state, start.first
-        self._last: Snapshot | None = None
+        # The snapshot before: the table may be rolled back before the first changes are read.
+        self._last = store.snapshots.find(self._next - 1)
         if not self._state:
             next_snapshot(store, self._next)  # refuses a position behind the newest snapshot: a rollback
         # Before the first read, so that the snapshots with which the stream begins do not expire.
@@ -128,8 +129,11 @@ class ChangeStream:
             yield from self.reader.read_files(split)
 
     def _check_columns(self, snapshot: Snapshot) -> None:
-        """Raise ConfigError when a column that the stream reads was dropped, renamed or given another type."""
-        if snapshot.schema_id == self.schema.id:
+        """Raise ConfigError when a column that the stream reads was dropped, renamed or given another type.
+
+        Changes under an older schema are read as batch reads do it: a stream may begin before the last ALTER.
+        """
+        if snapshot.schema_id <= self.schema.id:
             return
         fields = {one.id: one for one in self.store.schemas.get(snapshot.schema_id).fields}
         for field in self.schema.fields:

@@ -65,7 +65,7 @@ def follow(
 
     # Before the first read: from here on the next snapshot does not expire.
     store_position(next_id)
-    last: Snapshot | None = None
+    last = store.snapshots.find(next_id - 1)  # the table may be rolled back before the first changes are read
 
     while until is None or next_id <= until:
         snapshot = next_snapshot(store, next_id)

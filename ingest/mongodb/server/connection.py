@@ -19,7 +19,7 @@ from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
 from penstock.ingest.mongodb.server.replies import Reply, reply_of
-from penstock.ingest.patience import patience_seconds
+from penstock.ingest.patience import is_patient, patience_seconds
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _PAUSE_S = 0.5
+_IMPATIENT_S = 5.0  # of a question that is not repeated: pymongo would ask a server that refuses until the timeout
 # Codes of errors, by the names that the server gives them.
 _DENIED = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, and Atlas' own
 _LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, and its form before 4.4
@@ -218,10 +219,11 @@ def _open(server: MongoAddress) -> MongoConnection:
         why = f"sources of type mongodb need pymongo: {error}"
         raise ConfigError(why, hint="pip install pymongo") from error
     client: Any = None
+    seconds = max(server.connect_timeout, 0.5)
+    if not is_patient():
+        seconds = min(seconds, _IMPATIENT_S)
     try:
-        client = MongoClient(
-            server.uri, appname="penstock", serverSelectionTimeoutMS=int(max(server.connect_timeout, 0.5) * 1000)
-        )
+        client = MongoClient(server.uri, appname="penstock", serverSelectionTimeoutMS=int(seconds * 1000))
         client.admin.command("ping")
         return MongoConnection(server, client, client.start_session())
     except PyMongoError as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import time
+
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, ConfigurationError, OperationFailure, PyMongoError
@@ -9,8 +12,10 @@ from pymongo.errors import AutoReconnect, ConfigurationError, OperationFailure, 
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
+from penstock.ingest.mongodb.server import connection
 from penstock.ingest.mongodb.server.address import MongoAddress
-from penstock.ingest.mongodb.server.connection import refused
+from penstock.ingest.mongodb.server.connection import connect, refused
+from penstock.ingest.patience import patience
 
 SERVER = MongoAddress("db:27017", "cdc")
 
@@ -63,3 +68,14 @@ def test_address_shows_no_password() -> None:
     assert address.uri == "mongodb://me%40x:p%2Fw@a:1,b:2/?replicaSet=rs0"
     assert "p/w" not in repr(address)
     assert address.where == "mongodb://a:1,b:2"
+
+
+def test_a_question_does_not_wait_for_a_server_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_IMPATIENT_S", 0.5)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nothing listens there
+        address, began = f"127.0.0.1:{unused.getsockname()[1]}", time.monotonic()
+        with patience(0.0), pytest.raises(ConnectionLost) as caught:
+            connect(MongoAddress(address, connect_timeout=30.0))
+    assert time.monotonic() - began < 10
+    assert caught.value.facts["reason"] == f"{address}: [Errno 111] Connection refused"

@@ -6,9 +6,10 @@ import base64
 import re
 import ssl
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.error import HTTPError
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 from urllib.request import Request
 
 from penstock.errors import ConfigError, SourceError
@@ -29,8 +30,23 @@ from penstock.references import resolve
 
 _TIMEOUT = 10.0
 _MOST_SECONDS = 60.0
+NOTHING = (-1, -1)  # no entry
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionState:
+    """The state of a subscription of a partition, as a broker keeps it.
+
+    `ledgers` are those of the partition, with the number of their entries, and `last` is its newest entry. The position
+    `acknowledged`, and all before it, need not be kept; its entry is -1 as long as nothing was acknowledged.
+    """
+
+    exists: bool
+    acknowledged: tuple[int, int]
+    ledgers: Mapping[int, int]
+    last: tuple[int, int]
 
 
 class PulsarAdmin:
@@ -59,6 +75,13 @@ class PulsarAdmin:
     def ledgers(self, place: Place) -> list[tuple[int, int]]:
         """Return the ledgers of a partition with the number of their entries."""
         return self._get(f"{_path(partition_name(place))}/internalStats", _ledgers) or []
+
+    def subscription(self, place: Place, name: str) -> SubscriptionState:
+        """Return the state of a subscription. It does not exist if the partition does not."""
+        path = _path(partition_name(place))
+        exists = self._get(f"{path}/stats", lambda found: name in _subscriptions(found)) or False
+        state = self._get(f"{path}/internalStats", lambda found: _state(found, name, exists=exists))
+        return state or SubscriptionState(exists=False, acknowledged=NOTHING, ledgers={}, last=NOTHING)
 
     def message_ttl(self, topic: str) -> int | None:
         """Return the seconds after which the namespace acknowledges messages by itself, None if it does not."""
@@ -156,9 +179,12 @@ def _object(found: object) -> dict[str, Any]:
     return expected(found, dict, "it")
 
 
+def _subscriptions(found: object) -> dict[str, Any]:
+    return expected(_object(found).get("subscriptions", {}), dict, "subscriptions")
+
+
 def _consumers(found: object, subscription: str) -> list[str]:
-    subscriptions = expected(_object(found).get("subscriptions", {}), dict, "subscriptions")
-    facts = expected(subscriptions.get(subscription, {}), dict, f"the subscription {subscription}")
+    facts = expected(_subscriptions(found).get(subscription, {}), dict, f"the subscription {subscription}")
     consumers = expected(facts.get("consumers", []), list, "consumers")
     return [str(expected(one, dict, "an entry of consumers").get("consumerName")) for one in consumers]
 
@@ -172,3 +198,22 @@ def _ledgers(found: object) -> list[tuple[int, int]]:
         current = expected(stats.get("currentLedgerEntries", 0), int, "currentLedgerEntries")
         ledgers[-1] = (ledgers[-1][0], max(ledgers[-1][1], current))
     return ledgers
+
+
+def _state(found: object, subscription: str, *, exists: bool) -> SubscriptionState:
+    cursors = expected(_object(found).get("cursors", {}), dict, "cursors")
+    # Brokers name a cursor by Java's form of the name in a URL.
+    cursor = cursors.get(subscription, cursors.get(quote_plus(subscription, safe="*").replace("~", "%7E"), {}))
+    acknowledged = _entry(expected(cursor, dict, "a cursor").get("markDeletePosition"))
+    return SubscriptionState(
+        exists, acknowledged, dict(_ledgers(found)), _entry(_object(found).get("lastConfirmedEntry"))
+    )
+
+
+def _entry(text: object) -> tuple[int, int]:
+    if text is None:
+        return NOTHING
+    match = re.fullmatch(r"(-?\d{1,19}):(-?\d{1,19})", expected(text, str, "a position"))
+    if match is None:
+        raise WrongAnswer(f"a position should be ledger:entry, and is {text!r:.80}")
+    return int(match[1]), int(match[2])

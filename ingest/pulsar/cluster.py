@@ -12,7 +12,7 @@ from _pulsar import MessageId
 
 from penstock.errors import SourceError
 from penstock.ingest.patience import is_patient
-from penstock.ingest.pulsar.admin import PulsarAdmin
+from penstock.ingest.pulsar.admin import PulsarAdmin, SubscriptionState
 from penstock.ingest.pulsar.client import check_reachable, client, reader
 from penstock.ingest.pulsar.errors import needs_admin, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
@@ -37,6 +37,7 @@ class PulsarCluster:
         self._settings = settings
         self._consumers: dict[Place, pulsar.Consumer] = {}
         self._reached = False
+        self._knows_subscriptions = True
 
     @property
     def admin(self) -> PulsarAdmin | None:
@@ -83,6 +84,33 @@ class PulsarCluster:
 
         return self._ask(ask, partition_name(place))
 
+    def end(self, place: Place) -> Position:
+        """Return the same without subscribing, if the admin interface is known and there is no subscription yet.
+
+        The plan subscribes, after it has looked whether a subscription is missing.
+        """
+        state = self.subscription(place) if place not in self._consumers else None
+        if state is None or state.exists:
+            return self.last(place)
+        ledger, entry = state.last
+        return Position(ledger, entry, (1 << 31) - 1) if entry >= 0 else START
+
+    @property
+    def subscription_name(self) -> str:
+        return self._settings.subscription
+
+    def subscription(self, place: Place) -> SubscriptionState | None:
+        """Return the state of the subscription, None if it is not known. Does not subscribe."""
+        if self.admin is None or not self._knows_subscriptions:
+            return None
+        try:
+            return self.admin.subscription(place, self._settings.subscription)
+        except SourceError as error:
+            # It would fail, or take as long, for each of many partitions.
+            self._knows_subscriptions = False
+            log.warning("event=subscription_not_known topic=%s reason=%s", partition_name(place), error.message)
+            return None
+
     def ledgers(self, place: Place) -> dict[int, int]:
         """Return the entries of each ledger of a partition; empty if they are not known."""
         if self.admin is None:
@@ -109,8 +137,12 @@ class PulsarCluster:
     def acknowledge(self, place: Place, older: Position, kept: Position) -> None:
         """Let the broker delete the entries before the message `kept`; `older` is a position in one of them.
 
-        Raises PulsarException without a retry: the next call acknowledges these messages too.
+        Raises PulsarException without a retry: the next call acknowledges these messages too. A partition that this run
+        has not subscribed to may be deleted, and to subscribe would create it again.
         """
+        consumer = self._consumers.get(place)
+        if consumer is None:
+            return
         ledger, entry = kept.first_chunk or (kept.ledger, kept.entry)
         if entry > 0:
             before = (ledger, entry - 1)
@@ -119,7 +151,7 @@ class PulsarCluster:
             before = (older.ledger, older.entry)
         else:
             return
-        self._consumer(place).acknowledge_cumulative(MessageId(place[1], *before, -1))
+        consumer.acknowledge_cumulative(MessageId(place[1], *before, -1))
 
     def newest(self, place: Place, start: Position, target: Position) -> Position | None:
         """Return the newest message after `start` up to `target` that the broker delivers, or None.

@@ -108,6 +108,25 @@ def messages_gone(topic: str, partition: int, asked: Position, found: Position |
     )
 
 
+def unread_messages_gone(topic: str, partition: int, subscription: str, *, exists: bool) -> PositionLost:
+    """Return the error for a partition that lost messages before any was read; `exists`: the subscription does."""
+    deleted = (
+        "messages of a Pulsar topic were deleted before any was read: something else than the pipeline acknowledged "
+        "them, such as a message TTL"
+    )
+    gone = (
+        "the subscription that keeps the messages of a Pulsar topic is gone: it was deleted, or the topic was deleted "
+        "and created again; what was published in between may be lost"
+    )
+    return PositionLost(
+        deleted if exists else gone,
+        topic=topic,
+        partition=None if partition < 0 else partition,
+        subscription=subscription,
+        hint=f"{ACCEPT_GAP}; a longer message TTL of the namespace, or none, prevents this" if exists else ACCEPT_GAP,
+    )
+
+
 def unknown_topic(topic: str) -> SourceError:
     """Return the error for a topic that does not exist."""
     return SourceError(

@@ -14,7 +14,7 @@ import pulsar
 
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.pulsar.cluster import PulsarCluster
-from penstock.ingest.pulsar.errors import messages_gone
+from penstock.ingest.pulsar.lost_messages import accepted_gaps, emptied_partitions, lost_unread
 from penstock.ingest.pulsar.position import START, Position
 from penstock.ingest.pulsar.read import read_range
 from penstock.ingest.pulsar.settings import PulsarSettings
@@ -37,6 +37,8 @@ class PulsarSource:
         self._silent: dict[Place, Position] = {}
         # For each partition the last position that was committed, and the one before it.
         self._committed: dict[Place, tuple[Position, Position]] = {}
+        # Partitions of which nothing is read, and whose subscription was looked at.
+        self._asked: set[Place] = set()
 
     def __reduce__(self) -> tuple[type[PulsarSource], tuple[PulsarSettings]]:
         return PulsarSource, (self.settings,)
@@ -51,7 +53,7 @@ class PulsarSource:
         return {}
 
     def available(self) -> Offsets:
-        return self._offsets({place: self._cluster.last(place) for place in self._cluster.partitions()})
+        return self._offsets({place: self._cluster.end(place) for place in self._cluster.partitions()})
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         places = self._cluster.partitions()
@@ -59,13 +61,17 @@ class PulsarSource:
         if until is not None:
             places = [place for place in places if place in wanted]
         known = _flat(start.get("offsets", {}))
+        unread = self._unread(start, {place: known[place] for place in places if place in known})
         lasts = {place: self._cluster.last(place) for place in places}
         began = {place: self._beginning(start, place, lasts[place]) for place in places if place not in known}
-        emptied = self._emptied({place: known[place] for place in places if place in known}, lasts)
-        froms = {place: (known | began | emptied)[place] for place in places}
+        accepts = self.settings.accept_gap
+        froms = {place: known[place] for place in places if place in known}
+        lost = unread | emptied_partitions(self._cluster, froms, lasts, accepts=accepts)
+        froms = {place: (known | began | lost)[place] for place in places}
         targets = {place: min(lasts[place], wanted.get(place, lasts[place])) for place in places}
         moved = [place for place in places if targets[place] > froms[place] and not self._is_silent(place, lasts)]
-        gaps = emptied | self._gaps({place: froms[place] for place in moved if place in known})
+        repeated = {place: froms[place] for place in moved if place in known}
+        gaps = lost | (accepted_gaps(self._cluster, repeated) if accepts else {})
         froms |= gaps
         found = {place: self._end(place, froms[place], targets[place], limit, len(moved)) for place in moved}
         ends = froms | {place: end for place, end in found.items() if end is not None}
@@ -151,6 +157,17 @@ class PulsarSource:
     def _offsets(self, ends: Mapping[Place, Position]) -> Offsets:
         return {"offsets": _nested(ends), "subscription": self.settings.subscription}
 
+    def _unread(self, start: Offsets, froms: Mapping[Place, Position]) -> dict[Place, Position]:
+        """Return the start of partitions that lost messages before any was read; asked once, when a run begins.
+
+        Another subscription is new, and keeps messages from now on.
+        """
+        asked = {place: at for place, at in froms.items() if not at.is_message and place not in self._asked}
+        self._asked |= asked.keys()
+        if start.get("subscription") != self.settings.subscription:
+            return {}
+        return lost_unread(self._cluster, asked, accepts=self.settings.accept_gap)
+
     def _is_silent(self, place: Place, lasts: Mapping[Place, Position]) -> bool:
         return self._silent.get(place) == lasts[place]
 
@@ -170,39 +187,6 @@ class PulsarSource:
         if partition != place[1]:
             return START
         return Position.before(ledger, entry if startup.inclusive else entry + 1)
-
-    def _emptied(self, froms: Mapping[Place, Position], lasts: Mapping[Place, Position]) -> dict[Place, Position]:
-        """Return the start of partitions that end before the last message that was read.
-
-        They have lost all, or are new under the same name. PositionLost unless the settings accept a gap: no message
-        may come that would show it.
-        """
-        found = {}
-        for place, position in froms.items():
-            last = lasts[place]
-            if not position.is_message or (last.ledger, last.entry) >= (position.ledger, position.entry):
-                continue
-            error = messages_gone(*place, position, None if last == START else last)
-            if not self.settings.accept_gap:
-                raise error
-            log.warning("event=gap_accepted reason=%s", error.message)
-            found[place] = START
-        return found
-
-    def _gaps(self, froms: Mapping[Place, Position]) -> dict[Place, Position]:
-        """Return the first message left of each partition whose next ones were deleted, if the settings accept that.
-
-        Otherwise the tasks find them, at no cost: their first message is the last one of the batch before.
-        """
-        gaps = {}
-        for place, position in froms.items():
-            if not self.settings.accept_gap or not position.is_message:
-                continue
-            first = next((found for found, _, _ in self._cluster.received(place, position, 5000, 1)), None)
-            if first is not None and first.place != position.place:
-                log.warning("event=gap_accepted reason=%s", messages_gone(*place, position, first).message)
-                gaps[place] = Position.before(first.ledger, first.entry)
-        return gaps
 
     def _end(self, place: Place, start: Position, target: Position, limit: Limit, moved: int) -> Position | None:
         """Return the end of the batch in this partition, None if no message is delivered."""

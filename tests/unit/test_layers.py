@@ -145,7 +145,7 @@ FLOORS = {
         {"errors", "properties", "settings"},
         {"admin", "client"},
         {"cluster", "partition_reader"},
-        {"read"},
+        {"lost_messages", "read"},
         {"source"},
         {"connector"},
     ],

@@ -34,7 +34,7 @@ class RandomMessages:
     """Random messages in topics of a broker.
 
     `known`: partitions from which a run has read all. `cut`: those of them whose last message that was read is gone,
-    perhaps.
+    perhaps. `renewed`: partitions that were created again, and whose subscription is gone.
     """
 
     broker: Broker
@@ -46,6 +46,7 @@ class RandomMessages:
     messages: dict[int, Sent] = field(default_factory=dict)
     known: set[Place] = field(default_factory=set)
     cut: set[Place] = field(default_factory=set)
+    renewed: set[Place] = field(default_factory=set)
 
     @property
     def places(self) -> list[Place]:
@@ -117,6 +118,7 @@ class RandomMessages:
         self.history.append(f"topic {topic} deleted and created")
         for place, _ in self._paths(topic):
             self._lose(place)
+            self.renewed.add(place)
         path = f"persistent/public/default/{topic}" + ("/partitions" if count else "")
         # Consumers of runs that were killed connect again at once, as no real run does, which would create the topic.
         self.broker.admin("POST", _AUTO_CREATION, {"allowAutoTopicCreation": False})

@@ -302,3 +302,44 @@ def test_a_topic_that_lost_all_messages_is_noticed_before_the_next_one(
     broker.send(topic, "new")
     ((found, _),) = batches(source(broker, topic), end)
     assert found == ["new"]
+
+
+@pytest.mark.parametrize("renewed", [True, False])
+def test_messages_that_were_deleted_before_any_was_read_are_noticed(
+    broker: Broker, topic: str, *, renewed: bool
+) -> None:
+    one = source(broker, topic)
+    start = one.latest_offsets({}, NO_LIMIT)
+    one.close()
+    broker.send(topic, "lost")
+    if renewed:
+        renew(broker, topic)
+    else:
+        broker.admin("POST", f"persistent/public/default/{topic}/subscription/lake/skip_all")
+        broker.drop_read(topic)
+    two = source(broker, topic)
+    until = two.available()
+    with pytest.raises(PositionLost, match="is gone" if renewed else "before any was read"):
+        two.latest_offsets(start, NO_LIMIT, until)
+    accepting = source(broker, topic, accept_gap=True)
+    end = accepting.latest_offsets(start, NO_LIMIT)
+    broker.send(topic, "new")
+    # A gap that was accepted is none any more.
+    ((found, _),) = batches(source(broker, topic), end)
+    assert found == ["new"]
+
+
+def test_a_deleted_topic_is_not_created_by_a_run_that_does_not_read_it(broker: Broker) -> None:
+    gone, stays = (broker.topic(name=f"by_mirror_{number}") for number in range(2))
+    broker.send(gone, "a", "b")
+    one = source(broker, pattern="by_mirror_.*")
+    ((_, end),) = batches(one, {})
+    one.close()
+    broker.admin("DELETE", f"persistent/public/default/{gone}")
+    two = source(broker, pattern="by_mirror_.*")
+    broker.send(stays, "c")
+    ((_, end),) = batches(two, end)
+    two.mirror(end)
+    two.mirror(end)
+    topics = broker.admin("GET", "persistent/public/default")
+    assert f"persistent://public/default/{gone}" not in topics

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.pulsar.admin import PulsarAdmin
+from penstock.ingest.pulsar.admin import NOTHING, PulsarAdmin, SubscriptionState
 
 TOPIC = "persistent://shop/eu/orders"
 
@@ -74,6 +74,25 @@ def test_entries_of_the_ledger_that_is_written_are_counted_separately(server: Ad
     }
     assert admin(server).ledgers((TOPIC, 2)) == [(4, 100), (9, 17)]
     assert admin(server).ledgers((TOPIC, 3)) == []
+
+
+def test_a_subscription_has_a_state(server: AdminServer) -> None:
+    path = "persistent/shop/eu/orders-partition-2"
+    server.answers[f"{path}/stats"] = {"subscriptions": {"a/b": {}, "c": {}}}
+    server.answers[f"{path}/internalStats"] = {
+        "ledgers": [{"ledgerId": 9, "entries": 0}],
+        "currentLedgerEntries": 17,
+        "lastConfirmedEntry": "9:16",
+        "cursors": {"a%2Fb": {"markDeletePosition": "4:2"}, "c": {"markDeletePosition": "9:-1"}},
+    }
+    one = admin(server)
+    assert one.subscription((TOPIC, 2), "a/b") == SubscriptionState(True, (4, 2), {9: 17}, (9, 16))
+    assert one.subscription((TOPIC, 2), "c") == SubscriptionState(True, (9, -1), {9: 17}, (9, 16))
+    assert one.subscription((TOPIC, 2), "d") == SubscriptionState(False, NOTHING, {9: 17}, (9, 16))
+    assert one.subscription((TOPIC, 3), "c") == SubscriptionState(False, NOTHING, {}, NOTHING)
+    server.answers[f"{path}/internalStats"] = {"lastConfirmedEntry": "newest"}
+    with pytest.raises(SourceError, match="ledger:entry"):
+        one.subscription((TOPIC, 2), "c")
 
 
 def test_what_does_not_exist_is_none(server: AdminServer) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.pulsar import cluster as requests
-from penstock.ingest.pulsar.admin import PulsarAdmin
+from penstock.ingest.pulsar.admin import PulsarAdmin, SubscriptionState
 from penstock.ingest.pulsar.cluster import PulsarCluster
 from penstock.ingest.pulsar.position import START, Position
 from penstock.ingest.pulsar.settings import PulsarSettings
@@ -154,3 +154,42 @@ def test_consumers_are_closed_once() -> None:
     made.close()
     assert consumer.closed
     assert made._consumers == {}
+
+
+def test_a_partition_without_a_consumer_is_not_subscribed_to_by_an_acknowledgement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def subscribed(_: object) -> pulsar.Client:
+        raise AssertionError("the broker would create the topic again")
+
+    monkeypatch.setattr(requests, "client", subscribed)
+    made, consumer = with_consumer()
+    made.acknowledge((TOPIC, 1), START, Position(3, 7))
+    assert consumer.acknowledged == []
+
+
+def test_the_end_is_known_without_a_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {
+        1: SubscriptionState(False, (-1, -1), {3: 9}, (3, 8)),
+        2: SubscriptionState(False, (-1, -1), {3: 0}, (3, -1)),
+        3: SubscriptionState(True, (3, -1), {3: 9}, (3, 8)),
+    }
+    monkeypatch.setattr(PulsarAdmin, "subscription", lambda _, place, name: states[place[1]])
+    monkeypatch.setattr(PulsarCluster, "last", lambda _, place: Position(3, 8))
+    made = cluster(**ADMIN)
+    ends = [made.end((TOPIC, number)) for number in (1, 2, 3)]
+    assert ends == [Position(3, 8, (1 << 31) - 1), START, Position(3, 8)]
+    assert cluster().end((TOPIC, 1)) == Position(3, 8)
+
+
+def test_an_admin_interface_that_refuses_has_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[Place]()
+
+    def refuse(_: PulsarAdmin, place: Place, name: str) -> SubscriptionState:
+        asked.append(place)
+        raise SourceError(f"{name} is refused")
+
+    monkeypatch.setattr(PulsarAdmin, "subscription", refuse)
+    made = cluster(**ADMIN)
+    assert [made.subscription((TOPIC, number)) for number in range(3)] == [None] * 3
+    assert asked == [(TOPIC, 0)]

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.errors import PositionLost
+from penstock.ingest.pulsar.admin import SubscriptionState
 from penstock.ingest.pulsar.cluster import PulsarCluster
 from penstock.ingest.pulsar.position import START, Position
 from penstock.ingest.pulsar.settings import PulsarSettings, PulsarStart
@@ -25,6 +27,12 @@ class Cluster(PulsarCluster):
         self.acknowledged: list[tuple[Position, Position]] = []
         self.searches = 0
         self.older: dict[int, int] = {}
+        self.state: SubscriptionState | None = None
+        self.questions = 0
+
+    @property
+    def subscription_name(self) -> str:
+        return "s"
 
     def partitions(self) -> list[Place]:
         return [PLACE]
@@ -32,6 +40,13 @@ class Cluster(PulsarCluster):
     def last(self, place: Place) -> Position:
         count = self.count + self.markers
         return Position(3, count - 1) if count else START
+
+    def end(self, place: Place) -> Position:
+        return self.last(place)
+
+    def subscription(self, place: Place) -> SubscriptionState | None:
+        self.questions += 1
+        return self.state
 
     def received(
         self, place: Place, first: Position, wait: int = 0, count: int = 1000
@@ -143,6 +158,54 @@ def test_an_accepted_gap_is_part_of_the_offsets() -> None:
     end = one.latest_offsets(start, NO_LIMIT)
     assert end["gaps"] == position("3:0:before")
     assert one.plan(start, end, 1)[0].start == "3:0:before"
+
+
+LEDGERS = {3: 9}
+
+
+@pytest.mark.parametrize(
+    ("at", "exists", "acknowledged", "lost"),
+    [
+        ("-1:-1:-1", True, (3, -1), False),
+        # Something else acknowledged messages, but they are still there.
+        ("-1:-1:-1", True, (3, 4), False),
+        ("-1:-1:-1", True, (2, 4), True),
+        ("-1:-1:-1", False, (-1, -1), True),
+        # The pipeline acknowledges what is before its start.
+        ("2:5:before", True, (2, 4), False),
+        ("2:5:before", True, (2, 5), True),
+        # What was read is looked for instead.
+        ("3:2:-1", False, (-1, -1), False),
+    ],
+)
+def test_messages_that_were_never_read_are_missed(
+    at: str, exists: bool, acknowledged: tuple[int, int], lost: bool
+) -> None:
+    cluster = Cluster(9)
+    cluster.state = SubscriptionState(exists, acknowledged, LEDGERS, (3, 8))
+    start = {"offsets": position(at), "subscription": "s"}
+    if not lost:
+        assert source(cluster).latest_offsets(start, NO_LIMIT)["offsets"] == position("3:8:-1")
+        return
+    with pytest.raises(PositionLost, match="Pulsar topic"):
+        source(cluster).latest_offsets(start, NO_LIMIT)
+    accepting = source(cluster, accept_gap=True)
+    end = accepting.latest_offsets(start, NO_LIMIT)
+    (range_,) = accepting.plan(start, end, 1)
+    assert (range_.start, range_.end) == ("3:0:before", "3:8:-1")
+
+
+def test_the_subscription_is_looked_at_once_and_a_new_one_has_lost_nothing() -> None:
+    cluster = Cluster(0)
+    cluster.state = SubscriptionState(True, (3, -1), LEDGERS, (3, -1))
+    one, start = source(cluster), {"offsets": position("-1:-1:-1"), "subscription": "s"}
+    for _ in range(3):
+        assert one.latest_offsets(start, NO_LIMIT) is start
+    assert cluster.questions == 1
+    cluster.state = SubscriptionState(False, (-1, -1), LEDGERS, (3, -1))
+    renamed = start | {"subscription": "former"}
+    assert source(cluster).latest_offsets(renamed, NO_LIMIT)["offsets"] == position("-1:-1:-1")
+    assert cluster.questions == 1
 
 
 def test_only_settings_are_sent_to_tasks() -> None:

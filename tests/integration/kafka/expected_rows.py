@@ -19,13 +19,14 @@ class ExpectedRows:
     """`kind` is what the tables do with changes.
 
     `filters`: rows whose `n` is 50 or more are left out. `has_deletes`: messages may be other changes than inserts.
-    `has_places`: rows have columns with the place of their record.
+    `has_places`: rows have columns with the place of their record. `computes`: they have columns computed from `v`.
     """
 
     kind: str
     filters: bool
     has_deletes: bool
     has_places: bool
+    computes: bool = False
 
     def passes(self, row: Row | None) -> bool:
         return row is not None and not (self.filters and row["n"] >= 50)
@@ -62,7 +63,13 @@ class ExpectedRows:
         """Yield the rows before and after each change, as far as they pass the filter."""
         for one in records:
             change = _change(one)
-            yield one, *(row if self.passes(row) else None for row in (change.before, change.after))
+            yield one, *(self._computed(row) if self.passes(row) else None for row in (change.before, change.after))
+
+    def _computed(self, row: Row | None) -> Row | None:
+        text = None if row is None else row["v"]
+        if row is None or not self.computes:
+            return row
+        return row | {"upper_v": None if text is None else text.upper(), "rest_v": None if text is None else text[1:]}
 
     def _sums(self, records: Sequence[Record]) -> list[Row]:
         sums: dict[int, Row] = {}

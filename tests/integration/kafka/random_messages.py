@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -86,21 +87,40 @@ def plain(change: Change, keys: bool = True) -> str:
     return json.dumps(change.row)
 
 
+def json_key(key: int) -> bytes:
+    return json.dumps({"id": key}).encode()
+
+
+def broken_json(_: random.Random) -> bytes:
+    return b'{"broken'
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of values. `declares`: its messages declare types. `has_deletes`: not only new rows."""
+    """A format of values, and of keys.
+
+    `declares`: its messages declare types. `has_deletes`: not only new rows. `has_bad_values`: a message can have a
+    value that is not of its declared type.
+    """
 
     name: str
-    write: Callable[[Change, bool], str]
+    write: Callable[[Change, bool], str | bytes]
     declares: bool = False
     has_deletes: bool = True
+    has_bad_values: bool = False
+    key: Callable[[int], bytes] = json_key
+    malformed: Callable[[random.Random], bytes] = broken_json
+
+    def value(self, change: Change, keys: bool) -> bytes:
+        found = self.write(change, keys)
+        return found if isinstance(found, bytes) else found.encode()
 
 
 FORMATS = (
-    Format("canal-json", canal, declares=True),
+    Format("canal-json", canal, declares=True, has_bad_values=True),
     Format("maxwell-json", maxwell),
     Format("debezium-json", debezium),
-    Format("debezium-json", debezium_declared, declares=True),
+    Format("debezium-json", debezium_declared, declares=True, has_bad_values=True),
     Format("ogg-json", ogg),
     Format("json", plain, has_deletes=False),
 )

@@ -11,8 +11,10 @@ from typing import Any
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from tests.integration.kafka.expected_rows import ExpectedRows
-from tests.integration.kafka.random_messages import FORMATS, debezium_declared
+from tests.integration.kafka.random_avro import AvroMessages
+from tests.integration.kafka.random_messages import FORMATS, Format, debezium_declared
 from tests.integration.kafka.random_records import TABLES, Record
+from tests.servers.registry import Registry
 
 LETTERS = "ods.__penstock_dead_letters"
 _KINDS: dict[str, int] = {"upsert": 6, "append": 6, "partial": 1, "first": 1, "sum": 1, "soft": 1, "history": 1}
@@ -27,13 +29,16 @@ class RandomPipeline:
     folder: Path
     prefix: str  # of the topics
     properties: dict[str, str]
+    registry: Registry
     start_millis: int = 0
     names: int = 0  # how often the target tables were renamed
     excluded: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         draw = self.draw
-        self.format = draw.choice(FORMATS)
+        avro = AvroMessages(self.registry)
+        with_registry = Format("debezium-avro", avro.write, declares=True, key=avro.key, malformed=avro.malformed)
+        self.format = draw.choice((*FORMATS, with_registry))
         self.one_table = self.format.name == "json"
         kinds = {kind: weight for kind, weight in _KINDS.items() if self.format.declares or kind != "sum"}
         if not self.format.has_deletes:
@@ -51,6 +56,8 @@ class RandomPipeline:
         self.one_route = draw.random() < 0.4 and not self.one_table
         self.freshness = None if self.one_table else draw.choice((None, None, "100ms", "1h"))
         self.as_spark = draw.random() < 0.3 or self.options["bucket"] == "-2"  # postponed buckets need Spark
+        # The rows of a sum are compared by their columns that are numbers.
+        self.computes = draw.random() < 0.3 and self.kind != "sum"
         share = 0.8 if self.kind == "append" else 0.3 if self.kind == "upsert" else 0.0
         self.has_places = draw.random() < share
         self.small_pieces = draw.random() < 0.5
@@ -60,7 +67,7 @@ class RandomPipeline:
         self.compacts = newest and not self.reads_uncommitted and draw.random() < 0.5
 
     def __str__(self) -> str:
-        left_out = {"draw", "folder", "properties", "format"}
+        left_out = {"draw", "folder", "properties", "registry", "format"}
         return f"{self.format.name} { ({name: one for name, one in vars(self).items() if name not in left_out}) }"
 
     def _some_options(self) -> dict[str, str]:
@@ -94,11 +101,11 @@ class RandomPipeline:
     def full_deletes(self) -> bool:
         """Return whether all deletes must have whole rows: another one cannot be filtered, ordered or undone."""
         by_key = self.kind in {"upsert", "partial", "soft", "history"} and "sequence.field" not in self.options
-        return not by_key or self.filters or self.format.name != "debezium-json"
+        return not by_key or self.filters or not self.format.name.startswith("debezium")
 
     @property
     def expected(self) -> ExpectedRows:
-        return ExpectedRows(self.kind, self.filters, self.format.has_deletes, self.has_places)
+        return ExpectedRows(self.kind, self.filters, self.format.has_deletes, self.has_places, self.computes)
 
     @property
     def is_traced(self) -> bool:
@@ -140,6 +147,8 @@ class RandomPipeline:
             startup["timestamp-millis"] = self.start_millis
         properties = self.properties | ({"isolation.level": "read_uncommitted"} if self.reads_uncommitted else {})
         source = {"type": "kafka", "properties": properties, "startup": startup, "value.format": self.format.name}
+        if self.format.name == "debezium-avro":
+            source["schema-registry"] = {"url": self.registry.url}
         source |= {"topic-pattern": f"{self.prefix}-.*"} if self.pattern else {"topic": topics}
         pipeline = {"name": "p", "checkpoint": f"{self.folder}/checkpoint", "until": until, **more}
         pipeline |= {"trigger": "50ms" if until == "caught-up" or self.freshness else "0s"}
@@ -159,6 +168,8 @@ class RandomPipeline:
             sink |= {"sync-primary-keys-from-source-schema": False, "no-primary-key": "append"}
         elif self.format.name in {"json", "debezium-json"}:
             sink["primary-keys"] = ["id"]
+        if self.computes:
+            sink["computed-columns"] = ["upper_v=upper(v)", "rest_v=substring(v,1)"]
         if self.has_places:
             sink["metadata-columns"] = {"topic": "_topic", "partition": "_partition", "offset": "_offset"}
         return sink | ({"table": "one"} if self.one_table else {"naming": {"table-prefix": f"x{self.names}_"}})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable
@@ -125,7 +124,11 @@ class RandomTopics:
 
     def _act(self) -> None:
         actions = {"insert": 8, "update": 6, "delete": 3, "move": 1, "column": 2, "widen": 1, "drop_column": 1}
-        actions |= {"malformed": int(self.bad), "tombstone": 1, "bad_value": int(self.bad and self.format.declares)}
+        actions |= {
+            "malformed": int(self.bad),
+            "tombstone": 1,
+            "bad_value": int(self.bad and self.format.has_bad_values),
+        }
         actions |= {"transaction": int(self.has_transactions), "aborted": int(self.has_transactions)}
         # A record of a key that moves has the new one only: the delete of the old one would be compacted away.
         actions |= {"move": 0} if self.compacts else {}
@@ -138,11 +141,12 @@ class RandomTopics:
             case "open":
                 self.transactions.open_or_end()
             case "malformed":
-                self.send(Record(self.draw.choice(self.all_places()), "malformed"), b'{"broken', b"%d" % self.next())
+                value = self.format.malformed(self.draw)
+                self.send(Record(self.draw.choice(self.all_places()), "malformed"), value, b"%d" % self.next())
             case "bad_value" if self.rows.get(table):
                 self.bad_value(table)
-            case "tombstone" if self.format.name.startswith("debezium"):
-                self.send(Record(self.draw.choice(self.all_places()), "tombstone"), None, b'{"id": 0}')
+            case "tombstone":
+                self.send(Record(self.draw.choice(self.all_places()), "tombstone"), None, self.format.key(0))
             case _:
                 self.change(action, table)
         self.flush()
@@ -185,9 +189,9 @@ class RandomTopics:
         """Send a row with a value that is not of its declared type."""
         row = self.new_row(table, self.new_key(table)) | {"n": 1, "s": "abc"}  # it passes a filter
         change = Change(table, None, row, dict(self.types[table]), self.millis())
-        text = self.format.write(change, self.has_keys)
+        value = self.format.value(change, self.has_keys)
         record = Record(self.draw.choice(self.all_places()), "bad value", table=table)
-        self.send(record, text.encode(), json.dumps({"id": row["id"]}).encode(), change.millis)
+        self.send(record, value, self.format.key(row["id"]), change.millis)
 
     def new_key(self, table: str) -> int:
         return self.next() * 10 + TABLES.index(table)
@@ -217,8 +221,11 @@ class RandomTopics:
         change = Change(table, before, after, dict(self.types[table]), millis, is_key_only)
         key = change.row["id"]
         place = self.places.setdefault((table, key), self.draw.choice(self.all_places()))
-        text = self.format.write(change, self.has_keys)
-        self.send(Record(place, text, change), text.encode(), json.dumps({"id": key}).encode(), millis)
+        value = self.format.value(change, self.has_keys)
+        self.send(Record(place, repr(value), change), value, self.format.key(key), millis)
+        # Debezium lets a delete be followed by a tombstone, so that compaction removes both.
+        if after is None and not self.compacts and self.draw.random() < 0.3:
+            self.send(Record(place, "tombstone"), None, self.format.key(key), millis)
 
     def send(self, record: Record, value: bytes | None, key: bytes, millis: int = 0) -> None:
         self.records.append(record)

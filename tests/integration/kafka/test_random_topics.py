@@ -37,6 +37,7 @@ from tests.integration.kafka.random_topics import RandomTopics
 from tests.integration.kafka.random_troubles import Troubles
 from tests.integration.play_report import history_shown
 from tests.invariants import check_invariants
+from tests.servers.registry import Registry, running
 from tests.without_spark import run_here
 
 pytestmark = pytest.mark.kafka
@@ -65,8 +66,8 @@ class Play:
     uncounted: bool = False
 
     @classmethod
-    def of(cls, broker: Broker, folder: Path, draw: random.Random, prefix: str) -> Play:
-        pipeline = RandomPipeline(draw, folder, prefix, broker.properties)
+    def of(cls, broker: Broker, registry: Registry, folder: Path, draw: random.Random, prefix: str) -> Play:
+        pipeline = RandomPipeline(draw, folder, prefix, broker.properties, registry)
         topics = RandomTopics(
             broker,
             draw,
@@ -338,6 +339,7 @@ _numbers = itertools.count()
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_have_what_was_sent_after_random_records_and_runs(broker: Broker, tmp_path: Path, seed: int) -> None:
-    play = Play.of(broker, tmp_path, random.Random(seed), f"r{os.getpid()}-{next(_numbers)}")
-    with history_shown(play.topics.history):
-        play.run()
+    with running() as registry:
+        play = Play.of(broker, registry, tmp_path, random.Random(seed), f"r{os.getpid()}-{next(_numbers)}")
+        with history_shown(play.topics.history):
+            play.run()

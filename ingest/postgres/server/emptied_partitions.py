@@ -7,6 +7,7 @@ decodes with test_decoding shows which partitions were truncated.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,12 @@ def emptied_partitions(
     truncated = _truncated(connection, slot, root)
     if truncated is None:
         return EmptiedPartitions(tuple(leaf.name for leaf in leaves if leaf.is_rewritten), is_sure=False)
-    names = (*others, *(leaf.name for leaf in leaves))
-    return EmptiedPartitions(tuple(name for name in names if name in truncated))
+    names = {*others, *(leaf.name for leaf in leaves)}
+    emptied = names & truncated
+    # The log has the name that a table had then. One that nothing has now may be that of a partition with a new file.
+    if _has_former(connection, truncated - names):
+        emptied |= {leaf.name for leaf in leaves if leaf.is_rewritten}
+    return EmptiedPartitions(tuple(sorted(emptied)))
 
 
 def _tree(connection: PgConnection, table: PgTableFacts) -> tuple[str, list[_Leaf], list[str]]:
@@ -74,6 +79,14 @@ def _tree(connection: PgConnection, table: PgTableFacts) -> tuple[str, list[_Lea
         else:
             others.append(str(name))
     return others[0] if others else "", leaves, others[1:]
+
+
+def _has_former(connection: PgConnection, names: Collection[str]) -> bool:
+    """Return whether no table has one of these names any more."""
+    if not names:
+        return False
+    written = ", ".join(f"({connection.literal(name)})" for name in sorted(names))
+    return bool(connection.rows(f"SELECT FROM (VALUES {written}) v(name) WHERE to_regclass(v.name) IS NULL LIMIT 1"))
 
 
 def _truncated(connection: PgConnection, slot: str, root: str) -> set[str] | None:

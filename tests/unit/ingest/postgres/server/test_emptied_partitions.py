@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
@@ -17,8 +18,9 @@ BEFORE = TableVersion(7, 2, files=30, parts=(20, 2, 30))  # partitions 10 and 20
 class Server:
     """A server with the files of partitions, and a log with these lines of test_decoding."""
 
-    def __init__(self, files: dict[int, int], *lines: str) -> None:
+    def __init__(self, files: dict[int, int], *lines: str, tables: frozenset[str] = frozenset()) -> None:
         self.files, self.lines, self.looks = files, lines, 0
+        self.tables = tables  # which exist beside the partitions
 
     def literal(self, text: str) -> str:
         return f"'{text}'"
@@ -33,6 +35,8 @@ class Server:
         if "peek_changes" in sql:
             self.looks += 1
             return [(line,) for line in self.lines]
+        if "to_regclass" in sql:
+            return [() for name in re.findall(r"\('([^']*)'\)", sql) if name not in self.tables]
         assert "pg_drop_replication_slot" in sql
         return []
 
@@ -71,7 +75,8 @@ def emptied(server: Server) -> tuple[str, ...]:
     ],
 )
 def test_partitions_are_found_in_the_log(line: str, names: tuple[str, ...]) -> None:
-    assert emptied(Server({10: 11, 20: 20}, line)) == names
+    tables = frozenset({"public.t", "public.other"})
+    assert emptied(Server({10: 11, 20: 20}, line, tables=tables)) == names
 
 
 @pytest.mark.parametrize(
@@ -88,3 +93,10 @@ def test_the_log_is_read_only_if_partitions_have_new_files(files: dict[int, int]
     server = Server(files)
     assert emptied(server) == ()
     assert server.looks == looks
+
+
+@pytest.mark.parametrize(("exists", "names"), [(True, ()), (False, ("public.p10",))])
+def test_a_partition_with_a_new_name_is_found_by_its_file(*, exists: bool, names: tuple[str, ...]) -> None:
+    tables = frozenset({"public.old"} if exists else ())
+    found = emptied(Server({10: 11, 20: 20}, "table public.old: TRUNCATE: (no-flags)", tables=tables))
+    assert found == names

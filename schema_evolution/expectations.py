@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import DecodeError
-from penstock.formats.change import BadRecord, ChangeBatch
+from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from penstock.schema_evolution.expression_columns import matching_rows
-from penstock.schema_evolution.expressions.nodes import Node
+from penstock.schema_evolution.expression_columns import check_columns, matching_rows
+from penstock.schema_evolution.expressions.nodes import Node, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression
 from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.soft_deletes import deleted_rows
@@ -41,6 +41,10 @@ class Expectation:
     @classmethod
     def of(cls, tables: str, condition: str, action: ExpectAction, name: str | None) -> Expectation:
         return cls(TablePattern.of(tables), condition, parse_expression(condition), action, name or condition)
+
+    def check_columns(self, schema: SourceSchema) -> None:
+        """Raise ConfigError if the condition uses a column that a table does not have, whose whole schema this is."""
+        check_columns(columns_of(self.node), schema, strictly=True)
 
     @property
     def counted_as(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.formats.change import ChangeBatch, SourceField
+from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
 from penstock.row_kinds import kind_texts
 from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.nodes import ColumnReference, Item, Node, columns_of
@@ -109,11 +109,9 @@ class ExpressionColumns:
         if name in _NAMED or (name in _LISTED and name not in self._places):
             return self._origin(name)
         if name not in self._places:
-            known = ", ".join((*self._places, *ORIGINS))
-            table = f"{change.schema.database}.{change.schema.table}"
-            raise ConfigError(
-                f"an expression uses {name!r}, which is not a column of {table}", hint=f"the columns are {known}"
-            )
+            check_columns([name], change.schema)
+            # None of these rows has the column.
+            return pa.nulls(len(change), pa.string())
         place = self._places[name]
         field = change.schema.fields[place]
         type_ = without_length(paimon_type(change.schema.dialect, field, self._mapping))
@@ -138,6 +136,29 @@ class ExpressionColumns:
             case "__data_event_type__":
                 return kind_texts(pa.array(self._change.kinds))
         return pa.repeat(pa.scalar(schema.database, pa.string()), rows)
+
+
+def may_lack_columns(schema: SourceSchema) -> bool:
+    """Return whether rows may lack columns that others of their table have, because their source declares none."""
+    return schema.dialect == "text"
+
+
+def check_columns(names: Iterable[str], schema: SourceSchema, *, strictly: bool = False) -> None:
+    """Raise ConfigError if an expression uses another name than a column of these rows.
+
+    Rows of a source that declares no types may lack columns that others of their table have. They are then null, unless
+    this is to be decided `strictly`: the schema is that of the whole table.
+    """
+    if not strictly and may_lack_columns(schema):
+        return
+    known = [*(one.name for one in schema.fields), *ORIGINS]
+    for name in names:
+        if name not in known:
+            table = f"{schema.database}.{schema.table}"
+            raise ConfigError(
+                f"an expression uses {name!r}, which is not a column of {table}",
+                hint=f"the columns are {', '.join(known)}",
+            )
 
 
 def matching_rows(

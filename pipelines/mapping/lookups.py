@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch, SourceField
 from penstock.row_kinds import is_retract
-from penstock.schema_evolution.expression_columns import typed_columns
+from penstock.schema_evolution.expression_columns import may_lack_columns, typed_columns
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import typed
 from penstock.schema_evolution.update_images import filtered_by
@@ -105,12 +105,8 @@ class LookupStep:
         """Return the new columns. ConfigError if the row or the dimension lacks a column, or both have one."""
         own = [one.name for one in change.schema.fields]
         source = f"{change.schema.database}.{change.schema.table}"
-        for name, _ in self.on:
-            if name not in own:
-                raise ConfigError(
-                    f"a lookup uses {name!r}, which is not a column of {source}",
-                    hint=f"the columns are {', '.join(own)}",
-                )
+        if not may_lack_columns(change.schema):
+            self.check_keys(own, source)
         for name, _ in self.columns:
             if name in own:
                 raise ConfigError(
@@ -129,6 +125,15 @@ class LookupStep:
         by_name = {one.name: one for one in schema.fields}
         types = [(new, with_nullability(by_name[name].type, nullable=True)) for new, name in self.columns]
         return [SourceField(new, typed(type_)) for new, type_ in types]
+
+    def check_keys(self, own: Sequence[str], source: str) -> None:
+        """Raise ConfigError if a key of the lookup is not a column of the source table, which has the columns `own`."""
+        for name, _ in self.on:
+            if name not in own:
+                raise ConfigError(
+                    f"a lookup uses {name!r}, which is not a column of {source}",
+                    hint=f"the columns are {', '.join(own)}",
+                )
 
     def _store(self) -> TableStore:
         try:

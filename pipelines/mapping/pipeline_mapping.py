@@ -191,13 +191,17 @@ class PipelineMapping:
 
     def examined(self, source: SourceSchema) -> None:
         """Raise ConfigError for a quality rule that the columns of this table do not allow."""
-        self.checked(self._nothing(source), None, 0)
+        rows = self._nothing(source)
+        for one in self.table_rules.expected(source.database, source.table):
+            one.check_columns(rows.schema)
+        self.checked(rows, None, 0)
 
     def _nothing(self, source: SourceSchema) -> ChangeBatch:
         """Return a transformed batch without rows.
 
         It passes the same code as rows do, so that its schema cannot differ from theirs.
         """
+        self.table_rules.check_columns(source, self.rules.mapping)
         return self.transformed(_no_rows(source), None, 0)[0]
 
     @property

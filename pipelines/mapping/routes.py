@@ -12,6 +12,7 @@ from penstock.formats.demand import EVERYTHING, Demand
 from penstock.pipelines.mapping.lookups import LookupRun, LookupStep
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.schema_evolution.expectations import Expectation
+from penstock.schema_evolution.expression_columns import check_columns
 from penstock.schema_evolution.row_versions import with_versions
 from penstock.schema_evolution.soft_deletes import with_marks
 from penstock.schema_evolution.transforms import Transform, with_constants
@@ -178,6 +179,13 @@ class TableRules:
         if self.keeps_versions(schema.database, schema.table):
             change = with_versions(change, now_millis, stream)
         return change, bad
+
+    def check_columns(self, schema: SourceSchema, mapping: TypeMapping) -> None:
+        """Raise ConfigError if the transform of a table uses a column that the whole table does not have."""
+        transform = self.transform(schema.database, schema.table)
+        for step in self.lookups_of(transform) if transform is not None else ():
+            step.check_keys([one.name for one in schema.fields], f"{schema.database}.{schema.table}")
+        check_columns(sorted(self.demand(schema, mapping).unknown), schema, strictly=True)
 
     def demand(self, schema: SourceSchema, mapping: TypeMapping) -> Demand:
         """Return the part of a source table that is needed to write its rows."""

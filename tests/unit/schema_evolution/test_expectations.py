@@ -134,3 +134,14 @@ def test_a_row_that_is_dropped_at_another_key_is_deleted_at_the_old_one() -> Non
 
 def test_a_moved_row_that_meets_the_condition_stays() -> None:
     assert ids(checked(moved("4", "4", "2"), RULES, TypeMapping(), 0, keys=("id",))) == ["4", "4", "9"]
+
+
+def test_rows_without_types_may_lack_the_column_of_a_rule() -> None:
+    schema = SourceSchema("text", "shop", "t", (SourceField("id", ""),), ("id",))
+    rows = pa.RecordBatch.from_pydict({"id": ["1", "2"]})
+    kinds, zeros = np.array([INSERT, DELETE], np.int8), np.zeros(2, np.int32)
+    change = ChangeBatch(rows, kinds, np.arange(2), zeros, schema, np.full(2, -1, np.int64))
+    assert ids(look(change, ("amount is null", "drop"))) == ["1", "2"]
+    assert ids(look(change, ("cast(amount as int) > 0", "drop"))) == ["2"]
+    with pytest.raises(ConfigError, match="'amount', which is not a column"):
+        look(replace(change, schema=replace(schema, dialect="mysql")), ("amount is null", "drop"))

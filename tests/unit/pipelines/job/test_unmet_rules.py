@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,21 @@ def test_check_refuses_options_invalid_for_all_tables(shop: Shop, options: dict[
     shop.put("1.json", insert("users", {"id": 1}))
     errors = [item for item in checked_spec(shop.spec(sink={"table-options": options})) if item.level == "error"]
     assert any(message in error.message for error in errors)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        transform("shop.users", filter="mail is null"),
+        transform("shop.users", projection="id, upper(mail) AS m"),
+        {"expect": [{"source-table": "shop.users", "condition": "mail is null"}]},
+    ],
+)
+def test_a_column_of_a_table_without_types_is_checked_too(shop: Shop, sections: dict[str, Any]) -> None:
+    spec = shop.spec(**sections)
+    schemas = [
+        replace(one, dialect="text", fields=tuple(replace(column, type=None) for column in one.fields))
+        for one in SCHEMAS
+    ]
+    (error,) = unmet_rules(spec, build.shape(spec, shop.warehouse), schemas)
+    assert "'mail', which is not a column of shop.users" in error.message

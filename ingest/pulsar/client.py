@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pulsar
@@ -80,15 +82,22 @@ def client(properties: Mapping[str, str]) -> pulsar.Client:
     """Return the client for these options; ConfigError if it rejects them."""
     key = os.getpid(), tuple(sorted(properties.items()))
     if key not in _clients:
+        if not _clients:
+            atexit.register(_shut_down)
         _clients[key] = _made(resolve(properties[SERVICE_URL]), client_arguments(properties))
     return _clients[key]
 
 
-def drop_client(properties: Mapping[str, str]) -> None:
-    """Close the client for these options, so that the next one connects again."""
-    found = _clients.pop((os.getpid(), tuple(sorted(properties.items()))), None)
-    if found is not None:
-        found.shutdown()
+def _shut_down() -> None:
+    """Close the clients of this process before Python ends. Without its loggers they write DEBUG lines to the output.
+
+    `Client.shutdown` would wait for threads that wait for the interpreter.
+    """
+    for (process, _), opened in _clients.items():
+        if process == os.getpid():
+            with suppress(pulsar.PulsarException):
+                opened.close()
+    _clients.clear()
 
 
 def _made(service_url: str, arguments: Mapping[str, Any]) -> pulsar.Client:

@@ -117,3 +117,19 @@ def test_a_killed_job_continues_exactly_once(broker: Broker, tmp_path: Path) -> 
     )
     assert run_again.returncode == 0, run_again.stderr
     assert sync.ids("t") == list(range(500))  # an append table: a message that was read twice would show
+
+
+SCRIPT = """
+import sys
+from penstock.ingest.pulsar.client import client
+opened = client({"pulsar.client.serviceUrl": sys.argv[1]})
+consumer, producer = opened.subscribe(sys.argv[2], "lake"), opened.create_producer(sys.argv[2])
+for _ in range(20):
+    producer.send_async(b"x" * 1000, None)
+"""
+
+
+def test_a_process_that_ends_writes_no_lines_of_the_client(broker: Broker) -> None:
+    command = [sys.executable, "-c", SCRIPT, broker.url, broker.topic()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

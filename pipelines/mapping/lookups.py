@@ -177,13 +177,14 @@ class LookupStep:
         wanted = run.snapshots.get(self.table)
         if wanted is None:
             dimension.refresh()
-        elif wanted != (dimension.snapshot or 0):
+        else:
             try:
                 dimension.move_to(wanted or None)
             except SnapshotMissing:
-                dimension.refresh()
-                text = "event=lookup_snapshot_expired table=%s snapshot=%d used=%s"
-                log.warning(text, self.table, wanted, dimension.snapshot)
+                if dimension.snapshot != wanted:  # otherwise it was read before it expired
+                    dimension.refresh()
+                    text = "event=lookup_snapshot_expired table=%s snapshot=%d used=%s"
+                    log.warning(text, self.table, wanted, dimension.snapshot)
         return dimension
 
 

@@ -20,6 +20,7 @@ from penstock.table.lookup.by_key import PrimaryKeyIndex
 from penstock.table.lookup.matches import DimensionIndex, Matches
 from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.merge.engines.registry import merge_spec
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
 from penstock.table.schema.table_schema import TableSchema
@@ -52,7 +53,7 @@ class Dimension:
         partitions: LookupPartitions | None = None,
     ) -> None:
         self._store, self.columns, self.by, self._index, self._partitions = store, columns, by, index, partitions
-        self.snapshot: int | None = None
+        self._at: Snapshot | None = None
 
     @classmethod
     def open(
@@ -90,6 +91,11 @@ class Dimension:
         return self._store.name
 
     @property
+    def snapshot(self) -> int | None:
+        """Return the snapshot of the rows; None is a table without snapshots."""
+        return None if self._at is None else self._at.id
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         """Return the columns that are returned."""
         return self._schema.select(self.columns)
@@ -103,19 +109,25 @@ class Dimension:
 
     def refresh(self) -> bool:
         """Move to the newest snapshot of the table. Return whether it is another one."""
-        latest = self._store.snapshots.latest_id()
-        if latest == self.snapshot:
+        latest = self._store.snapshots.latest()
+        # The id alone does not say it: after a rollback, another snapshot gets the same one.
+        if latest == self._at:
             return False
-        self.move_to(latest)
+        self._load(latest)
         return True
 
     def move_to(self, snapshot: int | None) -> None:
         """Move to a snapshot; None is a table without snapshots. SnapshotMissing if it has expired."""
+        found = self._store.snapshots.get(snapshot) if snapshot else None
+        if found is None or found != self._at:
+            self._load(found)
+
+    def _load(self, snapshot: Snapshot | None) -> None:
         schema = self._store.schema()
         _check(schema, self.columns, self.by, self.name)
         # Read with the newest schema: the schema of the snapshot may be older.
-        self._index.load(schema, self._store.snapshots.get(snapshot) if snapshot else None)
-        self._schema, self.snapshot = schema, snapshot
+        self._index.load(schema, snapshot)
+        self._schema, self._at = schema, snapshot
 
     def rows(self, keys: Sequence[pa.Array]) -> Matches:
         """Return the rows of these keys: one array for each column of `by`, all of one length.

@@ -60,7 +60,7 @@ class StreamLookups:
             if name not in newest:
                 dimension.refresh()
                 newest[name] = dimension.snapshot
-            elif dimension.snapshot != newest[name]:  # the table is joined twice
+            else:  # the table is joined twice
                 dimension.move_to(newest[name])
 
     def _note(self, name: str, dimension: Dimension) -> None:

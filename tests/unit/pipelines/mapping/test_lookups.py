@@ -119,6 +119,21 @@ def test_a_batch_that_is_read_again_sees_the_snapshot_it_was_planned_with(
     assert snapshot.properties[f"{LOOKUP}dim.users"] == "1"
 
 
+def test_a_batch_after_a_rollback_sees_the_snapshot_that_got_the_id(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, ())
+    lake.users(*range(30))
+    lake.users(*range(30))
+    lake.orders(20, 0)
+    lake.run()
+    lake.catalog.table("dim.users").rollback_to(1)
+    lake.users(*range(30))
+    known = {row["id"]: row["name"] for row in lake.rows("dim.users")}
+    lake.orders(20, 20)
+    lake.run()
+    newest = [row for row in lake.rows("dwd.orders") if row["id"] >= 20]
+    assert [row["user_name"] for row in newest] == [known.get(row["user_id"]) for row in newest]
+
+
 def _die(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 

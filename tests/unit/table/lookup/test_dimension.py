@@ -126,6 +126,32 @@ def test_an_append_table_has_all_rows_of_a_key(tmp_path: Path) -> None:
     assert len({number for number, _ in found}) < len(found)
 
 
+@pytest.mark.parametrize("by", [["id", "region"], ["name"]])
+@pytest.mark.parametrize("refreshes", [True, False])
+def test_rows_are_read_again_if_a_rollback_gave_the_id_to_another_snapshot(
+    tmp_path: Path, by: list[str], refreshes: bool
+) -> None:
+    def append(name: str) -> None:
+        with table.writer() as writer:
+            writer.write(pa.table({"id": [1], "region": ["all"], "name": [name], "score": pa.array([1], pa.int32())}))
+            writer.commit()
+
+    table = table_of(tmp_path / "w", {"bucket": "1"}, keys=["id", "region"], partitions=[])
+    append("a")
+    append("b")
+    dimension = Dimension.open(table.store, by=by, folder=tmp_path / "local")
+    asked = [[1], ["all"]] if by == ["id", "region"] else [["c"]]
+    joined(dimension, asked)
+    table.rollback_to(1)
+    append("c")
+    if refreshes:
+        assert dimension.refresh()
+        assert not dimension.refresh()
+    else:
+        dimension.move_to(2)
+    assert joined(dimension, asked) == expected(table, 2, by, asked) != []
+
+
 def test_a_key_of_another_type_is_cast_or_refused(tmp_path: Path) -> None:
     table = table_of(tmp_path / "w", {"bucket": "1"}, keys=["id"], partitions=[])
     write(table, random.Random(1), deletes=False)

@@ -77,27 +77,36 @@ class Actor:
         faults: Faults,
         log: list[Operation],
         turn: Callable[[Operation], None] = lambda _: None,
+        *,
+        stays: bool = False,
     ) -> None:
+        """Start the process. One that `stays` keeps the table open from one step to the next."""
         self.name, self.users = name, {name}
         self.refused: Exception | None = None
         self.read: pa.Table | None = None
         self._new_process = lambda: SimStore(disk, faults, len(log), log, turn)
-        self._store = self._new_process()
+        self._store, self._stays = self._new_process(), stays
+        self._opened: TableStore | None = None
         self._ambient = ambient(disk, seed, self.users.add)
 
     def open(self, branch: str | None = None) -> TableStore:
-        return TableStore.open(self._store, PATH, branch, self._ambient)
+        if branch is not None or not self._stays:
+            return TableStore.open(self._store, PATH, branch, self._ambient)
+        if self._opened is None:
+            self._opened = TableStore.open(self._store, PATH, None, self._ambient)
+        return self._opened
 
     def perform(self, step: Step, identifier: int, is_done: IsDone) -> None:
         """Perform a step. A process that dies is replaced by a new one, and failed steps are tried again."""
         last: BaseException | None = None
+        self.refused = self.read = None
         for attempt in range(ATTEMPTS):
             if attempt and is_done(step):
                 return
             try:
                 self._do(step, identifier)
             except Died as death:
-                last, self._store = death, self._new_process()
+                last, self._store, self._opened = death, self._new_process(), None
             except (OSError, TableMissing) as failure:
                 last = failure
             except (CommitConflict, RowRefused) as refused:

@@ -27,6 +27,7 @@ from tests.simulation.store import MUTATIONS, Disk, Faults, Operation, SimStore,
 from tests.simulation.story import Step, Story
 from tests.simulation.tellers import create_ours
 from tests.stories.actor import Actor, ambient
+from tests.stories.looker import Looker, open_table
 from tests.stories.remembered_reads import RememberedReads
 from tests.stories.shelf import Line, TableModel
 
@@ -64,6 +65,8 @@ class Performance:
         self._last_write: tuple[Step, int] | None = None
         self._replay_is_known_until = 0  # expiry keeps the last snapshot of a commit user for a week
         self._actors = 0
+        self._resident: Actor | None = None
+        self._looker: Looker | None = None
         # Manifests have unique names and never change. Actors do not share this cache: each opens the table itself.
         self._read_by_checks = EntryCache[ManifestEntry]()
         self._reads = RememberedReads(self.disk)
@@ -188,8 +191,12 @@ class Performance:
                 self._actor("main", number).perform(step, number, self._is_done)
                 self._replay_is_known_until = 0
                 self.lines[None].fast_forwarded(self.lines[step["name"]], first, shared)
+            case "look":
+                self._look(step)
+            case "recreate":
+                self._recreate()
             case _:
-                actor = self._actor("main", number)
+                actor = self._resident_actor() if step.get("resident") else self._actor("main", number)
                 actor.perform(bare(step), number, self._is_done)
                 assert not isinstance(actor.refused, CommitConflict), f"refused, although alone: {actor.refused}"
                 self._learn(step.get("branch") if step["op"] != "branch" else None, [(actor, step)])
@@ -197,6 +204,33 @@ class Performance:
                 if step["op"] == "write" and "branch" not in step:
                     self._last_write = (step, number)
                     self._replay_is_known_until = self.disk.clock() + WEEK if actor.refused is None else 0
+
+    def _look(self, step: Step) -> None:
+        if self._looker is None:
+            environment = ambient(self.disk, f"{self.story.seed} looker")
+            self._looker = Looker(
+                lambda: SimStore(self.disk, self.faults, len(self.log), self.log),
+                lambda store: open_table(store, environment),
+            )
+        wrong = self._looker.look(step["by"], self.lines[None].now)
+        assert wrong is None or not self._is_shown(None), f"lookup by {step['by']}: {wrong}"
+
+    def _recreate(self) -> None:
+        """Drop the table and create it again. The processes that have it open are not told."""
+        self.disk.settle()
+        store = SimStore(self.disk)
+        store.delete_tree(PATH)
+        self._actors += 1
+        create_ours(self.story, store, PATH, ambient(self.disk, f"{self.story.seed} creator {self._actors}"))
+        self.lines = {None: Line(TableModel(self.story))}
+        self._last_write, self._replay_is_known_until = None, 0
+        self._read_by_checks = EntryCache[ManifestEntry]()
+
+    def _resident_actor(self) -> Actor:
+        if self._resident is None:
+            seed = f"{self.story.seed} resident"
+            self._resident = Actor("main", self.disk, seed, self.faults, self.log, stays=True)
+        return self._resident
 
     def _shared_tags(self, branch: str) -> list[str]:
         """Return the tags of main that keep a snapshot which the branch has, too."""
@@ -404,7 +438,7 @@ def bare(step: Step) -> Step:
     """Return the step with the keys that `Ours` knows."""
     if step["op"] == "delete_tag":
         return {"op": "delete_tag", "name": step["tag"]}
-    return {key: value for key, value in step.items() if key not in {"columns", "which"}}
+    return {key: value for key, value in step.items() if key not in {"columns", "which", "resident"}}
 
 
 def fitted(step: Step, model: TableModel) -> Step:

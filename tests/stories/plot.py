@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.story import Step, Story
+from tests.stories.further import further_options, further_steps
 
 KEYS = 12
 PARTITIONS = ("a", "q/r", "%2e%2e", "it's")
@@ -234,7 +235,8 @@ def as_adds(step: Step) -> Step:
     return {**step, "rows": [["+I", *cells] for _, *cells in step["rows"]]} if "rows" in step else step
 
 
-def story_of(seed: int) -> Story:
+def story_of(seed: int, *, further: bool = True) -> Story:
+    """Return the story of a seed. Without `further` it has only what every other implementation can play."""
     draw = random.Random(seed)
     kind = draw.choice(
         ("fixed", "fixed", "fixed", "dynamic", "dynamic", "postpone", "append", "append-buckets", "cross")
@@ -246,11 +248,15 @@ def story_of(seed: int) -> Story:
         del columns[1]
     keys = [] if not keyed else ["k"] if kind == "cross" or not partitioned else ["p", "k"]
     options = _options(draw, kind)
+    if further:
+        options = further_options(seed, kind, options)
     if options.get("sequence.field"):
         columns.append(("s", "INT"))
     story = Story(columns, keys, [], options, ["p"] if partitioned else [], seed)
     plot = Plot(draw, story, kind, [name for name, _ in columns])
     steps = [plot._write()] + [plot.step() for _ in range(draw.randrange(4, 22))]
+    if further:
+        steps = further_steps(seed, steps, keys, partitioned)
     return Story(columns, keys, steps, options, story.partition_keys, seed)
 
 

@@ -1,0 +1,70 @@
+"""Further axes of stories. They are drawn apart, so that the other steps and options of a seed stay as they were."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from tests.simulation.story import Step
+
+# Options that change how files are written, but never what a reader sees: (key, values).
+SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("dynamic-bucket.initial-buckets", ("2",)),
+    ("dynamic-bucket.max-buckets", ("1", "3")),
+    ("index-file-in-data-file-dir", ("true",)),
+    ("data-file.thin-mode", ("true",)),
+    ("file.format.per.level", ("0:avro", "0:orc,5:avro")),
+    ("metadata.stats-dense-store", ("false",)),
+    ("metadata.stats-keep-first-n-columns", ("1",)),
+    ("manifest.format", ("orc", "parquet")),
+    ("manifest.compression", ("none", "snappy")),
+    ("manifest.delete-file-drop-stats", ("true",)),
+    ("commit.force-compact", ("true",)),
+    ("compaction.force-up-level-0", ("true",)),
+    ("compaction.force-rewrite-all-files", ("true",)),
+    ("compaction.optimization-interval", ("0 s", "1 h")),
+    ("snapshot.clean-empty-directories", ("true",)),
+    ("num-sorted-run.stop-trigger", ("2",)),
+    ("compaction.delete-ratio-threshold", ("0.01",)),
+    ("bucket-function.type", ("mod",)),
+    ("partition.legacy-name", ("false",)),
+    ("changelog-file.format", ("avro", "orc")),
+    ("changelog-producer.row-deduplicate", ("true",)),
+    ("commit.force-create-snapshot", ("true",)),
+    ("lookup-compact", ("GENTLE",)),
+    ("file.compression", ("none", "snappy")),
+    ("write-buffer-spillable", ("true",)),
+    ("deletion-vectors.modifiable", ("true",)),
+)
+RESIDENT = {"write", "compact", "delete", "expire", "truncate", "drop_partition", "orphans", "alter", "tag", "rollback"}
+
+
+def further_options(seed: int, kind: str, options: dict[str, str]) -> dict[str, str]:
+    draw = random.Random(f"{seed} further options")
+    drawn = {key: draw.choice(values) for key, values in SHAPES if draw.random() < 0.05}
+    if kind not in {"dynamic", "cross"}:
+        drawn = {key: value for key, value in drawn.items() if not key.startswith("dynamic-bucket")}
+    if kind == "cross" or kind == "postpone" or kind == "append":
+        drawn.pop("bucket-function.type", None)
+    if options.get("deletion-vectors.enabled") != "true":
+        drawn.pop("deletion-vectors.modifiable", None)
+    return drawn | options
+
+
+def further_steps(seed: int, steps: Sequence[Step], keys: Sequence[str], partitioned: bool) -> list[Step]:
+    """Add steps of a process that looks rows up, and the table created again; let one process perform several steps."""
+    draw, made = random.Random(f"{seed} further steps"), list(steps)
+    if draw.random() < 0.4:
+        made = [{**step, "resident": True} if _may_stay(step) and draw.random() < 0.5 else step for step in made]
+    if draw.random() < 0.3:
+        ways: list[list[str]] = [["k"], ["v"], list(keys) or ["k"], list(keys) or ["v"]]
+        by = draw.choice(ways if not partitioned else [*ways, ["p", "v"]])
+        for _ in range(draw.choice((2, 3, 5))):
+            made.insert(draw.randint(1, len(made)), {"op": "look", "by": by})
+    if draw.random() < 0.08:
+        made.insert(draw.randint(1, len(made)), {"op": "recreate"})
+    return made
+
+
+def _may_stay(step: Step) -> bool:
+    return step["op"] in RESIDENT and "branch" not in step

@@ -32,6 +32,8 @@ class Description:
     """A pipeline, but for its source and its catalog. `keys` are the primary keys of the source tables."""
 
     draw: random.Random
+    # Apart, so that how routes keep deleted rows changes nothing else in a story.
+    draw_deletes: random.Random
     kind: str = ""
     keys: dict[str, list[str]] = field(default_factory=dict)
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)  # the transforms of source tables
@@ -59,6 +61,8 @@ class Description:
             self._merge_tables()
         elif draw.random() < 0.25:
             self._draw_freshness()
+        if self.draw_deletes.random() < 0.3:
+            self._draw_deletes()
 
     @property
     def defers(self) -> bool:
@@ -68,7 +72,7 @@ class Description:
     def is_ordered(self) -> bool:
         """Whether changes that come late do not count as the newest."""
         ordered = any(SEQUENCE in rule.get("table-options", {}) for rule in self.rules.values())
-        return ordered or self.sink["deletes"] == "history"
+        return ordered or "history" in {self.sink["deletes"], *(route.get("deletes") for route in self.routes)}
 
     def sections(self) -> dict[str, Any]:
         sections: dict[str, Any] = {
@@ -172,6 +176,32 @@ class Description:
             self.routes.append({"source-table": name, "sink-table": f"{DATABASE}.merged"})
         # A rule for an aggregate only warns, and a rule for other rows may need columns that it lacks.
         self.expect = [one for one in self.expect if one["source-table"].endswith(f".{first}")]
+
+    def _draw_deletes(self) -> None:
+        """Let tables keep their deleted rows in another way than the sink says."""
+        draw, common = self.draw_deletes, dict[str, str]()
+        for table, keys in self.keys.items():
+            rule = self.rules[table]
+            options, partitions = rule.get("table-options", {}), rule.get("partition-keys", ())
+            ways = ["hard"]
+            if keys and "merge-engine" not in options:
+                ways.append("soft")
+                # A version has its place by the key and its start, and no other order.
+                if not options and set(partitions) <= set(rule.get("primary-keys", ())):
+                    ways.append("history")
+            if self.merges:  # their rows have one table
+                ways = [common.setdefault("deletes", draw.choice(ways))]
+            elif draw.random() < 0.3:
+                continue
+            self._route(table)["deletes"] = draw.choice(ways)
+
+    def _route(self, table: str) -> dict[str, Any]:
+        source = f"shop_[01].{table}"
+        found = next((route for route in self.routes if route["source-table"] == source), None)
+        if found is None:
+            found = {"source-table": source, "sink-table": f"{DATABASE}.{table}"}
+            self.routes.append(found)
+        return found
 
     def _draw_freshness(self) -> None:
         """Let tables be committed more seldom than others."""

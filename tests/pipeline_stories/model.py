@@ -180,8 +180,11 @@ class Model:
     def _rule(self, table: str) -> Mapping[str, Any]:
         return next((one for one in self.sections.get("transform", ()) if _is_of(one, table)), {})
 
+    def _route(self, table: str) -> Mapping[str, Any] | None:
+        return next((one for one in self.sections.get("route", ()) if _is_of(one, table)), None)
+
     def target_name(self, table: str) -> str:
-        route = next((one for one in self.sections.get("route", ()) if _is_of(one, table)), None)
+        route = self._route(table)
         return table if route is None else str(route["sink-table"]).partition(".")[2]
 
     def target(self, table: str) -> Target:
@@ -194,7 +197,8 @@ class Model:
             engine = options.get("merge-engine", "deduplicate")
             sums = [key.split(".")[1] for key in options if key.endswith("aggregate-function")]
             partitions = rule.get("partition-keys", ())
-            self.targets[name] = Target(keys, sink.get("deletes", "hard"), engine, sums, partitions)
+            deletes = (self._route(table) or {}).get("deletes") or sink.get("deletes", "hard")
+            self.targets[name] = Target(keys, deletes, engine, sums, partitions)
         return self.targets[name]
 
     def _transformed(self, table: str, change: Change) -> Iterator[Image]:

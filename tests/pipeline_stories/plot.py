@@ -49,7 +49,7 @@ class Plot:
     def story(self) -> Story:
         draw = self.draw
         self.without_spark = random.Random(f"without Spark {self.seed}")
-        self.pipeline = Description(draw)
+        self.pipeline = Description(draw, random.Random(f"deletes of routes {self.seed}"))
         partitions = draw.choice((1, 1, 2, 3))
         self.sent = [[] for _ in range(partitions)]
         steps = list(self._steps())

@@ -89,7 +89,7 @@ BIGINT = AtomicType("BIGINT")
 
 
 def with_nullability(type_: DataType, nullable: bool) -> DataType:
-    return replace(type_, nullable=nullable)
+    return type_ if type_.nullable is nullable else replace(type_, nullable=nullable)
 
 
 # The zone follows the precision in TIMESTAMP(3) WITH LOCAL TIME ZONE, and the name when the precision is left out.

@@ -41,6 +41,10 @@ class Target:
     appended: list[Row] = field(default_factory=list)
     versions: dict[Key, list[Version]] = field(default_factory=dict)
     images: list[Image] = field(default_factory=list)  # all that were applied, in this order
+    has_lost_rows: bool = False
+
+    def lose_rows(self) -> None:
+        self.rows, self.appended, self.versions, self.has_lost_rows = {}, [], {}, True
 
     def fold(self, images: Sequence[Image]) -> None:
         places = {tuple(row.get(name) for name in self.partitions) for _, row in images}

@@ -215,6 +215,27 @@ class Performance:
             self._meddle("expire")
         return "done"
 
+    def _empty(self, step: Step) -> str:
+        """Let somebody truncate a target table, or drop it, between two runs: rows that come later are kept."""
+        names = sorted({table.name.partition(".")[2] for table in self._found()} & self.model.targets.keys())
+        # An aggregate cannot take back rows that it has lost.
+        names = [name for name in names if self.model.targets[name].engine != "aggregation"]
+        if self._sent or self._parked or not names:
+            return "nothing"
+        name = names[step["which"] % len(names)]
+        with self._process(never):
+            warehouse = CatalogSettings.of(f"{ROOT}/warehouse", {})
+            if step["how"] == "drop":
+                warehouse.backend.drop_table(f"{DATABASE}.{name}")
+            else:
+                Table(warehouse.opened(f"{DATABASE}.{name}")).truncate()
+        self.model.targets[name].lose_rows()
+        if step["how"] == "drop":
+            outcome = self._outcome(never, lambda: self._one_run({"op": "run"}))
+            assert outcome.startswith("CheckpointMismatch"), f"a run that lacks a table is not refused: {outcome}"
+            self.sections = merged(self.sections, {"pipeline": {"accept-gap": True}})
+        return f"{step['how']} {name}"
+
     def _replay(self, step: Step) -> str:
         """Replay the dead letters, after the rules have changed."""
         if self._sent or self._parked:  # some tables would get rows by other rules than the model applied

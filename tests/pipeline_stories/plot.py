@@ -45,10 +45,12 @@ class Plot:
     at: int = 0
     # Apart, so that whether a run needs Spark changes nothing else in a story.
     without_spark: random.Random = field(init=False)
+    empties: random.Random = field(init=False)  # apart in the same way
 
     def story(self) -> Story:
         draw = self.draw
         self.without_spark = random.Random(f"without Spark {self.seed}")
+        self.empties = random.Random(f"empties {self.seed}")
         self.pipeline = Description(draw, random.Random(f"deletes of routes {self.seed}"))
         partitions = draw.choice((1, 1, 2, 3))
         self.sent = [[] for _ in range(partitions)]
@@ -83,6 +85,9 @@ class Plot:
                 # what is left.
                 again = "compact" if self.pipeline.is_ordered else "replay"
                 yield {"op": draw.choice(("compact", "expire", again, "renew", "renew"))}
+            if self.empties.random() < 0.1:
+                how = self.empties.choice(("truncate", "drop"))
+                yield {"op": "empty", "how": how, "which": self.empties.randrange(100)}
 
     def _run(self) -> Step:
         draw, run = self.draw, dict[str, Any](op="run")

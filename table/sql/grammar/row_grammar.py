@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.table.catalog.base import on_branch
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.default_values import assigned_value, with_default_values
-from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Update
+from penstock.table.sql.grammar.row_statements import Assignments, Delete, Insert, Merge, MergeClause, Names, Update
 from penstock.table.values.sql_text import quoted
 
 _NO_QUERY = {
@@ -67,7 +69,7 @@ def update(cursor: Cursor) -> Update:
     cursor.expect("update")
     name, alias = cursor.names(), _alias(cursor, "set")
     cursor.expect("set")
-    assignments = _assignments(cursor, "where")
+    assignments = _assignments(cursor, name, alias, "where")
     return Update(name, alias, assignments, _where(cursor))
 
 
@@ -101,12 +103,17 @@ def _alias(cursor: Cursor, *ends: str) -> str | None:
     return cursor.name()
 
 
-def _assignments(cursor: Cursor, *ends: str) -> Assignments:
-    """Read `a = 1, t.b = 2`."""
+def _assignments(cursor: Cursor, target: Names, alias: str | None, *ends: str) -> Assignments:
+    """Read `a = 1, t.b = 2`, where t is the table or its alias."""
     assignments: list[tuple[str, str]] = []
     while True:
-        # `t.a = 1`: only columns of the target can be assigned, so a qualifier adds nothing.
-        name = cursor.names()[-1]
+        *qualifier, name = cursor.names()
+        if qualifier and not _is_target(qualifier, target, alias):
+            written = ".".join((*qualifier, name))
+            cursor.fail(
+                f"{written!r} is not a column of the table that is changed",
+                hint="a field of a struct is set with the whole struct: SET s = {'a': 5, 'b': s.b}",
+            )
         cursor.expect("=")
         value = cursor.until(",", *ends)
         if not value:
@@ -116,6 +123,12 @@ def _assignments(cursor: Cursor, *ends: str) -> Assignments:
         assignments.append((name, assigned_value(value)))
         if not cursor.skip(","):
             return tuple(assignments)
+
+
+def _is_target(qualifier: Sequence[str], target: Names, alias: str | None) -> bool:
+    """Return whether the names in front of a column are those of the table, or its alias."""
+    given = [one.lower() for one in qualifier]
+    return given == [one.lower() for one in target[-len(given) :]] or (alias is not None and given == [alias.lower()])
 
 
 def merge(cursor: Cursor) -> Merge:
@@ -133,7 +146,7 @@ def merge(cursor: Cursor) -> Merge:
     on = cursor.until("when")
     clauses = []
     while cursor.skip("when"):
-        clauses.append(_clause(cursor))
+        clauses.append(_clause(cursor, name, alias))
     if not clauses:
         cursor.fail("WHEN is expected")
     cursor.end()
@@ -172,7 +185,7 @@ def _renamed(cursor: Cursor, source: str, alias: str) -> tuple[str, str]:
     return f"(SELECT * FROM {source} AS {quoted(alias)} ({columns}))", alias
 
 
-def _clause(cursor: Cursor) -> MergeClause:
+def _clause(cursor: Cursor, target: Names, alias: str | None) -> MergeClause:
     rows = "matched"
     if cursor.skip("not"):
         rows = "not matched"
@@ -190,7 +203,8 @@ def _clause(cursor: Cursor) -> MergeClause:
     match action:
         case "update":
             cursor.expect("set")
-            return MergeClause(rows, action, condition, None if cursor.skip("*") else _assignments(cursor, "when"))
+            assignments = None if cursor.skip("*") else _assignments(cursor, target, alias, "when")
+            return MergeClause(rows, action, condition, assignments)
         case "insert":
             return MergeClause(rows, action, condition, _inserted(cursor))
     return MergeClause(rows, "delete", condition)

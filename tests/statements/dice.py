@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.statements.model import Cell, Model, ModelTable, Outcome, Step
-from tests.statements.text import NEEDS_KEY, WRONG
+from tests.statements.text import MAP, NEEDS_KEY, STRUCT, WRONG
 
-TYPES = ["INT", "BIGINT", "STRING", "DECIMAL(10, 2)", "DATE", "BOOLEAN", "TIMESTAMP_NTZ", "ARRAY<INT>"]
+TYPES = [
+    "INT", "BIGINT", "STRING", "DECIMAL(10, 2)", "DATE", "BOOLEAN", "TIMESTAMP_NTZ", "ARRAY<INT>", STRUCT, MAP,
+]  # fmt: skip
 # What stands in front of the number in the name of a column.
 ODD_NAMES = ["c", "c", "c", "select", "语", "a b", "a`b", 'a"b', "a,b", "a'b"]
 TEXTS = ["x", "it's", "", "語", "a;b", '"', "-- no", "null"]
@@ -76,6 +78,11 @@ class Dice:
                 return f"2026-01-0{draw.randrange(1, 4)} 0{draw.randrange(9)}:00:00"
             case "BIGINT":
                 return draw.choice([draw.randrange(-5, 20), 2**40 + draw.randrange(3)])
+            case "STRUCT<a: INT, b: STRING>":
+                return {"a": self.cell("INT"), "b": self.cell("STRING")}
+            case "MAP<STRING, INT>":
+                keys = self.draw.sample(TEXTS, self.draw.randrange(3))
+                return {key: draw.choice([None, draw.randrange(9)]) for key in keys}
             case "ARRAY<INT>":
                 return [draw.choice([None, draw.randrange(9)]) for _ in range(draw.randrange(4))]
         if type_.startswith("DECIMAL"):
@@ -100,7 +107,7 @@ class Dice:
         value = self.cell_of(table, name)
         column = f"{alias}{name}"
         forms: list[list[Any]] = [["null", column], ["not null", column]]
-        if value is not None and not isinstance(value, list):
+        if value is not None and not isinstance(value, list | dict):
             type_ = table.columns[name]
             forms += [["=", column, value, type_], ["<>", column, value, type_], ["not", ["=", column, value, type_]]]
             others = [one for one in (self.cell_of(table, name) for _ in range(2)) if one is not None]

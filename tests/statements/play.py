@@ -17,7 +17,7 @@ from penstock.table.sql.interpreter import Interpreter
 from tests.invariants import check_invariants
 from tests.statements.dice import Dice
 from tests.statements.model import Cell, Model, ModelTable, Outcome, Row, Step
-from tests.statements.text import Text
+from tests.statements.text import MAP, STRUCT, Text
 
 OPTIONS = {"local.sync": "false"}
 READS = {"travel", "travel_tag", "select", "branch_read"}
@@ -198,6 +198,12 @@ def plain(value: Cell, type_: str) -> Cell:
             return str(value.replace(tzinfo=None))
         case dt.date():
             return value.isoformat()
+        case [*pairs] if type_ == MAP:  # as Arrow has a map
+            return dict(pairs)
+        case dict():
+            return dict(value)
+        case tuple() if type_ == STRUCT:  # a row of Spark
+            return dict(zip("ab", value, strict=True))
     return value
 
 

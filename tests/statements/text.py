@@ -27,6 +27,7 @@ WRONG = {
     "no tag": "SELECT * FROM {t} VERSION AS OF 'no tag'",
     "grant": "GRANT SELECT ON {t} TO x",
 }
+STRUCT, MAP = "STRUCT<a: INT, b: STRING>", "MAP<STRING, INT>"
 NEEDS_KEY = {"drop key", "null key", "set key"}
 
 
@@ -60,6 +61,8 @@ class Text:
             return str(value)
         if type_ == "BOOLEAN":
             return "TRUE" if value else "FALSE"
+        if type_ in {STRUCT, MAP}:
+            return self.nested(value, type_)
         quoted = "'" + str(value).replace("'", "''") + "'"
         if type_ == "ARRAY<INT>":
             items = ", ".join("NULL" if one is None else str(one) for one in value)
@@ -71,6 +74,17 @@ class Text:
         # DuckDB's type without a time zone is TIMESTAMP, Spark's is TIMESTAMP_NTZ.
         name = "TIMESTAMP" if type_ == "TIMESTAMP_NTZ" and not self.spark else type_
         return f"CAST({quoted} AS {name})"
+
+    def nested(self, value: Mapping[str, Cell], type_: str) -> str:
+        if type_ == STRUCT:
+            number, text = self.cell(value["a"], "INT"), self.cell(value["b"], "STRING")
+            if self.spark:
+                return f"CAST(named_struct('a', {number}, 'b', {text}) AS {STRUCT})"
+            return f"CAST({{'a': {number}, 'b': {text}}} AS STRUCT(a INT, b VARCHAR))"
+        pairs = [(self.cell(key, "STRING"), self.cell(one, "INT")) for key, one in value.items()]
+        if self.spark:
+            return f"CAST(map({', '.join(f'{key}, {one}' for key, one in pairs)}) AS {MAP})"
+        return f"CAST(MAP {{{', '.join(f'{key}: {one}' for key, one in pairs)}}} AS MAP(VARCHAR, INT))"
 
     def rows(self, rows: Sequence[Sequence[Cell]], types: Sequence[str]) -> str:
         lists = (", ".join(self.cell(cell, type_) for cell, type_ in zip(row, types, strict=True)) for row in rows)

@@ -64,7 +64,7 @@ class BucketFiles:
             self.folder,
             self.layout.schema,
             self.names,
-            clock=self.store.ambient.now_millis,
+            clock=self.store.ambient.local_millis,
             level=level,
             source=source,
             changelog=changelog,

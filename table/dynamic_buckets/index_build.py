@@ -31,7 +31,7 @@ from penstock.table.dynamic_buckets.index_runs import (
 from penstock.table.dynamic_buckets.key_index import KeyIndex
 from penstock.table.files.columns import VALUE_KIND
 from penstock.table.files.file_reader import FileReader
-from penstock.table.meta.data_file import DataFile, wall_millis
+from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -117,7 +117,7 @@ class TableKeys:
     def _is_young(self, files: Sequence[DataFile]) -> bool:
         ttl = self.ttl_millis
         # Files record the local time of their writer as if it were UTC, so the limit is converted in the same way.
-        oldest = None if ttl is None else wall_millis(self.store.ambient.now_millis()) - ttl
+        oldest = None if ttl is None else self.store.ambient.local_millis() - ttl
         return oldest is None or any((file.creation_millis or 0) >= oldest for file in files)
 
 

@@ -13,7 +13,7 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.files.open_file import OpenFile
 from penstock.table.files.relayout import relayout, trim_chars
 from penstock.table.files.statistics import stats_modes
-from penstock.table.meta.data_file import DataFile, FileSource, wall_millis
+from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.options.changelogs import CHANGELOG_FILE_PREFIX
 from penstock.table.options.checks import check_writable
 from penstock.table.options.files import DATA_FILE_PREFIX, TARGET_FILE_SIZE
@@ -68,7 +68,7 @@ class RollingWriter:
         first_sequence: int = 0,
         target_size: int | None = None,
     ) -> None:
-        """Create the writer without opening a file. `clock` returns epoch milliseconds."""
+        """Create the writer without opening a file. `clock` returns the local wall clock time."""
         check_writable(schema.options)
         options = schema.typed
         keyed = bool(schema.primary_keys)
@@ -155,7 +155,7 @@ class RollingWriter:
     def _close(self) -> None:
         if self._open is None:
             return
-        file = self._open.close(self._level, self._source, self._sequence, wall_millis(self._clock()))
+        file = self._open.close(self._level, self._source, self._sequence, self._clock())
         self._open = None
         self._sequence += file.row_count
         self._files.append(file)

@@ -6,7 +6,6 @@ Its creation time is the writer's local wall clock without a zone, as Java store
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import IntEnum
 
 # A BinaryRow without columns: four bytes of arity and eight bytes of header, all zero.
@@ -62,17 +61,3 @@ class DataFile:
         # The last extension is the only part of a name that has a meaning. The codec may precede it, as in
         # .zstd.parquet.
         return self.name.rpartition(".")[2]
-
-
-def wall_millis(epoch_millis: int) -> int:
-    """Return the local time of this machine at an instant, in milliseconds as if the local time were UTC."""
-    offset = datetime.fromtimestamp(epoch_millis / 1000).astimezone().utcoffset()
-    return epoch_millis + (0 if offset is None else round(offset.total_seconds() * 1000))
-
-
-def epoch_millis(wall: int) -> int:
-    """Return the instant at which this machine's local time was `wall`."""
-    # The offset at the instant `wall` may differ from that at the instant in question, near a change of daylight
-    # saving time. A second step with the offset at the guess corrects it.
-    guess = wall - (wall_millis(wall) - wall)
-    return wall - (wall_millis(guess) - guess)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.meta.data_file import DataFile, epoch_millis
+from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import all_manifests, index_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.fallback import readable_entries, readable_parts
-from penstock.table.system.description import TIMESTAMP, local, table_of
+from penstock.table.system.description import TIMESTAMP, table_of
 from penstock.table.system.own_rows import is_newest
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.partition_text import row_text, value_text
@@ -159,10 +159,7 @@ _SUMS = [
 
 
 def _summed(store: TableStore, sums: dict[tuple[object, ...], _Sum]) -> list[Sequence[object]]:
-    return [
-        (*place, one.records, one.size, one.files, local(store, epoch_millis(one.updated)))
-        for place, one in sums.items()
-    ]
+    return [(*place, one.records, one.size, one.files, one.updated) for place, one in sums.items()]
 
 
 def partitions(store: TableStore, snapshot: Snapshot | None) -> pa.Table:

@@ -14,7 +14,7 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.files.file_reader import FileReader
 from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.files.value_bounds import greatest_prefix
-from penstock.table.meta.data_file import DataFile, FileSource, wall_millis
+from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
@@ -60,7 +60,7 @@ def test_a_file_is_described_by_its_rows() -> None:
     assert file.size == len(store.files["t/bucket-0/data-uuid-0.parquet"])
     assert (file.row_count, file.delete_row_count, file.min_sequence, file.max_sequence) == (1000, 500, 100, 1099)
     assert (file.min_key, file.max_key) == (encode_row([0], [ID.type]), encode_row([999], [ID.type]))
-    assert file.creation_millis == wall_millis(1_700_000_000_000)
+    assert file.creation_millis == 1_700_000_000_000
     assert file.value_stats_cols is None
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.meta.data_file import epoch_millis, wall_millis
 from penstock.table.meta.paths import TablePaths, external
 
 
@@ -40,19 +37,6 @@ def test_options_move_data_and_indexes() -> None:
     assert paths.bucket_dir("a=1", 0) == "/w/t/data/a=1/bucket-0"
     assert paths.index_file("index-x-0", "a=1", 0) == "/w/t/data/a=1/bucket-0/index-x-0"
     assert paths.manifest("m") == "/w/t/manifest/m"
-
-
-@pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("Asia/Shanghai", 8), ("America/New_York", -4)])
-def test_wall_clock_follows_the_zone(zone: str, hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", zone)
-    time.tzset()
-    try:
-        summer = 1_780_000_000_123
-        assert wall_millis(summer) == summer + hours * 3_600_000
-        assert epoch_millis(wall_millis(summer)) == summer
-    finally:
-        monkeypatch.undo()
-        time.tzset()
 
 
 def test_files_outside_of_the_table_have_urls() -> None:

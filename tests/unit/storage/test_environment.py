@@ -1,0 +1,47 @@
+"""The clock, the zone and the randomness of a table's code."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.storage.environment import Environment, seeded
+from penstock.table.handle import Table
+from penstock.table.meta.live import live_entries
+from tests.unit.table.tables import new_table, rows
+
+SUMMER = 1_780_000_000_123
+ZONES = [("UTC", 0), ("Asia/Shanghai", 8), ("America/New_York", -4)]
+
+
+@pytest.fixture(params=ZONES, ids=[zone for zone, _ in ZONES])
+def hours(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Set the time zone of this process, and return its distance from UTC in summer."""
+    zone, hours = request.param
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    yield hours
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_local_time_follows_the_zone_of_the_machine(hours: int) -> None:
+    assert Environment(now_millis=lambda: SUMMER).local_millis() == SUMMER + hours * 3_600_000
+
+
+def test_files_have_the_local_time_of_their_environment(tmp_path: Path, hours: int) -> None:
+    """The zone of the machine must not show in a table whose environment is seeded."""
+    table, seen = new_table(tmp_path), []
+    for turn, environment in enumerate((seeded(1, SUMMER, 0), Environment(now_millis=lambda: SUMMER))):
+        table = Table(replace(table.store, ambient=environment))
+        with table.writer() as writer:
+            writer.write(rows(table, (turn, "", None)))
+            writer.commit()
+        files = live_entries(table.store, table.store.snapshots.get(turn + 1))
+        seen.append([one.file.creation_millis for one in files])
+    local = SUMMER + hours * 3_600_000
+    assert seen == [[SUMMER], [SUMMER, local]]

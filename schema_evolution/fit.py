@@ -35,6 +35,7 @@ class FittedRows:
     batch: RowBatch
     bad: tuple[BadRecord, ...] = ()
     nulled: int = 0  # values that no type can store (such as zero dates) and that became null
+    inexact: int = 0  # values of which the columns can hold only a part, such as fewer digits
     dropped: int = 0  # -U and -D rows that an append table does not accept
 
 
@@ -70,7 +71,7 @@ class Fit:
         if kept is not None:
             fitted = fitted.filter(kept)
         rows = pa.RecordBatch.from_arrays(fitted.rows.columns, schema=arrow)
-        return FittedRows(replace(fitted, rows=rows), bad, misfits.nulled)
+        return FittedRows(replace(fitted, rows=rows), bad, misfits.nulled, misfits.inexact)
 
     def _columns(self, batch: ChangeBatch, misfits: Misfits) -> list[pa.Array]:
         fields = {one.name: one for one in self.schema.fields}
@@ -85,13 +86,14 @@ class Fit:
         for one in self.schema.fields:
             if one.name not in computed:
                 done[one.name] = self._column(one, batch, given.get(one.name), misfits)
-        types = {name: one.type for name, one in fields.items()}
+        types, inexact = {name: one.type for name, one in fields.items()}, misfits.inexact
         # On fitted values, and in an order in which each column follows the columns that it refers to.
         for column in self.computed:
             target = fields.get(column.name)
             if target is not None:
                 values = column.values(Columns(done, types, self.now_millis, misfits), len(batch))
                 done[column.name] = fit_column(values, target, self.rules.mapping, misfits)
+        misfits.inexact = inexact  # what an expression cuts is what it asks for
         return [done[one.name] for one in self.schema.fields]
 
     def _given(self, batch: ChangeBatch) -> list[pa.Array]:

@@ -26,7 +26,8 @@ from penstock.schema_evolution.text_values import (
     ZERO_DATE,
     OutsideOfDay,
     Zero,
-    exact_time,
+    is_exact,
+    not_exact,
     parser_of,
 )
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -41,11 +42,13 @@ _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 class Misfits:
     """Rows with a value that does not fit, each with its first reason.
 
-    `nulled` counts the values that a rule replaced by null, or by zero in NOT NULL columns.
+    `nulled` counts the values that a rule replaced by null, or by zero in NOT NULL columns. `inexact` counts those of
+    which the type can hold only a part, such as fewer digits.
     """
 
     reasons: dict[int, str] = field(default_factory=dict)
     nulled: int = 0
+    inexact: int = 0
 
     def add(self, rows: npt.NDArray[np.int64], reason: str) -> None:
         """Record the rows with the reason; a row keeps its first reason."""
@@ -56,15 +59,22 @@ class Misfits:
 def cast_texts(
     column: pa.Array, target: AtomicType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
 ) -> pa.Array:
-    """Return a string column as `target`; values that do not fit are null in the result and recorded in `misfits`."""
-    fast = _cast_whole(column, target)
+    """Return a string column as `target`; values that do not fit are null in the result and recorded in `misfits`.
+
+    With `in_key` values that the type cannot hold exactly do not fit: different keys would become equal.
+    """
+    fast = _cast_whole(column, target, misfits, in_key=in_key)
     if fast is not None:
         return fast
-    parse = exact_time if in_key and target.root == "TIME" else parser_of(target)
+    parse, approximate = parser_of(target), target.root in {"FLOAT", "DOUBLE"} and not in_key
     encoded = column.dictionary_encode()
     values: list[object] = []
+    inexact: list[int] = []
     for number, text in enumerate(encoded.dictionary.to_pylist()):
         value, reason = _one(parse, text, mapping, in_key=in_key)
+        if value is not None and not approximate and not is_exact(text, value, target):
+            inexact.append(number)
+            value, reason = (None, not_exact(target)) if in_key else (value, None)
         if value is None:
             rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
             if reason is None:
@@ -73,6 +83,8 @@ def cast_texts(
             else:
                 misfits.add(rows, f"{name} {type_text(target)}: {text[:80]!r} {reason}")
         values.append(value)
+    if inexact and not in_key:
+        misfits.inexact += int(np.isin(encoded.indices.fill_null(-1).to_numpy(), inexact).sum())
     return _array(values, target).take(encoded.indices)
 
 
@@ -104,8 +116,11 @@ def _array(values: list[object], target: AtomicType) -> pa.Array:
     return pa.array(values, arrow)
 
 
-def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
-    """Cast the whole column at once; return None when a text in it is not in Arrow's format."""
+def _cast_whole(column: pa.Array, target: AtomicType, misfits: Misfits, *, in_key: bool) -> pa.Array | None:
+    """Cast the whole column at once; return None when a text in it is not in Arrow's format.
+
+    With `in_key` also when this may cut off digits, as each text has to be looked at then.
+    """
     arrow = to_arrow(target)
     try:
         match target.root:
@@ -120,7 +135,9 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
             case "DECIMAL" if not _are_short_and_plain(column):
                 return None
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
-                return _stamps(column, arrow, target.precision)
+                return _stamps(column, arrow, target.precision, misfits, in_key=in_key)
+            case "FLOAT" | "DOUBLE" if in_key:
+                return None
             case "FLOAT":
                 return _floats(pc.cast(column, pa.float64()))
         if target.root == "DATE":
@@ -180,23 +197,32 @@ def _floats(doubles: pa.Array) -> pa.Array | None:
     return None if pc.any(beyond).as_py() else floats
 
 
-def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Array | None:
-    """Cast to timestamps; digits beyond the column's precision are cut off."""
+def _stamps(
+    column: pa.Array, arrow: pa.TimestampType, precision: int, misfits: Misfits, *, in_key: bool
+) -> pa.Array | None:
+    """Cast to timestamps; digits beyond the column's precision are cut off and counted, but not with `in_key`."""
     plain = pa.timestamp(arrow.unit)
     try:
-        stamps = pc.cast(column, plain)
+        exact = pc.cast(column, plain)
     except pa.ArrowInvalid:
-        # The text has more digits than the unit of the column: parse all, then cut.
-        stamps = pc.cast(pc.floor_temporal(pc.cast(column, pa.timestamp("us")), 1, unit=_FLOORS[arrow.unit]), plain)
+        # The text has more digits than the unit of the column.
+        exact = pc.cast(column, pa.timestamp("us"))
+    stamps = exact
     digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[arrow.unit]
-    if precision < digits:
+    if precision < digits or exact.type != plain:
         # Cut and not rounded, as Paimon does.
         multiple = 10 ** (digits - precision)
-        stamps = pc.cast(pc.floor_temporal(stamps, multiple, unit=_FLOORS[arrow.unit]), plain)
+        stamps = pc.cast(pc.floor_temporal(exact, multiple, unit=_FLOORS[arrow.unit]), plain)
     first = FIRST_DAY * DAY_NANOS // _UNIT_NANOS[arrow.unit]
     known = _of_this_era(stamps, pa.int64(), first)
+    if known is None:
+        return None
+    cut = 0 if stamps is exact else pc.sum(pc.not_equal(pc.cast(stamps, exact.type), exact)).as_py() or 0
+    if cut and in_key:
+        return None
+    misfits.inexact += cut
     # Parsed without a zone, the numbers are in UTC, so the zone can be added without a conversion.
-    return known.view(pa.int64()).view(arrow) if known is not None and arrow.tz else known
+    return known.view(pa.int64()).view(arrow) if arrow.tz else known
 
 
 def instants_of(texts: pa.Array, stamps: pa.Array, zone: str) -> pa.Array:

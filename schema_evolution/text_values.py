@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
+import numpy as np
+
 from penstock.table.values.types import AtomicType, type_text
 from penstock.table.values.variants import encoded
 
@@ -22,6 +24,7 @@ _INTEGER = re.compile(r"-?\d+")
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 FIRST_DAY = 1 - _EPOCH
 DAY_NANOS = 86_400_000_000_000
+_DAY_MILLIS = 86_400_000
 _UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
 MOST_DIGITS = 38
 # From here on the nearest FLOAT is infinity.
@@ -43,6 +46,7 @@ class OutsideOfDay(Zero):
 
 KEEPS_TIMES = "(column of a key; --type-mapping time-to-string keeps such times)"
 KEEPS_DATES = "(column of a key; --type-mapping to-string keeps such dates)"
+_KEEPING_OPTIONS = {"TIME": "time-to-string", "BOOLEAN": "tinyint1-not-bool"}
 
 
 def parser_of(target: AtomicType) -> Callable[[str], object]:
@@ -148,7 +152,7 @@ def _date(text: str) -> int:
         return _days(match[1], match[2], match[3])
     if _INTEGER.fullmatch(text):
         number = int(text)
-        days = number if abs(number) <= _MOST_DAYS else number // 86_400_000
+        days = number if abs(number) <= _MOST_DAYS else number // _DAY_MILLIS
         if abs(days) > _MOST_DAYS:
             raise ValueError("is out of range")
         return days
@@ -172,17 +176,6 @@ def _time(text: str) -> int:
         # Also -00:00:00.5, whose parts alone would be within a day.
         raise OutsideOfDay("is negative")
     return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
-
-
-def exact_time(text: str) -> int:
-    """Parse a time of a key; refuse fractions of milliseconds.
-
-    The table cannot store them, and distinct keys would become equal.
-    """
-    match = _CLOCK.fullmatch(text)
-    if match is not None and _nanos(match[5]) % 1_000_000:
-        raise ValueError(f"is not a whole number of milliseconds {KEEPS_TIMES}")
-    return _time(text)
 
 
 def _within_day(millis: int) -> int:
@@ -213,3 +206,48 @@ def _stamp(text: str, precision: int) -> int:
     nanos = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + _nanos(match[7])
     cut: int = 10 ** (9 - precision)
     return _within_reach(_days(match[1], match[2], match[3]) * DAY_NANOS + nanos // cut * cut, precision)
+
+
+def not_exact(target: AtomicType) -> str:
+    """Return why a value that the target can hold only in part is refused in a column of a key."""
+    option = _KEEPING_OPTIONS.get(target.root)
+    way = f"--type-mapping {option} keeps such values" if option else "a table with a wider type keeps such values"
+    return f"cannot be stored exactly, and rows with different keys would become one ({way})"
+
+
+def is_exact(text: str, value: object, target: AtomicType) -> bool:
+    """Return whether the value that was parsed from a text says all that the text says."""
+    match target.root:
+        case "DECIMAL":
+            return Decimal(text.strip()) == value
+        case "FLOAT" | "DOUBLE":
+            return _is_exact_number(text, float(str(value)), target)
+        case "DATE":
+            return _is_whole_day(text)
+        case "TIME":
+            clock = _CLOCK.fullmatch(text)
+            return clock is None or not _has_more_digits(clock[5], 3)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            stamp = _STAMP.fullmatch(text)
+            return stamp is None or not _has_more_digits(stamp[7], target.precision)
+    return True
+
+
+def _is_exact_number(text: str, value: float, target: AtomicType) -> bool:
+    if not math.isfinite(value):
+        return True
+    stored = np.float32(value) if target.root == "FLOAT" else np.float64(value)
+    # Producers print a FLOAT either with all digits of its double, or with the fewest that tell it from others.
+    return Decimal(text.strip()) in (Decimal(float(stored)), Decimal(str(stored)))
+
+
+def _is_whole_day(text: str) -> bool:
+    stamp = _STAMP.fullmatch(text)
+    if stamp is None:
+        number = int(text)
+        return abs(number) <= _MOST_DAYS or number % _DAY_MILLIS == 0
+    return not any(int(part or 0) for part in stamp.group(4, 5, 6, 7))
+
+
+def _has_more_digits(fraction: str | None, digits: int) -> bool:
+    return bool((fraction or "")[digits:].strip("0"))

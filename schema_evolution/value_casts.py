@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.schema_evolution.changed_values import changed_values
 from penstock.schema_evolution.text_casts import Misfits, cast_texts
-from penstock.schema_evolution.text_values import KEEPS_TIMES
+from penstock.schema_evolution.text_values import KEEPS_TIMES, not_exact
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.texts import to_text
-from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, DataType, Field, type_json
+from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, DataType, Field, type_json, type_text
 
 
 def fit_column(
@@ -23,7 +24,7 @@ def fit_column(
     """Return `column` in the Arrow type of `target`.
 
     Rows whose value does not fit are null there and recorded in `misfits`. With `in_key`, values that a rule would
-    replace by others do not fit, because distinct keys could become equal.
+    replace by others, and those that the type cannot hold exactly, do not fit: distinct keys could become equal.
     """
     type_ = target.type
     arrow = to_arrow(type_)
@@ -68,14 +69,19 @@ def _native(
     arrow = to_arrow(type_)
     if pa.types.is_timestamp(column.type):
         if pa.types.is_timestamp(arrow):
-            return _stamps(column, arrow)
+            stamps = _stamps(column, arrow)
+            return _without_changed(stamps, changed_values(column, stamps), column, type_, name, misfits, in_key=in_key)
         # Without zone, so that its text has none either.
         column = column.view(pa.timestamp(column.type.unit))
     try:
-        return _measured(pc.cast(column, arrow), type_, name, misfits)
+        cast = _measured(pc.cast(column, arrow), type_, name, misfits)
+        return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # Arrow has no such cast: continue with the text that a text message would contain.
         texts = _as_text(column)
+    if pa.types.is_binary(column.type) and pa.types.is_string(arrow):
+        replaced = pc.not_equal(pc.cast(texts, pa.binary()), column)
+        texts = _without_changed(texts, replaced, column, type_, name, misfits, in_key=in_key)
     if isinstance(type_, AtomicType):
         return cast_texts(texts, type_, name, mapping, misfits, in_key=in_key)
     return _parsed(texts, type_, name, misfits)
@@ -92,8 +98,10 @@ def _durations(
     # nanoseconds.
     millis = pc.floor(pc.divide(pc.cast(column.view(pa.int64()), pa.float64()), unit / 1000))
     millis = pc.cast(millis, pa.int64())
+    cut = pc.not_equal(pc.multiply(millis, unit // 1000), column.view(pa.int64())) if unit > 1000 else None
+    millis = _without_changed(millis, cut, column, type_, name, misfits, in_key=in_key)
     if not (isinstance(type_, AtomicType) and type_.root == "TIME"):
-        return _native(millis, type_, name, mapping, misfits)
+        return _native(millis, type_, name, mapping, misfits, in_key=in_key)
     inside = pc.and_(pc.greater_equal(millis, 0), pc.less(millis, 86_400_000))
     outside = pc.fill_null(pc.invert(inside), fill_value=False)
     refused = mapping.zero_date_error or in_key
@@ -134,6 +142,29 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:
     if coarser:
         plain = pc.floor_temporal(plain, 1, unit=_FLOORS[arrow.unit])
     return pc.cast(plain, pa.timestamp(arrow.unit)).view(arrow)
+
+
+def _without_changed(
+    cast: pa.Array,
+    changed: pa.Array | None,
+    given: pa.Array,
+    type_: DataType,
+    name: str,
+    misfits: Misfits,
+    *,
+    in_key: bool,
+) -> pa.Array:
+    """Return the cast values. Those that the cast has changed are counted; in a key they are misfits, and null."""
+    count = 0 if changed is None else pc.sum(changed).as_py() or 0
+    if not count or not isinstance(type_, AtomicType):
+        return cast
+    if not in_key:
+        misfits.inexact += count
+        return cast
+    for row in np.flatnonzero(pc.fill_null(changed, fill_value=False).to_numpy(zero_copy_only=False)).tolist():
+        shown = str(given[row].as_py())[:80]
+        misfits.add(np.array([row]), f"{name} {type_text(type_)}: {shown!r} {not_exact(type_)}")
+    return pc.if_else(changed, pa.scalar(None, cast.type), cast)
 
 
 _UNIT_PLACES = {"s": 0, "ms": 1, "us": 2, "ns": 3}

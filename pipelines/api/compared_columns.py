@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import ChangeBatch, SourceSchema
@@ -24,47 +23,10 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
 from penstock.table.handle import Table
 from penstock.table.merge.engines.registry import merge_engine
-from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType
 
-TIMES, BOOLEANS, NULLS = (
-    "TIME truncated to milliseconds",
-    "TINYINT(1) other than 0 and 1 read as true",
-    "replaced by null (midnight if NOT NULL)",
-)
-
-
-def lossy_values(change: ChangeBatch, table: TableSchema, shape: PipelineMapping) -> Counter[str]:
-    """Return how many values of the batch the table represents differently, by kind of conversion."""
-    found: Counter[str] = Counter()
-    types = {one.name: one.type for one in table.fields}
-    for declared, column in zip(change.schema.fields, change.rows.columns, strict=True):
-        type_ = types.get(shape.rules.name(declared.name))
-        if not isinstance(type_, AtomicType):
-            continue
-        if type_.root == "BOOLEAN" and pa.types.is_integer(column.type):
-            # 2x - 1 is -1 or 1 for 0 and 1, and farther from zero for every other number. Nulls stay null and are
-            # not counted.
-            found[BOOLEANS] += _count(pc.greater(pc.abs(pc.subtract(pc.multiply(_int64(column), 2), 1)), 1))
-        elif type_.root == "TIME" and _has_micros(column.type):
-            micros = _int64(column)
-            # Integer division drops the fraction, so that only whole milliseconds come back unchanged.
-            whole = pc.multiply(pc.divide(micros, 1000), 1000)
-            found[TIMES] += _count(pc.not_equal(micros, whole))
-    return +found
-
-
-def _has_micros(type_: pa.DataType) -> bool:
-    return type_ in {pa.time64("us"), pa.duration("us"), pa.int64()}
-
-
-def _int64(column: pa.Array) -> pa.Array:
-    return column.cast(pa.int64())
-
-
-def _count(flags: pa.Array) -> int:
-    return int(pc.sum(flags).as_py() or 0)
-
+INEXACT = "stored with fewer digits, or TINYINT(1) other than 0 and 1 read as true"
+NULLS = "replaced by null (midnight if NOT NULL)"
 
 HASH_RANGE = "hash of "  # the start of the name of a range where keys are not numbers
 RANGES = 1024  # sums per table, if keys are not numbers
@@ -144,8 +106,7 @@ class ComparedColumns:
                 hint="verify again after the next batch",
                 retryable=True,
             )
-        lost = lossy_values(change, self.layout.schema, shape)
-        lost[NULLS] += fitted.nulled
+        lost = +Counter({INEXACT: fitted.inexact, NULLS: fitted.nulled})
         return self.hashed(fitted.batch.rows), len(fitted.bad), lost
 
     def hashed(self, rows: pa.RecordBatch) -> Rows:

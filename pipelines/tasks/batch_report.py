@@ -104,6 +104,7 @@ class BatchReport:
         for _, of_table in self.tables:
             found["append.deletes.dropped"] += of_table.dropped
             found["values.nulled"] += of_table.nulled
+            found["values.inexact"] += of_table.inexact
             found["updates.without.columns"] += of_table.partial
             found["changelog.never.added"] += of_table.never_added
             # the same name under which readers of databases count such deletes

@@ -186,6 +186,7 @@ class RangeReader:
         report = self._report.table(table)
         report.dropped += fitted.dropped
         report.nulled += fitted.nulled
+        report.inexact += fitted.inexact
         report.count(fitted.batch.kinds)
         report.see(change.event_times)
         self._look_at_images(table, change, layout, fetched)

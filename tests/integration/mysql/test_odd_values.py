@@ -48,6 +48,24 @@ def test_invalid_dates_in_keys_are_bad_records_row_by_row(server: Playground, tm
         )
 
 
+def test_numbers_in_a_key_that_is_boolean_do_not_become_one_row(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT, kind TINYINT(1), PRIMARY KEY (id, kind))")
+    server.run("INSERT INTO t VALUES (1, 0), (1, 1), (1, 2)")
+    failing, skipping = Sync(server, tmp_path / "f"), Sync(server, tmp_path / "s", flags=["--on-bad-record", "skip"])
+    numbers = Sync(server, tmp_path / "n", flags=["--type-mapping", "tinyint1-not-bool"])
+    with pytest.raises(DecodeError, match=r"kind BOOLEAN.*2' cannot be stored exactly.*tinyint1-not-bool keeps"):
+        failing.run()
+    for turn in range(2):
+        skipping.run()
+        numbers.run()
+        assert len(skipping.rows("t")) == 2
+        assert len(numbers.rows("t")) == 3 + turn
+        (verdict,) = skipping.verified()
+        assert (verdict.is_equal, verdict.unfit) == (True, 1 + turn)
+        assert all(verdict.is_equal for verdict in numbers.verified())
+        server.run("INSERT INTO t VALUES (1, 3)" if not turn else "DELETE FROM t")
+
+
 def test_a_strict_rule_makes_bad_records_in_snapshot_and_binlog(server: Playground, tmp_path: Path) -> None:
     rows = ["'2024-01-01', '2024-01-01 00:00:00', '01:00:00'", "'0000-00-00', NULL, NULL", "NULL, NULL, '25:00:00'"]
     rows.append("NULL, '0000-00-00 00:00:00', NULL")

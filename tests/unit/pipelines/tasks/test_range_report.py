@@ -17,7 +17,8 @@ SCHEMA = SourceSchema("text", "shop", "orders", ())
 
 
 def of_orders(rows: int) -> TableReport:
-    report = TableReport(sources={("shop", "orders")}, dropped=1, nulled=2, partial=3, omitted=("note",), unfitted=4)
+    report = TableReport(sources={("shop", "orders")}, dropped=1, nulled=2, inexact=5, partial=3)
+    report.omitted, report.unfitted = ("note",), 4
     report.count(np.full(rows, INSERT, np.int8))
     report.see(np.array([5, 7, 6], np.int64))
     report.bad.add([BadRecord(9, BAD_VALUE, "no number", b"x")])
@@ -57,7 +58,12 @@ def test_a_replay_replaces_all_reports_of_its_tables() -> None:
     assert first.tables["ods.orders"].kinds == [1, 0, 0, 2]
     assert list(done.drifts) == ["ods.users"]
     assert done.newest == {"ods.users": 7}
-    assert done.passed_over == {"append.deletes.dropped": 1, "values.nulled": 2, "updates.without.columns": 3}
+    assert done.passed_over == {
+        "append.deletes.dropped": 1,
+        "values.nulled": 2,
+        "values.inexact": 5,
+        "updates.without.columns": 3,
+    }
 
 
 @pytest.mark.parametrize("times", [[], [-1, -1]])

@@ -1,0 +1,31 @@
+"""Finds the values that a cast of Arrow has changed, because the type of the result holds less than was given."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def changed_values(given: pa.Array, cast: pa.Array) -> pa.Array | None:
+    """Return which values are not equal to what they were cast from; None if a cast between the types changes none.
+
+    Arrow raises an error itself when an integer, or a decimal of fewer digits, cannot hold a value.
+    """
+    if pa.types.is_timestamp(given.type):
+        given, cast = _without_zone(given), _without_zone(cast)
+        may_change = pa.types.is_date(cast.type) or pa.types.is_timestamp(cast.type)
+    else:
+        may_change = pa.types.is_boolean(cast.type) or (
+            pa.types.is_floating(given.type)
+            and given.type != cast.type
+            and (pa.types.is_floating(cast.type) or pa.types.is_decimal(cast.type))
+        )
+    if not may_change or given.type == cast.type:
+        return None
+    changed = pc.not_equal(pc.cast(cast, given.type, safe=False), given)
+    # NaN differs from itself.
+    return pc.and_(changed, pc.invert(pc.is_nan(given))) if pa.types.is_floating(cast.type) else changed
+
+
+def _without_zone(column: pa.Array) -> pa.Array:
+    return column.view(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) else column

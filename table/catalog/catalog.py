@@ -17,7 +17,7 @@ from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
 from penstock.table.handle import Table
-from penstock.table.iceberg.entries import Entry, entry_of, remove_entry
+from penstock.table.iceberg.catalog_entry import Entry, entry_of, remove_entry
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.option_needs import report_table

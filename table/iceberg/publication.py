@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError, PenstockError, TableCorrupt
+from penstock.table.iceberg.catalog_entry import follow_entry
 from penstock.table.iceberg.data_files import DataFiles
-from penstock.table.iceberg.entries import follow_entry
 from penstock.table.iceberg.expired_files import ExpiredFiles
 from penstock.table.iceberg.manifest_changes import ManifestChanges
 from penstock.table.iceberg.manifest_files import ManifestFiles

@@ -10,13 +10,12 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.sql.completion import Completions, completions
 from penstock.table.sql.ddl import definitions
 from penstock.table.sql.ddl.replacements import replace_table
 from penstock.table.sql.ddl.tag_statements import alter_tag
 from penstock.table.sql.dml.inserts import create_table_as, insert
 from penstock.table.sql.dml.merges import merge
-from penstock.table.sql.dml.row_changes import delete, update
+from penstock.table.sql.dml.update_and_delete import delete, update
 from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, Update
 from penstock.table.sql.grammar.scripts import ScriptPart, script_parts
 from penstock.table.sql.grammar.statement_grammar import read_statement
@@ -51,6 +50,7 @@ from penstock.table.sql.procedures.procedure_calls import call
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.sql.session_options import set_option
 from penstock.table.sql.streams.script_streams import Streams
+from penstock.table.sql.word_completion import Completions, completions
 
 _FIRST = "default_catalog"
 

@@ -92,7 +92,7 @@ FLOORS = {
         {"dml"},
         {"ddl", "streams"},
         {"procedures", "session_options"},
-        {"completion", "listings"},
+        {"listings", "word_completion"},
         {"interpreter"},
     ],
     "table/sql/procedures": [

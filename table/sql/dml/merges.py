@@ -15,7 +15,7 @@ from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.dml.inserts import own_name
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
-from penstock.table.sql.dml.row_changes import target_text, write_changes
+from penstock.table.sql.dml.update_and_delete import target_text, write_changes
 from penstock.table.sql.dml.update_rules import check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Merge, MergeClause
 from penstock.table.sql.grammar.tokens import tokens_of

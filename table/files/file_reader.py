@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,7 +18,8 @@ from penstock.errors import PenstockError, StoreError, TableCorrupt
 from penstock.storage.base import Storage, store_error
 from penstock.table.errors import FormatUnknown
 from penstock.table.files.avro import reader as avro
-from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
+from penstock.table.files.column_plan import ColumnPlan, column_plan, conditions_in_file
+from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.parquet import reader as parquet
@@ -28,7 +29,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import text_array
 from penstock.table.values.casts import cast_array
-from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
+from penstock.table.values.types import Field
 
 BATCH_ROWS = 16_384
 POSITION = "_POSITION"
@@ -48,23 +49,6 @@ _UNREADABLE = (
 _READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro": avro.read}
 # Of formats that store texts of few values as dictionaries, and can return them so.
 _DICTIONARY_READERS: Mapping[str, _Read] = {"parquet": partial(parquet.read, keep_dictionaries=True)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The origin of a wanted column: its place among the columns read, and its type there if it needs a cast."""
-
-    place: int
-    name: str
-    cast_from: DataType | None
-
-
-@dataclass(frozen=True, slots=True)
-class _ColumnPlan:
-    """How the columns of files of one schema become the wanted columns; None for a column missing in the files."""
-
-    stored: tuple[Field, ...]
-    sources: tuple[_Source | None, ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +71,7 @@ class FileReader:
     with_row_ids: bool = False
     keep_dictionaries: bool = False
     facts: Mapping[str, object] = field(default_factory=dict)
-    _plans: dict[int, _ColumnPlan] = field(default_factory=dict, repr=False)
+    _plans: dict[int, ColumnPlan] = field(default_factory=dict, repr=False)
 
     @property
     def system(self) -> tuple[Field, ...]:
@@ -149,7 +133,7 @@ class FileReader:
             )
         plan = self._plan(file.schema_id)
         schema = self.schema
-        pushed = tuple(_in_file(plan, conditions, self.wanted))
+        pushed = tuple(conditions_in_file(plan, conditions, self.wanted))
         with closing(self._opened(path)) as source:
             # An Avro file that was truncated between two blocks would be read as a shorter one.
             if file.size != source.size():
@@ -178,12 +162,12 @@ class FileReader:
             error.facts = {**self.facts, **error.facts}
         return error
 
-    def _plan(self, schema_id: int) -> _ColumnPlan:
+    def _plan(self, schema_id: int) -> ColumnPlan:
         if schema_id not in self._plans:
-            self._plans[schema_id] = _plan_for(self.schema_of(schema_id), self.wanted, self.system)
+            self._plans[schema_id] = column_plan(self.schema_of(schema_id), self.wanted, self.system)
         return self._plans[schema_id]
 
-    def _rows(self, batch: pa.RecordBatch, plan: _ColumnPlan, schema: pa.Schema) -> pa.RecordBatch:
+    def _rows(self, batch: pa.RecordBatch, plan: ColumnPlan, schema: pa.Schema) -> pa.RecordBatch:
         lead = len(self.system)
         columns = batch.columns[:lead]
         # The readers return null for columns that a file does not have.
@@ -216,45 +200,6 @@ def _is_of_the_store(reason: Exception) -> bool:
     if isinstance(reason, OSError) and (type(reason) is not OSError or reason.errno is not None):
         return True
     return "Detail: Python exception:" in str(reason)
-
-
-def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Field, ...]) -> _ColumnPlan:
-    by_id = {column.id: column for column in schema.fields}
-    stored: list[Field] = []
-    sources: list[_Source | None] = []
-    for new in wanted:
-        old = by_id.get(new.id)
-        if old is None:
-            sources.append(None)
-            continue
-        old = _no_finer_than(old, new)
-        same = with_nullability(old.type, nullable=True) == with_nullability(new.type, nullable=True)
-        sources.append(_Source(len(stored), old.name, None if same else old.type))
-        stored.append(old)
-    return _ColumnPlan((*system, *stored), tuple(sources))
-
-
-def _no_finer_than(old: Field, new: Field) -> Field:
-    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover more years."""
-    coarse = isinstance(new.type, AtomicType) and not has_nanoseconds(new.type)
-    if coarse and isinstance(old.type, AtomicType) and has_nanoseconds(old.type):
-        return replace(old, type=replace(old.type, precision=6))
-    return old
-
-
-def _in_file(
-    plan: _ColumnPlan, conditions: Sequence[ColumnCondition], wanted: tuple[Field, ...]
-) -> Iterator[ColumnCondition]:
-    """Yield the conditions that a file's own statistics can answer, with the file's column names."""
-    names = {
-        new.name: source.name
-        for source, new in zip(plan.sources, wanted, strict=True)
-        # The statistics of a column that is cast are values of its old type.
-        if source is not None and source.cast_from is None
-    }
-    for condition in conditions:
-        if condition.column in names:
-            yield replace(condition, column=names[condition.column])
 
 
 def _without(rows: pa.RecordBatch, first_row: int, vector: np.ndarray[Any, Any]) -> pa.RecordBatch:

@@ -40,9 +40,9 @@ class CatalogDataSource(PenstockDataSource):
 
             return GlobalReader(self.options, schema)
         if STREAM_RANGE in self.options:
-            from penstock.pipelines.spark_source.range_read import RangeReader
+            from penstock.pipelines.spark_source.range_read import SnapshotRangeReader
 
-            return RangeReader(self.options, schema)
+            return SnapshotRangeReader(self.options, schema)
         if ACTION_UNITS not in self.options:
             return super().reader(schema)
         from penstock.pipelines.spark_source.unit_results import UnitReader

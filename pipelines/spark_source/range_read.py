@@ -21,7 +21,7 @@ from penstock.table.read.update_pairs import packed_updates, whole_updates
 from penstock.table.sql.streams.changelog_kinds import kind_numbers
 
 
-class RangeReader(DataSourceReader):
+class SnapshotRangeReader(DataSourceReader):
     """Reads a range. The first column is the number of each change, the others are columns of the stream."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

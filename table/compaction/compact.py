@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.compaction.compaction_result import CompactionResult
-from penstock.table.compaction.comparison import ComparedRows, Comparison
+from penstock.table.compaction.comparison import ComparedRows, RowComparison
 from penstock.table.compaction.lookup import Hits, Lookup, RowReader, Vectors
 from penstock.table.compaction.plan import CompactionSpec, Unit, drops_deletes, plan_units
 from penstock.table.compaction.policy import Pick
@@ -74,7 +74,7 @@ class _Compaction:
     def __init__(self, spec: CompactionSpec, bucket: CompactionInput, pick: Pick) -> None:
         self._spec, self._bucket, self._pick = spec, bucket, pick
         self._drops = drops_deletes(spec, bucket.levels, pick)
-        self._comparison = Comparison(spec, bucket.levels, pick.level, bucket.lookup, bucket.vectors)
+        self._comparison = RowComparison(spec, bucket.levels, pick.level, bucket.lookup, bucket.vectors)
         self._writers: list[RowWriter] = []
         self._changelog: RowWriter | None = None
         self._before: list[DataFile] = []

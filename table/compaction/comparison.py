@@ -40,7 +40,7 @@ class ComparedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RowComparison:
     """The comparison of the keys of a compaction to `level` with their previous rows."""
 
     spec: CompactionSpec

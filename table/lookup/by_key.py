@@ -41,7 +41,7 @@ from penstock.table.values.types import Field
 Found = tuple[Ints, pa.Table]
 
 
-class BucketRows(Protocol):
+class LookupRows(Protocol):
     """The rows of one bucket by key."""
 
     def find(self, probes: Sequence[pa.Array]) -> Found | None: ...
@@ -74,7 +74,7 @@ class PrimaryKeyIndex:
         schema = store.schema()
         # The key columns of files first: probes of one partition are then in the order of its files.
         self.key_columns = (*schema.trimmed_primary_keys, *self._partition_columns(schema))
-        self._buckets: dict[Bucket, BucketRows] = {}
+        self._buckets: dict[Bucket, LookupRows] = {}
         self._versions: dict[Bucket, object] = {}
         self._totals: dict[bytes, int] = {}
 
@@ -113,7 +113,7 @@ class PrimaryKeyIndex:
                 states[place] = BucketState(files, tuple(index.get(place, ())), max(totals), snapshot.id)
         return states
 
-    def _rows_of(self, place: Bucket, state: BucketState) -> BucketRows:
+    def _rows_of(self, place: Bucket, state: BucketState) -> LookupRows:
         levels = self._newest_first(state)
         bucket = BucketFiles(self._store, self._layout, *place)
         mark = f"{bucket_mark(self._store, place)}.{columns_mark(replace(self._layout.schema, fields=self._fields))}"

@@ -96,7 +96,7 @@ class ExpressionColumns:
     def _computed(self, name: str, node: Node) -> tuple[SourceField, pa.Array]:
         values = self.value(node)
         type_ = pa.string() if pa.types.is_null(values.type) else values.type
-        declared = typed(from_arrow(type_, True))  # noqa: FBT003 -- nullable
+        declared = typed(from_arrow(type_, nullable=True))
         return SourceField(name, declared), pc.cast(values, type_)
 
     def _column(self, name: str) -> pa.Array:

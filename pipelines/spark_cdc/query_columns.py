@@ -52,13 +52,9 @@ class QueryColumns:
         target = arrow_target(schema)
         added = metadata_names(read)
         own = {read.kinds, *added}
-        columns = [
-            Field(-1, one.name, from_arrow(one.type, True))  # noqa: FBT003 -- nullable
-            for one in target
-            if one.name not in own
-        ]
+        columns = [Field(-1, one.name, from_arrow(one.type, nullable=True)) for one in target if one.name not in own]
         # Read with the columns, because only the batch of changes has times.
-        time = Field(-1, f"{read.prefix}time", from_arrow(METADATA["time"], True))  # noqa: FBT003 -- nullable
+        time = Field(-1, f"{read.prefix}time", from_arrow(METADATA["time"], nullable=True))
         # `declared_schema` has all columns of the read, around those of the source.
         chosen = target.names[:1] != [read.kinds] or target.names[-len(added) :] != added
         return cls(read, _table([*columns, time]), target, chosen)

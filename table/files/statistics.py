@@ -46,7 +46,9 @@ class StatsMode:
     length: int | None = None
 
 
-NONE, COUNTS, FULL = StatsMode(False, False), StatsMode(True, False), StatsMode(True, True)  # noqa: FBT003
+NONE = StatsMode(counts=False, bounds=False)
+COUNTS = StatsMode(counts=True, bounds=False)
+FULL = StatsMode(counts=True, bounds=True)
 
 
 def parse_mode(text: str, option: str) -> StatsMode:

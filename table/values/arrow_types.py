@@ -111,7 +111,7 @@ def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
     return pa.schema([arrow_field(field) for field in fields])
 
 
-def from_arrow(arrow: pa.DataType, nullable: bool) -> DataType:
+def from_arrow(arrow: pa.DataType, *, nullable: bool) -> DataType:
     """Return the Paimon type that can represent every value of `arrow`.
 
     A map whose values are NOT NULL int32 becomes a MAP, never a MULTISET.
@@ -152,13 +152,13 @@ def _is_list(arrow: pa.DataType) -> bool:
 
 
 def _member(field: pa.Field) -> DataType:
-    return from_arrow(field.type, field.nullable)
+    return from_arrow(field.type, nullable=field.nullable)
 
 
 def _field(field: pa.Field) -> Field:
     description = (field.metadata or {}).get(b"description")
     try:
-        type_ = from_arrow(field.type, field.nullable)
+        type_ = from_arrow(field.type, nullable=field.nullable)
     except ConfigError as error:
         raise ConfigError(error.message, column=field.name, hint=error.hint) from error
     return Field(NO_ID, field.name, type_, None if description is None else description.decode())

@@ -76,7 +76,7 @@ def test_row_keeps_names_nullability_and_descriptions() -> None:
 )
 def test_types_that_arrow_can_express_survive_a_round_trip(text: object) -> None:
     type_ = parse_type(text)
-    assert from_arrow(to_arrow(type_), type_.nullable) == type_
+    assert from_arrow(to_arrow(type_), nullable=type_.nullable) == type_
 
 
 def test_row_survives_a_round_trip_without_ids() -> None:

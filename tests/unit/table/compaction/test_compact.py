@@ -342,7 +342,7 @@ def test_a_table_with_lookups_refuses_compaction_without_them() -> None:
 
 
 def test_a_deletion_is_kept_above_an_older_row(tmp_path: Path) -> None:
-    count = 20_000  # so many that the compaction of small files leaves the upper level alone
+    count = 40_000  # so many that the compaction of small files leaves the upper level alone
     table = new_table(
         tmp_path,
         [("id", "INT NOT NULL"), ("v", "INT")],

@@ -1,0 +1,52 @@
+"""Names that tests replace in modules exist: code that moves takes its patches along, also in tests that run seldom."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py"))
+PATCHES = {"setattr", "object", "before", "after"}  # monkeypatch.setattr, patch.object, and those of tests/chaos
+
+
+def imported(tree: ast.AST) -> dict[str, str]:
+    """Return what a module imports from ours, by its name there."""
+    return {
+        name.asname or name.name: f"{node.module}.{name.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock")
+        for name in node.names
+    }
+
+
+def patched(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the objects that calls replace an attribute of, with the name of the attribute."""
+    names = imported(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PATCHES and len(node.args) > 1:
+            target, attribute = node.args[:2]
+            if isinstance(target, ast.Name) and target.id in names and isinstance(attribute, ast.Constant):
+                yield names[target.id], str(attribute.value)
+
+
+def found(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, attribute = name.rpartition(".")
+        return getattr(importlib.import_module(module), attribute)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if list(patched(ast.parse((ROOT / file).read_text())))])
+def test_patched_names_exist(file: str) -> None:
+    missing = [
+        f"{name}.{attribute}"
+        for name, attribute in patched(ast.parse((ROOT / file).read_text()))
+        if not hasattr(found(name), attribute)
+    ]
+    assert missing == []

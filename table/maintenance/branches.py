@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.errors import BranchMissing, TagMissing
@@ -12,10 +13,11 @@ from penstock.table.maintenance.rollback import RollbackResult, delete_changelog
 from penstock.table.maintenance.tags import is_kept, tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore, branch_names
-from penstock.table.meta.tag_files import tag_json
+from penstock.table.meta.tag_files import Tag, tag_json
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.schema.numbered_files import MAIN_BRANCH, branch_folder
 from penstock.table.schema.schema_files import schema_json
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.names import LONGEST_NEW, path_step
 
 
@@ -133,6 +135,8 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
 
 
 def _replace(main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, undone: RollbackResult) -> None:
+    # Read as a whole before main is changed: without the branch, main could not be completed.
+    history = _BranchHistory.read(branch, ids)
     earliest = _earliest_kept(main, shared, ids)
     # Without the hint, readers list the folder and find the files that are left in it.
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
@@ -143,8 +147,7 @@ def _replace(main: TableStore, branch: TableStore, ids: Sequence[int], shared: i
     for tag in undone.tags:
         tag_files(main).delete(tag)
     delete_changelogs_after(main, shared)
-    _copy_schemas(main, branch)
-    _copy_history(main, branch, ids)
+    history.copy_to(main)
     main.snapshots.folder.write_earliest(earliest)
     # Last: until then readers list the folder and find every snapshot that is copied so far.
     main.snapshots.folder.write_latest(ids[-1])
@@ -193,25 +196,48 @@ def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:
     return kept[0] if kept and kept[-1] + 1 >= ids[0] else ids[0]
 
 
-def _copy_schemas(main: TableStore, branch: TableStore) -> None:
-    """Replace main's schemas with all versions of the branch, since any of them may have live files.
+@dataclass(frozen=True, slots=True)
+class _BranchHistory:
+    """The metadata files of a branch. Its data files are in main's folders."""
 
-    Main is never left without a schema.
-    """
-    wanted = branch.schemas.ids()
-    for number in wanted:
-        main.storage.write(main.schemas.path(number), schema_json(branch.schemas.get(number)))
-    for number in main.schemas.ids():
-        if number > wanted[-1]:
-            main.storage.delete(main.schemas.path(number))
+    schemas: Sequence[TableSchema]
+    changelogs: Sequence[Snapshot]
+    snapshots: Sequence[Snapshot]
+    tags: Sequence[Tag]
 
+    @classmethod
+    def read(cls, branch: TableStore, ids: Sequence[int]) -> _BranchHistory:
+        """Raise CommitConflict if the branch is deleted meanwhile."""
+        changelogs = [branch.snapshots.find_changelog(number) for number in branch.snapshots.changelogs.numbers()]
+        snapshots = [branch.snapshots.find(number) for number in ids]
+        found = cls(
+            [branch.schemas.get(number) for number in branch.schemas.ids()],
+            [changelog for changelog in changelogs if changelog is not None],
+            [snapshot for snapshot in snapshots if snapshot is not None],
+            tag_files(branch).all(),
+        )
+        known = {schema.id for schema in found.schemas}
+        if None in snapshots or not {snapshot.schema_id for snapshot in found.snapshots} <= known:
+            raise CommitConflict(
+                "another job deletes the branch, or its snapshots, at the same time",
+                table=branch.name,
+                hint="nothing was changed; call it again if the branch still exists",
+            )
+        return found
 
-def _copy_history(main: TableStore, branch: TableStore, ids: Sequence[int]) -> None:
-    for number in branch.snapshots.changelogs.numbers():
-        changelog = branch.snapshots.find_changelog(number)
-        if changelog is not None:
+    def copy_to(self, main: TableStore) -> None:
+        """Replace main's schemas with all versions of the branch, since any of them may have live files.
+
+        Main is never left without a schema.
+        """
+        for schema in self.schemas:
+            main.storage.write(main.schemas.path(schema.id), schema_json(schema))
+        for number in main.schemas.ids():
+            if number > self.schemas[-1].id:
+                main.storage.delete(main.schemas.path(number))
+        for changelog in self.changelogs:
             main.snapshots.create_changelog(changelog)
-    for number in ids:
-        main.storage.write(main.paths.snapshot(number), snapshot_json(branch.snapshots.get(number)))
-    for tag in tag_files(branch).all():
-        main.storage.write(main.paths.tag(tag.name), tag_json(tag))
+        for snapshot in self.snapshots:
+            main.storage.write(main.paths.snapshot(snapshot.id), snapshot_json(snapshot))
+        for tag in self.tags:
+            main.storage.write(main.paths.tag(tag.name), tag_json(tag))

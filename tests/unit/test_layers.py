@@ -255,6 +255,7 @@ CROSSING = {
     "test_nightly.py": "tests/nightly.py",
     "test_captured_logs.py": "tests/conftest.py",
     "test_test_order.py": "tests/conftest.py",
+    "test_patched_names.py": "names that tests replace in modules",
     "test_sbom.py": "tests/sbom.py",
     "test_sim_store.py": "tests/simulation/store.py",
     "test_strategies.py": "tests/strategies.py",

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from _pytest.logging import LogCaptureFixture
 
-from penstock.errors import ConfigError, TableCorrupt
+from penstock.errors import CommitConflict, ConfigError, TableCorrupt
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import BranchMissing, SnapshotMissing, TagMissing
 from penstock.table.handle import Table
+from penstock.table.maintenance import branches
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
@@ -323,6 +324,32 @@ def test_fast_forward_replaces_main_by_the_branch() -> None:
     check_whole(store)
     remove_orphans(store, older_than=LATE)
     check_whole(store)
+
+
+@pytest.mark.parametrize("moment", ["_newest_shared", "_undone"])
+def test_fast_forward_leaves_main_alone_if_the_branch_is_deleted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    table = new_table(tmp_path)
+    for number in (1, 2):
+        with table.writer() as writer:
+            writer.write(rows(table, (number, "a", None)))
+            writer.commit()
+        if number == 1:
+            table.create_tag("start")
+            table.create_branch("b", "start")
+    before = getattr(branches, moment)
+
+    def deleting(*arguments: object) -> object:
+        found = before(*arguments)
+        delete_branch(table.store, "b")
+        return found
+
+    monkeypatch.setattr(branches, moment, deleting)
+    with pytest.raises((CommitConflict, ConfigError)):
+        table.fast_forward("b")
+    assert table.count() == 2
+    assert [snapshot.id for snapshot in table.snapshots] == [1, 2]
 
 
 def test_fast_forward_drops_snapshots_and_tags_that_the_branch_lacks(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from penstock.pipelines.driver.local_runner import ORDER, run_tasks
 from penstock.pipelines.job import build
 from penstock.pipelines.job.foreach_batch import has_few_buckets
 from penstock.pipelines.job.job import Job
-from penstock.pipelines.ledger import batch_identity, batch_logs, checkpoint_folder, filled_tables
+from penstock.pipelines.ledger import batch_logs, checkpoint_folder, filled_tables, lineage
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.pipelines.mapping import target_tables
 from penstock.pipelines.tasks import write
@@ -111,20 +111,22 @@ _WHOLE = {Fault.TORN: Fault.AFTER, Fault.DIES_TORN: Fault.DIES_AFTER}
 def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation]) -> ExitStack:
     """Enter a process of its own: its view of the disk, its clock and its chance, and empty caches."""
     store = SimStore(disk, faults, log=log)
-    stack = ExitStack()
-    stack.enter_context(patch.object(opening, "_local", lambda _: store))
-    environment = ambient(disk, seed)
-    stack.enter_context(patch.object(settings, "Environment", lambda: environment))
-    logs = partial(BatchLogs, now=lambda: disk.clock() / 1000)
-    stack.enter_context(patch.object(checkpoint_folder, "BatchLogs", logs))
-    stack.enter_context(patch.object(batch_logs, "uuid", SimpleNamespace(uuid4=environment.new_uuid)))
-    # One request after the other, so that equal seeds give equal traces.
-    for module in (commits, batch_identity, filled_tables, target_tables):
-        stack.enter_context(patch.object(module, "THREADS", 1))
-    known = cast("dict[str, Any]", connectors.CONNECTORS.built_in)
-    stack.enter_context(patch.dict(known, {"story-log": log_source.CONNECTOR}))
-    forget()
-    return stack
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(opening, "_local", lambda _: store))
+        environment = ambient(disk, seed)
+        stack.enter_context(patch.object(settings, "Environment", lambda: environment))
+        logs = partial(BatchLogs, now=lambda: disk.clock() / 1000)
+        stack.enter_context(patch.object(checkpoint_folder, "BatchLogs", logs))
+        stack.enter_context(patch.object(batch_logs, "uuid", SimpleNamespace(uuid4=environment.new_uuid)))
+        # One request after the other, so that equal seeds give equal traces.
+        for module in (commits, lineage, filled_tables, target_tables):
+            stack.enter_context(patch.object(module, "THREADS", 1))
+        known = cast("dict[str, Any]", connectors.CONNECTORS.built_in)
+        stack.enter_context(patch.dict(known, {"story-log": log_source.CONNECTOR}))
+        forget()
+        # Only now: patches that were left behind by an error would let later tests of this process fail.
+        return stack.pop_all()
+    raise AssertionError("no context of the stack suppresses errors")
 
 
 def forget() -> None:

@@ -14,14 +14,19 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rg
 PATCHES = {"setattr", "object", "before", "after"}  # monkeypatch.setattr, patch.object, and those of tests/chaos
 
 
-def imported(tree: ast.AST) -> dict[str, str]:
-    """Return what a module imports from ours, by its name there."""
-    return {
-        name.asname or name.name: f"{node.module}.{name.name}"
+def imported(tree: ast.AST) -> dict[str, list[str]]:
+    """Return what a module imports from ours by its name there, and what variables of loops stand for."""
+    names = {
+        name.asname or name.name: [f"{node.module}.{name.name}"]
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock")
         for name in node.names
     }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Tuple):
+            parts = [part.id for part in node.iter.elts if isinstance(part, ast.Name)]
+            names[node.target.id] = [full for part in parts for full in names.get(part, [])]
+    return names
 
 
 def patched(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -30,8 +35,8 @@ def patched(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PATCHES and len(node.args) > 1:
             target, attribute = node.args[:2]
-            if isinstance(target, ast.Name) and target.id in names and isinstance(attribute, ast.Constant):
-                yield names[target.id], str(attribute.value)
+            if isinstance(target, ast.Name) and isinstance(attribute, ast.Constant):
+                yield from ((name, str(attribute.value)) for name in names.get(target.id, []))
 
 
 def found(name: str) -> object:

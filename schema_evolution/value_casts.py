@@ -69,16 +69,18 @@ def _native(
     arrow = to_arrow(type_)
     if pa.types.is_timestamp(column.type):
         if pa.types.is_timestamp(arrow):
-            stamps = _stamps(column, arrow)
-            return _without_changed(stamps, changed_values(column, stamps), column, type_, name, misfits, in_key=in_key)
+            cast = _stamps(column, arrow)
+            return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)
         # Without zone, so that its text has none either.
         column = column.view(pa.timestamp(column.type.unit))
     try:
-        cast = _measured(pc.cast(column, arrow), type_, name, misfits)
-        return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)
+        cast = pc.cast(column, arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # Arrow has no such cast: continue with the text that a text message would contain.
         texts = _as_text(column)
+    else:
+        cast = _measured(cast, type_, name, misfits)
+        return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)
     if pa.types.is_binary(column.type) and pa.types.is_string(arrow):
         replaced = pc.not_equal(pc.cast(texts, pa.binary()), column)
         texts = _without_changed(texts, replaced, column, type_, name, misfits, in_key=in_key)

@@ -177,7 +177,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPoint:
-    """A position as of which the source can be read again. `text` is for people."""
+    """A position of the source, whose rows can be read as they were there. `text` is its form in messages."""
 
     offsets: Offsets
     text: str

@@ -35,7 +35,7 @@ class FittedRows:
     batch: RowBatch
     bad: tuple[BadRecord, ...] = ()
     nulled: int = 0  # values that no type can store (such as zero dates) and that became null
-    inexact: int = 0  # values of which the columns can hold only a part, such as fewer digits
+    inexact: int = 0  # values that a column cannot hold exactly, such as those with more digits
     dropped: int = 0  # -U and -D rows that an append table does not accept
 
 

@@ -237,7 +237,7 @@ def _is_exact_number(text: str, value: float, target: AtomicType) -> bool:
     if not math.isfinite(value):
         return True
     stored = np.float32(value) if target.root == "FLOAT" else np.float64(value)
-    # Producers print a FLOAT either with all digits of its double, or with the fewest that tell it from others.
+    # Producers print a FLOAT with all digits of its value as a double, or with the fewest digits that identify it.
     return Decimal(text.strip()) in (Decimal(float(stored)), Decimal(str(stored)))
 
 

@@ -37,7 +37,7 @@ class PulsarSource:
         self._silent: dict[Place, Position] = {}
         # For each partition the last position that was committed, and the one before it.
         self._committed: dict[Place, tuple[Position, Position]] = {}
-        # Partitions of which nothing is read, and whose subscription was looked at.
+        # Partitions without a message that was read, whose subscription this run has checked.
         self._asked: set[Place] = set()
 
     def __reduce__(self) -> tuple[type[PulsarSource], tuple[PulsarSettings]]:

@@ -51,7 +51,7 @@ class TableReport:
     sources: set[tuple[str, str]] = field(default_factory=set)  # database and table of the source tables
     dropped: int = 0  # -U and -D rows that an append table does not accept
     nulled: int = 0  # values made null by a rule
-    inexact: int = 0  # values of which a column holds only a part
+    inexact: int = 0  # values that a column cannot hold exactly
     partial: int = 0  # updates that lack columns of their rows
     omitted: tuple[str, ...] = ()  # the columns that the first such update lacks
     unordered: int = 0  # deletes without effect, as messages with only a key have no sequence.field

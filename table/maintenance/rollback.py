@@ -108,7 +108,7 @@ def _delete_after(store: TableStore, snapshot: Snapshot) -> None:
 
 
 def _restore(store: TableStore, snapshot: Snapshot) -> None:
-    """Create the file of a snapshot of which only a tag is left."""
+    """Create the file of an expired snapshot again, from its tag."""
     folder = store.snapshots.folder
     # The hints point to it, past the later snapshots, which are deleted next.
     folder.write_earliest(snapshot.id)

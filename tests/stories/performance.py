@@ -216,7 +216,7 @@ class Performance:
         assert wrong is None or not self._is_shown(None), f"lookup by {step['by']}: {wrong}"
 
     def _recreate(self) -> None:
-        """Drop the table and create it again. The processes that have it open are not told."""
+        """Drop the table and create it again, while other processes keep the old one open."""
         self.disk.settle()
         store = SimStore(self.disk)
         store.delete_tree(PATH)

@@ -126,7 +126,7 @@ class Play:
             self.run_once("--accept-gap")
         topics, found = self.topics, self.found()
         may_be_lost = {one.number for one in topics.messages.values() if one.may_be_lost}
-        # Nobody knows whether a topic that was created again had messages of which none was read.
+        # If no message of a topic was read before it was created again, it is unknown whether any message was lost.
         assert not refused or topics.cut or may_be_lost or topics.renewed, "nothing was lost"
         missing = topics.messages.keys() - found.keys()
         assert missing - self.lost <= may_be_lost, f"lacks {sorted(missing - self.lost - may_be_lost)}"

@@ -49,7 +49,8 @@ class SourceSchema:
     declared. `states_no_key`: the producer says that the table has no primary key; without keys and without this
     statement nothing is known about them.
     `comment` is the table's comment, None if the source has none. If `comments_follow` is false, comments apply only to
-    new tables and columns: those of existing tables and columns stay as they are.
+    new tables and columns: those of existing tables and columns stay as they are. `is_partial`: the table has no list
+    of its columns, and later rows may have others.
     """
 
     dialect: str
@@ -60,6 +61,7 @@ class SourceSchema:
     comment: str | None = None
     comments_follow: bool = True
     states_no_key: bool = False
+    is_partial: bool = False
 
     def __hash__(self) -> int:
         # Every batch of rows is looked up by its schema; hashing all fields would cost more than the lookup saves.

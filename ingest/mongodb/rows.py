@@ -57,11 +57,16 @@ class DocumentRows:
         return keys
 
     def schema(self, table: TableName, names: list[str]) -> SourceSchema:
-        """Return the schema of rows with these columns, which are all texts."""
+        """Return the schema of rows with these columns, which are all texts.
+
+        Other documents may have other columns, unless the user specified them.
+        """
         found = self._schemas.get((table, tuple(names)))
         if found is None:
             fields = tuple(SourceField(name) for name in names)
-            found = self._schemas[table, tuple(names)] = SourceSchema("text", *table, fields, (KEY,))
+            found = self._schemas[table, tuple(names)] = SourceSchema(
+                "text", *table, fields, (KEY,), is_partial=not self.choice.fields
+            )
         return found
 
     def _specified(self, block: Block, at: Int64s, table: TableName) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
+from penstock.pipelines.job.unseen_columns import unseen_columns
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.ledger.holes import (
@@ -121,7 +122,7 @@ def _tables_planned(
         found = of_error("tables", error)
         passes = sampled and isinstance(error, NoSuchTable)
         yield replace(found, level="warning", code=0) if passes else found
-    for message, hint in unmet_names(spec, shape, schemas, before):
+    for message, hint in (*unmet_names(spec, shape, schemas, before), *unseen_columns(shape, schemas)):
         yield Finding("tables", "warning", message, hint)
     for table in _plans(spec, schemas):
         for warning in table.warnings:

@@ -11,6 +11,7 @@ from penstock.ingest.decoded_source import ChangeSource
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_rules import check_rules
+from penstock.pipelines.job.unseen_columns import warn_of_unseen_columns
 from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import COPIES, away, lacking_rows, warn_of_adoption, with_undescribed
@@ -41,6 +42,7 @@ def prepare_tables(
     found = kind.tables(spec.source, request, must=filled.is_new)
     if found:
         check_rules(spec, shape, found, filled.sources)
+        warn_of_unseen_columns(shape, found)
     capture = kind.capture(spec.source, request)
     names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
     gone = away(names, filled, capture)

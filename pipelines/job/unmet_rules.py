@@ -86,8 +86,8 @@ def _columns_of_rule(shape: PipelineMapping, rule: Transform, matched: Sequence[
     except ConfigError as error:  # the error of an expression
         yield error
         return
-    there = _columns_there(shape, matched)
-    for name in (rule.masks or {}).keys() - after:
+    there = columns_there(shape, matched)
+    for name in (rule.masks or {}).keys() - after if not any(one.is_partial for one in matched) else ():
         if shape.rules.name(name) not in there:
             yield _no_column(f"mask on {name!r}", rule.tables.text, name, after)
     folded = {*map(shape.rules.name, after), *there, *shape.made}
@@ -97,7 +97,7 @@ def _columns_of_rule(shape: PipelineMapping, rule: Transform, matched: Sequence[
                 yield _no_column(f"{kind} {name!r}", rule.tables.text, name, folded)
 
 
-def _columns_there(shape: PipelineMapping, matched: Sequence[SourceSchema]) -> set[str]:
+def columns_there(shape: PipelineMapping, matched: Sequence[SourceSchema]) -> set[str]:
     """Return the columns that the target tables already have: a source may have dropped a column that a rule names."""
     found: set[str] = set()
     for target in {shape.target(one.database, one.table) for one in matched} - {None}:
@@ -156,7 +156,7 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
         shaped = [shape.shaped(schema) for schema in schemas]
     except ConfigError:  # already reported with its rule
         return
-    names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | _columns_there(shape, schemas)
+    names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | columns_there(shape, schemas)
     if not shaped:
         return
     known = names | shape.made
@@ -166,7 +166,7 @@ def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[
                 yield _no_column(f"{kind} {name!r}", "any captured table", name, known)
     for computed in shape.new_tables.computed:
         for name in computed.references:
-            if name not in known:
+            if name not in known and not any(one.is_partial for one in shaped):
                 yield _no_column(
                     f"computed column {computed.name!r} is computed from {name!r}", "any captured table", name, known
                 )

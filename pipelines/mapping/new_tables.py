@@ -69,10 +69,11 @@ class NewTables:
         With `insists`, configured keys must exist in the source; without it, a table that lacks them gets no such keys.
         """
         first = sources[0]
+        lenient = not insists or any(one.is_partial for one in sources)
         columns = [Field(NO_ID, one.name, one.type, one.comment or None) for one in self.rules.wanted(first)]
         types: dict[str, DataType] = {column.name: column.type for column in columns}
         for one in self.computed:
-            types[one.name] = one.type(types, lenient=not insists)
+            types[one.name] = one.type(types, lenient=lenient)
             columns.append(Field(NO_ID, one.name, types[one.name]))
         columns += [Field(NO_ID, name, type_of(kind, named=self.names_rows)) for name, kind in self.metadata]
         primary = self._primary(table, first, {column.name for column in columns}, insists=insists)

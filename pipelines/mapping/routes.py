@@ -183,7 +183,7 @@ class TableRules:
     def check_columns(self, schema: SourceSchema, mapping: TypeMapping) -> None:
         """Raise ConfigError if the transform of a table uses a column that the whole table does not have."""
         transform = self.transform(schema.database, schema.table)
-        for step in self.lookups_of(transform) if transform is not None else ():
+        for step in self.lookups_of(transform) if transform is not None and not schema.is_partial else ():
             step.check_keys([one.name for one in schema.fields], f"{schema.database}.{schema.table}")
         check_columns(sorted(self.demand(schema, mapping).unknown), schema, strictly=True)
 

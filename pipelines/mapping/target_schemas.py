@@ -199,7 +199,7 @@ class TargetSchemas:
         A misspelt mask would leave the column it should hide in clear text.
         """
         rule = self.table_rules.transform(sources[0].database, sources[0].table)
-        if rule is None or not rule.tables.is_one_table:
+        if rule is None or not rule.tables.is_one_table or any(one.is_partial for one in sources):
             return
         columns = {field.name for source in sources for field in source.fields}
         for name in (rule.masks or {}).keys() - columns:

@@ -1,0 +1,59 @@
+"""Columns that rules name and that no row had so far, of tables without a list of their columns.
+
+That is no error, because a later row may have them. A misspelt name looks the same, so each is reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from penstock.errors import did_you_mean
+from penstock.formats.change import SourceSchema
+from penstock.pipelines.job.unmet_rules import columns_there
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.schema_evolution.expression_columns import ORIGINS
+from penstock.schema_evolution.expressions.nodes import columns_of
+
+log = logging.getLogger(__name__)
+
+
+def unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> Iterator[tuple[str, str]]:
+    """Yield a message and a hint for each rule of a table with the columns that it names and nobody has seen."""
+    for schema in schemas:
+        if not schema.is_partial or shape.target(schema.database, schema.table) is None:
+            continue
+        seen = {one.name for one in schema.fields} | columns_there(shape, [schema])
+        for rule, names in _named(shape, schema):
+            for name in sorted(names - seen - {*ORIGINS}):
+                yield (
+                    f"{rule} of {schema.database}.{schema.table} uses {name!r}, which no document seen so far has:"
+                    " it is null until one has it",
+                    did_you_mean(name, seen, f"the columns seen so far are {', '.join(sorted(seen))}", cutoff=0.5),
+                )
+
+
+def warn_of_unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> None:
+    """Log each rule that names a column which nobody has seen."""
+    for message, hint in unseen_columns(shape, schemas):
+        log.warning("event=column_not_seen note=%s hint=%s", message, hint)
+
+
+def _named(shape: PipelineMapping, schema: SourceSchema) -> Iterator[tuple[str, set[str]]]:
+    """Yield rules on a table with the names of the source columns that they use."""
+    rules = shape.table_rules
+    transform = rules.transform(schema.database, schema.table)
+    made: set[str] = set()
+    if transform is not None:
+        made = {item.name for item in transform.projection if item.value is not None}
+        made |= {name for step in rules.lookups_of(transform) for name, _ in step.columns}
+        yield "the transform", {*rules.demand(schema, shape.rules.mapping).unknown}
+        yield "a mask", {*(transform.masks or {})} - made
+    route = rules.route(schema.database, schema.table)
+    if route is not None:
+        made |= {name for name, _ in route.columns}
+    for one in rules.expected(schema.database, schema.table):
+        yield f"the expectation {one.name}", {*columns_of(one.node)} - made
+    made |= shape.made
+    for computed in shape.new_tables.computed:
+        yield f"the computed column {computed.name}", {*computed.references} - made

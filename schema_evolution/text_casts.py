@@ -138,8 +138,11 @@ def _cast_whole(column: pa.Array, target: AtomicType, misfits: Misfits, *, in_ke
                 return _stamps(column, arrow, target.precision, misfits, in_key=in_key)
             case "FLOAT" | "DOUBLE" if in_key:
                 return None
-            case "FLOAT":
-                return _floats(pc.cast(column, pa.float64()))
+            case "FLOAT" | "DOUBLE":
+                doubles = _finite(pc.cast(column, pa.float64()), column)
+                return doubles if doubles is None or target.root == "DOUBLE" else _floats(doubles)
+            case "TINYINT" | "SMALLINT" | "INT" | "BIGINT" if _has_letter(column, b"x"):
+                return None
         if target.root == "DATE":
             return _of_this_era(pc.cast(column, arrow), pa.int32(), FIRST_DAY)
         return pc.cast(column, arrow)
@@ -154,13 +157,18 @@ def _are_short_and_plain(column: pa.Array) -> bool:
     """
     if (pc.max(pc.binary_length(column)).as_py() or 0) > MOST_DIGITS:
         return False
+    return not _has_letter(column, b"e")
+
+
+def _has_letter(column: pa.Array, letter: bytes) -> bool:
+    """Return whether any text has this letter, given in lower case, in either case."""
     _, offsets, data = column.buffers()
     if data is None:
-        return True
+        return False
     ends = np.frombuffer(offsets, np.int32)
     texts = np.frombuffer(data, np.uint8)[ends[column.offset] : ends[column.offset + len(column)]]
-    # The bit 0x20 makes a letter lower case, so one comparison finds e and E.
-    return not ((texts | 0x20) == ord("e")).any()
+    # The bit 0x20 makes a letter lower case, so one comparison finds both.
+    return bool(((texts | 0x20) == letter[0]).any())
 
 
 def _of_this_era(column: pa.Array, numbers: pa.DataType, first: int) -> pa.Array | None:
@@ -186,6 +194,15 @@ def _booleans(column: pa.Array) -> pa.Array | None:
     if not pc.all(known).as_py():
         return None
     return pc.if_else(pc.is_valid(column), true, pa.scalar(None, pa.bool_()))
+
+
+def _finite(doubles: pa.Array, texts: pa.Array) -> pa.Array | None:
+    """Return the doubles; None when a number exceeds their range, which Arrow makes infinite."""
+    infinite = pc.is_inf(doubles)
+    if not pc.any(infinite).as_py():
+        return doubles
+    named = pc.match_substring(texts.filter(infinite), "inf", ignore_case=True)
+    return doubles if pc.all(named).as_py() else None
 
 
 def _floats(doubles: pa.Array) -> pa.Array | None:

@@ -17,7 +17,7 @@ from penstock.table.values.variants import encoded
 TRUE = ["t", "true", "y", "yes", "1"]
 FALSE = ["f", "false", "n", "no", "0"]
 _DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
-_STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?(Z)?")
+_STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?(Z)?")
 _CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
 ZERO_DATE = re.compile(r"[0 T:.-]+")
 _INTEGER = re.compile(r"-?\d+")
@@ -68,7 +68,7 @@ def parser_of(target: AtomicType) -> Callable[[str], object]:
         case "FLOAT":
             return _float
         case "DOUBLE":
-            return float
+            return _double
         case "DATE":
             return _date
         case "TIME":
@@ -118,14 +118,28 @@ def _integer(text: str, bits: int) -> int:
 
 
 def _float(text: str) -> float:
-    value = float(text)
+    value = _double(text)
     if math.isfinite(value) and abs(value) >= _BEYOND_FLOAT:
         raise ValueError("is out of range")
     return value
 
 
+def _double(text: str) -> float:
+    value = float(_without_underscores(text))
+    if math.isinf(value) and "inf" not in text.lower():
+        raise ValueError("is out of range")
+    return value
+
+
+def _without_underscores(text: str) -> str:
+    # Python reads 1_000 as a number.
+    if "_" in text:
+        raise ValueError("is not a number")
+    return text
+
+
 def _decimal(text: str, target: AtomicType) -> Decimal:
-    value = Decimal(text.strip())
+    value = Decimal(_without_underscores(text).strip())
     if not value.is_finite():
         raise ValueError("is not a number")
     # Paimon rounds half up too.

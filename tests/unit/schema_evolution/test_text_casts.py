@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import random
 from decimal import Decimal
 
 import pyarrow as pa
@@ -30,6 +32,9 @@ FITTING = [
     ("DECIMAL(10, 2)", "1.005", Decimal("1.01")),
     ("DECIMAL(20, 0)", "18446744073709551615", Decimal(18446744073709551615)),
     ("DOUBLE", "1.0E10", 1.0e10),
+    ("DOUBLE", "-Infinity", -math.inf),
+    ("FLOAT", "inf", math.inf),
+    ("TIMESTAMP(3)", "2024-05-06 07", dt.datetime(2024, 5, 6, 7)),
     ("BOOLEAN", "1", True),
     ("BOOLEAN", "No", False),
     ("DATE", "2024-02-29", dt.date(2024, 2, 29)),
@@ -69,6 +74,15 @@ BAD = [
     ("TIME(0)", "12:61:00"),
     ("BINARY(9)", "not base64!"),
     ("VARBINARY(2)", "\u20ac"),
+    ("DOUBLE", "1e400"),
+    ("DOUBLE", "-1e400"),
+    ("DOUBLE", "1_0"),
+    ("FLOAT", "1e400"),
+    ("FLOAT", "1e39"),
+    ("TINYINT", "0xFF"),
+    ("INT", "0x10"),
+    ("BIGINT", "0xFFFFFFFFFFFFFFFF"),
+    ("DECIMAL(10, 2)", "1_0"),
 ]
 
 
@@ -224,3 +238,43 @@ def test_a_text_that_is_not_a_number_is_reported_without_class_names() -> None:
     assert "12x" in reasons
     assert "not a number" in reasons
     assert "class" not in reasons
+
+
+PARTS = [
+    *("0", "1", "9", "12", "128", "99999999", "-", "+", ".", "e", "1e400", "0x", "F", "inf", "nan", " ", "_", ":"),
+    *("2024-02-29", "2024", "0000", "02", "30", "23:59:59", "24", "60", "T", "Z", "+05:00", ".5", ".123456789", "t"),
+]
+DAYS, CLOCKS = (
+    ["2024-02-29", "0001-01-01", "1969-12-31", "2300-01-01", "2024-2-9"],
+    ["23:59:59", "10:00", "10", "1:2:3"],
+)
+FRACTIONS, ZONES = ["", ".", ".5", ".123456", ".1234567", ".1234567891"], ["", "", "Z", "+00:00"]
+
+
+def odd_text(dice: random.Random) -> str:
+    if dice.random() < 0.6:
+        return "".join(dice.choice(PARTS) for _ in range(dice.randint(1, 5)))
+    clock = f"{dice.choice('T ')}{dice.choice(CLOCKS)}{dice.choice(FRACTIONS)}{dice.choice(ZONES)}"
+    return f"{dice.choice(DAYS)}{clock}"
+
+
+@pytest.mark.parametrize("in_key", [False, True])
+@pytest.mark.parametrize(
+    "type_text",
+    [
+        *("TINYINT", "INT", "BIGINT", "DOUBLE", "FLOAT", "DECIMAL(10, 2)", "DECIMAL(38, 10)", "BOOLEAN", "DATE"),
+        *("TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+    ],
+)
+def test_a_text_is_the_same_value_beside_every_other_text(type_text: str, in_key: bool) -> None:
+    """A column is cast as a whole only if each of its texts has the usual form, and text by text otherwise."""
+    target, dice = Field(0, "c", parse_type(type_text)), random.Random(type_text)
+
+    def cast(*texts: str) -> tuple[str, bool, int, int]:
+        misfits = Misfits()
+        column = fit_column(pa.array(texts, pa.string()), target, TypeMapping(), misfits, in_key=in_key)
+        return repr(column[:1].to_string()), 0 in misfits.reasons, misfits.inexact, misfits.nulled
+
+    for _ in range(400):
+        text = odd_text(dice)
+        assert cast(text) == cast(text, "of no type"), text

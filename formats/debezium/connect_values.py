@@ -200,7 +200,8 @@ def decimal_texts(values: Sequence[Any], faults: Faults, scale: int, what: str) 
 def _unscaled(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    if len(value) % 4:
+    # The digits of a JSON number, which is a `Number`, could be base64 too.
+    if type(value) is not str or len(value) % 4:
         raise ValueError("no base64")
     return a2b_base64(value, strict_mode=True)
 

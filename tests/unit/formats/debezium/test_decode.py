@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -215,6 +216,7 @@ NOON = datetime(2024, 2, 29, 12, 34, 56, 789012)
         (DECIMAL | {"parameters": {"scale": "-2"}}, "AQ==", pa.string(), "100"),
         (DECIMAL | {"parameters": {"scale": "2"}}, 1.5, pa.string(), "1.5"),
         (DECIMAL | {"parameters": {"scale": "2"}}, 7, pa.string(), "7"),
+        (DECIMAL | {"parameters": {"scale": "2"}}, 1.5e100, pa.string(), f"15{'0' * 99}"),
         (DECIMAL | {"parameters": {"scale": "2"}}, "-12.50", pa.string(), "-12.50"),
         (
             {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"},
@@ -254,6 +256,23 @@ def test_values_of_connect_types(field: dict[str, Any], value: Any, column: pa.D
     assert array.type == column
     assert array.to_pylist() == [expected]
     assert one_column(None, **field).to_pylist() == [None]
+
+
+@pytest.mark.parametrize("scale", ["0", "2", "7"])
+def test_a_decimal_is_what_its_json_number_says(scale: str) -> None:
+    # Digits alone could also be base64, whose length is a multiple of four.
+    numbers = [
+        f"{sign}{digits}{exponent}"
+        for sign in ("", "-")
+        for digits in ("0", "12", "1.5", "1.25", "1234")
+        for exponent in ("", "E+2", "e3", "E-8", "E+9")
+    ]
+    for number in numbers:
+        text = json.dumps(
+            wrapped([{"field": "c", **DECIMAL, "parameters": {"scale": scale}}], payload("c", None, {"c": 0}))
+        )
+        decoded = read("debezium-json", text.replace('"after": {"c": 0}', f'"after": {{"c": {number}}}').encode())
+        assert [Decimal(row["c"]) for _, row in rows(decoded)] == [Decimal(number)]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Messages, Sourc
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout_rows import RowMembers, TableRows, add_by_layout, read_text, text_fields
+from penstock.formats.layouts.layout_rows import UNDECIDED, RowMembers, TableRows, add_by_layout, read_text, text_fields
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record, check_members
+from penstock.formats.unsent_values import JSON_TEXTS, unsent_error, unsent_names
 from penstock.row_kinds import INSERT
 
 Row = dict[str, Any]
@@ -43,6 +44,8 @@ def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, deco
     columns = MemberColumns(rows, members)
     names = tuple(name for (name,) in layout.paths)
     kinds, times = np.full(len(rows), INSERT, np.int8), np.full(len(rows), -1, np.int64)
+    for text in JSON_TEXTS if members else ():
+        kinds[rows.have(members, text)] = UNDECIDED
     schema = SourceSchema("text", None, None, text_fields(names))
     table = TableRows(columns, None, RowMembers(names, members), kinds, times, schema, read_text(columns))
     return table.add(options.rule(None, None, ()), messages, decoded)
@@ -57,6 +60,9 @@ def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeR
         found = message if isinstance(message, list) else [message]
         try:
             check_members(found)
+            # Rows of Debezium without their envelope (ExtractNewRecordState).
+            if unsent := [name for row in found for name in unsent_names(row)]:
+                raise unsent_error(unsent)
         except DecodeError as error:
             decoded.bad.append(bad_record(messages, number, error))
             continue

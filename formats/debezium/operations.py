@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from penstock.errors import DecodeError
-from penstock.formats.change import BAD_VALUE, MISSING_FIELD, DecodeResult, Messages, TableName, Truncation
+from penstock.formats.change import MISSING_FIELD, DecodeResult, Messages, TableName, Truncation
 from penstock.formats.json_envelope import missing, unknown_operation
 from penstock.formats.row_builder import RowBuilder
+from penstock.formats.unsent_values import unsent_error, unsent_names
 from penstock.row_kinds import UPDATE_AFTER
 
-# The placeholder that Debezium writes for a large PostgreSQL value that an update did not touch.
-UNAVAILABLE = "__debezium_unavailable_value"
 WITHOUT_ROWS = frozenset({"t", "m"})
 Row = dict[str, Any]
 KeyRow = Callable[[], Row | None]
@@ -59,7 +58,7 @@ def add_operation(
     if operation in {"c", "r", "u"} and after is None:
         raise missing(format_name, "after", "op", operation)
     if operation in {"c", "r"}:
-        rows.change(number, time, None, after)
+        rows.change(number, time, None, _complete(after or {}))
     elif operation == "u":
         _add_update(rows, number, time, before, after or {}, key_row)
     elif operation == "d":
@@ -67,17 +66,17 @@ def add_operation(
         before = before or key_row()
         if before is None:
             raise missing(format_name, "before", "op", "d")
-        rows.change(number, time, before, None)
+        rows.change(number, time, _known(before), None)
     else:
         raise unknown_operation(operation)
 
 
 def _add_update(rows: RowBuilder, number: int, time: int, before: Row | None, after: Row, key_row: KeyRow) -> None:
-    if UNAVAILABLE in after.values():
-        after = _with_kept_values(before or {}, after)
+    if unsent_names(after):
+        after = _complete({**after, **_kept_values(before or {}, after)})
     if before is not None:
         # The before image may have fewer columns than the row. Missing columns count as unchanged.
-        rows.change(number, time, {**after, **before}, after)
+        rows.change(number, time, {**after, **_known(before)}, after)
         return
     old = {**after, **(key_row() or {})}
     if rows.moves(old, after):
@@ -87,15 +86,19 @@ def _add_update(rows: RowBuilder, number: int, time: int, before: Row | None, af
         rows.put(number, time, UPDATE_AFTER, after)
 
 
-def _with_kept_values(before: Row, after: Row) -> Row:
-    kept = {name: before.get(name, value) if value == UNAVAILABLE else value for name, value in after.items()}
-    lost = [name for name, value in kept.items() if value == UNAVAILABLE]
+def _kept_values(before: Row, after: Row) -> Row:
+    return {name: before[name] for name in unsent_names(after) if name in before}
+
+
+def _complete(row: Row) -> Row:
+    """Return a new row; DecodeError if the message lacks any of its values."""
+    lost = unsent_names(row)
     if lost:
-        raise DecodeError(
-            (
-                f"the unchanged value of column {', '.join(lost)} is not in the message: set REPLICA IDENTITY "
-                "FULL on the source table"
-            ),
-            reason=BAD_VALUE,
-        )
-    return kept
+        raise unsent_error(lost)
+    return row
+
+
+def _known(before: Row) -> Row:
+    """Return an old row, with null for values that the message lacks."""
+    unsent = unsent_names(before)
+    return {**before, **dict.fromkeys(unsent)} if unsent else before

@@ -15,7 +15,6 @@ from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Int6
 from penstock.formats.debezium.connect import row_fields, table_schema
 from penstock.formats.debezium.connect_values import integer_type, reader
 from penstock.formats.debezium.key_layouts import UNREAD, MessageKeys, message_keys
-from penstock.formats.debezium.operations import UNAVAILABLE
 from penstock.formats.debezium.schema_prefix import BARE, EmbeddedPayloads, SchemaPrefixes
 from penstock.formats.faults import Faults
 from penstock.formats.json_bytes import Mask
@@ -35,12 +34,12 @@ from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import PIECE, KnownLayouts, have_many_layouts
 from penstock.formats.row_builder import texts
+from penstock.formats.unsent_values import JSON_TEXTS
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
 _KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
 # Members that change the meaning of a message.
 _UNUSUAL = ("pkNames", "schema", "payload")
-_UNAVAILABLE = UNAVAILABLE.encode()
 
 _SOURCE = ("version", "connector", "name", "snapshot", "db", "schema", "table")
 _known = KnownLayouts(("op",), *(("source", name) for name in _SOURCE))
@@ -155,8 +154,9 @@ class _LayoutDecoder:
         kinds = kinds_of(columns, members.operation, _KINDS)
         kinds[~(rows.are_texts_or_null(members.texts) & rows.are_null(members.nulls))] = UNDECIDED
         kinds[self.keys.group[rows.numbers] == UNREAD] = UNDECIDED
-        if members.rows.after:
-            kinds[rows.have(members.rows.after, _UNAVAILABLE)] = UNDECIDED
+        images = [*members.rows.after, *members.rows.before, *members.rows.deleted]
+        for text in JSON_TEXTS if images else ():
+            kinds[rows.have(images, text)] = UNDECIDED
         return kinds
 
     def _parts(self, rows: LayoutRows, places: Int64s | None) -> Iterator[Int64s | None]:

@@ -203,7 +203,7 @@ FLOORS = {
     "formats": [
         {"change", "json_text", "mysql_type"},
         {"message_format", "json_bytes", "demand", "freed_memory"},
-        {"faults", "geometry"},
+        {"faults", "geometry", "unsent_values"},
         {"row_builder"},
         {"json_envelope", "layouts"},
         {"canal", "debezium", "maxwell", "ogg", "aliyun", "aws_dms", "plain_json"},

@@ -17,7 +17,7 @@ FORMATS = ("json", "maxwell-json", "ogg-json", "debezium-json", "canal-json")
 ODD_TEXTS = [
     *('a"b', "back\\slash", "tab\tx", "line\nx", "\u00e9", "\u5317\u4eac", "\U0001f600", "\u2028", "", ":)", '":'),
     *("null", "true", "12", "-0", "1e5", "a,b}{][:", "\\", '\\"', "x" * 40, "\x7f", "\u0001", "/", "a/b"),
-    *("__debezium_unavailable_value", '{"payload":1}', ',"payload":'),
+    *("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '{"payload":1}', ',"payload":'),
 ]
 NUMBERS = [
     *(0, 1, -1, 7, 12345678, 123456789, 1234567890123456, 12345678901234567, -(1 << 63), 1 << 63, 10**30),

@@ -164,6 +164,9 @@ class Connector(ABC, Generic[C]):
         """Return how tables are captured. For sources that describe tables."""
         raise missing_method(self, "capture", declared=DESCRIBES)
 
+    def check_preparation(self, config: C, request: SourceRequest, preparation: Preparation) -> None:
+        """Raise an error if the source cannot do what was decided. Called before `prepare`, and by `penstock check`."""
+
     def prepare(self, config: C, request: SourceRequest, preparation: Preparation) -> ChangeSource:
         """Return the source, ready for the first batch of a run; SourceError if a new pipeline cannot reach it."""
         return self.open(config, request)

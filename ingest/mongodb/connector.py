@@ -112,9 +112,7 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
             found = selected_collections(connection, settings.tables, settings.database)
         return {one.table: f"a {one.kind} has no change stream" for one in found if not one.has_stream}
 
-    def prepare(self, config: MongoConfig, request: SourceRequest, preparation: Preparation) -> MongoSource:
-        from penstock.ingest.mongodb.source import MongoSource
-
+    def check_preparation(self, config: MongoConfig, request: SourceRequest, preparation: Preparation) -> None:
         settings = self.prepared(self.settings(config, request), preparation)
         # Documents of a chunk are read beside their changes, so changes that they contain already are applied once
         # more; and without images an update shows a document that may be newer.
@@ -124,6 +122,12 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
                 hint="use the merge engine deduplicate and changelog-producer: none, without  deletes: history,  or "
                 " startup: {mode: latest-offset}  with  full-document: required",
             )
+
+    def prepare(self, config: MongoConfig, request: SourceRequest, preparation: Preparation) -> MongoSource:
+        from penstock.ingest.mongodb.source import MongoSource
+
+        self.check_preparation(config, request, preparation)
+        settings = self.prepared(self.settings(config, request), preparation)
         for name in sorted(preparation.before_images) if settings.full_document == "lookup" else ():
             log.warning("event=old_documents_missing collection=%s.%s note=%s", *name, _OLD_DOCUMENTS)
         return MongoSource(settings)

@@ -70,6 +70,7 @@ def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Find
         ("warehouse", check_warehouse),
         ("tables", check_tables),
         ("checkpoint", partial(check_checkpoint, jars=jars)),
+        ("observe", _observers),
         ("spark", check_spark),
         ("java", check_java),
     ]
@@ -89,8 +90,7 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
         except ConfigError as error:
             wrong += 1
             yield of_error("options", error)
-    # Building the job raises the errors; the job itself is not needed.
-    job(spec)
+    job(spec).check_start()
     if not wrong:
         yield Finding("options", "ok", f"{counted(len(options), 'table option')}, all known")
     for name, note in without_effect(options).items():
@@ -110,6 +110,19 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
                 f"{name} of {one.tables.text} is computed from {', '.join(columns)} without the mask",
                 f"add a mask for {name}, unless it may be read",
             )
+
+
+def _observers(spec: PipelineSpec) -> Iterator[Finding]:
+    """Check the packages of observers. Their port may be in use by the pipeline itself."""
+    if spec.observe.metrics is not None:
+        from penstock.pipelines.monitor.metrics import prometheus_client
+
+        prometheus_client()
+    if spec.observe.open_telemetry is not None:
+        from penstock.pipelines.monitor.tracing import check_packages
+
+        check_packages()
+    yield from ()
 
 
 def _idle_limits(errors: Errors) -> list[str]:

@@ -15,12 +15,13 @@ from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
+from penstock.pipelines.job.described_source import plan_tables
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
 from penstock.pipelines.job.unseen_columns import unseen_columns
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.ledger.filled_tables import SourceName
+from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
 from penstock.pipelines.ledger.holes import (
     COPIES,
     READS_ON,
@@ -32,6 +33,7 @@ from penstock.pipelines.ledger.holes import (
     with_undescribed,
 )
 from penstock.pipelines.mapping.described_tables import name_of
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 
 _LOOK = Limit(rows=200, bytes=8 << 20)
 
@@ -90,8 +92,12 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     for name, lines in checked.selections.items():
         for line in lines:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")
-    if names:
-        yield from _tables_planned(spec, checked.tables, filled.sources, checked.hiding)
+    refused = False
+    for finding in _tables_planned(spec, checked.tables, filled.sources, checked.hiding) if names else ():
+        refused = refused or finding.level == "error"
+        yield finding
+    if not refused and not any(finding.level == "error" for finding in checked.findings):
+        yield from _start_refusal(spec, shape, filled, checked.tables)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().offsets
     if reached is not None:
         yield from _resume_findings(spec, reached)
@@ -102,6 +108,16 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
         names = [*names, *(away(names, filled, capture) if capture.follows_drop else ())]
         lacking = lacking_rows(spec, capture, names, shape, filled)
         yield from lacking_tables(lacking, COPIES, left_out)
+
+
+def _start_refusal(
+    spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, tables: Sequence[SourceSchema]
+) -> Iterator[Finding]:
+    """Yield the error with which a start would refuse the pipeline, although each table alone is right."""
+    try:
+        plan_tables(spec, shape, build.job_warehouse(spec), filled, tables)
+    except PenstockError as error:
+        yield of_error("tables", error)
 
 
 def _tables_planned(

@@ -16,7 +16,8 @@ _MARKS = {"ok": "ok     ", "warning": "warning", "error": "error  "}
 class Finding:
     """One result of a check.
 
-    `about` is file, source, warehouse, tables, checkpoint, spark or java; `code` is the exit code of an error.
+    `about` is file, options, source, warehouse, tables, checkpoint, observe, spark or java; `code` is the exit code of
+    an error.
     """
 
     about: str

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.formats.change import SourceSchema
 from penstock.ingest.connector_requests import Preparation, TableName
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.pipelines.config.model import PipelineSpec
@@ -14,8 +15,15 @@ from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.job.unseen_columns import warn_of_unseen_columns
 from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.ledger.holes import COPIES, away, lacking_rows, warn_of_adoption, with_undescribed
-from penstock.pipelines.mapping.described_tables import create_described, name_of
+from penstock.pipelines.ledger.holes import (
+    COPIES,
+    IncompleteTables,
+    away,
+    lacking_rows,
+    warn_of_adoption,
+    with_undescribed,
+)
+from penstock.pipelines.mapping.described_tables import DescribedTables, name_of, plan_described
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -34,6 +42,54 @@ class DescribedSource:
     left_out: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class TablesPlan:
+    """The decisions of a start, made before it changes anything.
+
+    `names` are the captured tables, `gone` those that do not exist any more.
+    """
+
+    tables: DescribedTables
+    lacking: IncompleteTables
+    names: list[TableName]
+    gone: list[TableName]
+    reset: tuple[str, ...]
+    preparation: Preparation
+
+
+def plan_tables(
+    spec: PipelineSpec,
+    shape: PipelineMapping,
+    warehouse: CatalogSettings,
+    filled: FilledTables,
+    found: Sequence[SourceSchema],
+) -> TablesPlan:
+    """Return the decisions about the described tables; raise what a start refuses, except for lacking rows."""
+    kind, request = connector(spec), request_of(spec)
+    capture = kind.capture(spec.source, request)
+    names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
+    gone = list(away(names, filled, capture))
+    if capture.follows_drop:
+        names = [*names, *gone]
+    lacking = lacking_rows(spec, capture, names, shape, filled)
+    # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
+    # Until then target tables may differ from their sources' current columns.
+    checks = not capture.renames_columns or filled.is_new
+    planned = plan_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+    left_out = planned.left_out
+    # The tables that the user names, and the tables that lack rows, each once.
+    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
+    reread = _sources_of(reset, names, shape)
+    # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
+    # have to be read as of a position.
+    exact = any(map(shows_replay, planned.tables))
+    shared = {shape.target(*name) for name in names}
+    outdated = frozenset(name for name in gone if shape.target(*name) not in shared)
+    preparation = Preparation(filled.is_new, left_out, reread, exact, planned.before_images, outdated)
+    kind.check_preparation(spec.source, request, preparation)
+    return TablesPlan(planned, lacking, names, gone, reset, preparation)
+
+
 def prepare_tables(
     spec: PipelineSpec, shape: PipelineMapping, warehouse: CatalogSettings, filled: FilledTables
 ) -> DescribedSource:
@@ -44,34 +100,18 @@ def prepare_tables(
         check_rules(spec, shape, found, filled.sources)
         warn_of_unseen_columns(shape, found)
     capture = kind.capture(spec.source, request)
-    names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
-    gone = away(names, filled, capture)
-    if capture.follows_drop:
-        names = [*names, *gone]
-    lacking = lacking_rows(spec, capture, names, shape, filled)
-    lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
+    plan = plan_tables(spec, shape, warehouse, filled, found)
+    plan.lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
     warn_of_adoption(filled)
-    # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
-    # Until then target tables may differ from their sources' current columns.
-    checks = not capture.renames_columns or filled.is_new
-    made = create_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
-    left_out = made.left_out
-    # The tables that the user names, and the tables that lack rows, each once.
-    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
-    reread = _sources_of(reset, names, shape)
-    # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
-    # have to be read as of a position.
-    exact = any(map(shows_replay, made.tables))
-    shared = {shape.target(*name) for name in names}
-    outdated = frozenset(name for name in gone if shape.target(*name) not in shared)
-    preparation = Preparation(filled.is_new, left_out, reread, exact, made.before_images, outdated)
+    plan.tables.create(spec.sink, warehouse)
+    left_out, preparation = plan.tables.left_out, plan.preparation
     source = kind.prepare(spec.source, request, preparation)
-    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in names}
+    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in plan.names}
     # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are
     # skipped from now on, which has to be recorded.
     goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.includes(name, left_out)}
     reasons = _not_captured(kind.left_out(spec.source, request), shape, goes_to)
-    return DescribedSource(source, reset, goes_to, {**reasons, **made.reasons})
+    return DescribedSource(source, plan.reset, goes_to, {**reasons, **plan.tables.reasons})
 
 
 def _not_captured(

@@ -120,6 +120,14 @@ class Job:
     readers: int | None = None  # tasks reading at once, to limit the load on the source
     first_look: FirstLook | None = None
 
+    def check_start(self) -> None:
+        """Raise what `driver` refuses, except for tables of another checkpoint. Nothing is changed."""
+        self.mapping.check_adoption(self.tables.existing)
+        if self.errors.on_bad.table is not None:
+            bad_records.check_columns(self.warehouse, self.errors.on_bad.table)
+        if self.delivery.resume_from_tables and self.is_new:
+            self._resumed(Lineage.of(self.warehouse, self.tables.existing, self.name))
+
     def driver(
         self,
         folder: Path,
@@ -202,6 +210,11 @@ class Job:
     def _own_checkpoint(self) -> CheckpointFolder:
         return CheckpointFolder(self.checkpoint, self.warehouse.store_options)
 
+    def _resumed(self, lineage: Lineage) -> LastBatch:
+        resumes = lineage.last()
+        check_parked(resumes, accept=self.delivery.accept_gap)
+        return resumes
+
     def _lineage(self, targets: Targets) -> tuple[frozenset[str], LastBatch | None]:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""
         checkpoint = self._own_checkpoint
@@ -210,9 +223,7 @@ class Job:
         if not (new or self.delivery.accept_replay):
             return checkpoint.follows(), None
         lineage = Lineage.of(self.warehouse, targets.schemas, self.name)
-        resumes = lineage.last() if self.delivery.resume_from_tables and new else None
-        if resumes is not None:
-            check_parked(resumes, accept=self.delivery.accept_gap)
+        resumes = self._resumed(lineage) if self.delivery.resume_from_tables and new else None
         if resumes is None and not self.delivery.accept_replay:
             lineage.refuse()
         return checkpoint.follow(lineage.users), resumes

@@ -1,10 +1,10 @@
-"""Creates and checks the target tables of source tables that a source has described, before the first batch."""
+"""Plans, checks and creates the target tables of source tables that a source has described, before the first batch."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceSchema
@@ -13,7 +13,7 @@ from penstock.pipelines.config.sink import SinkConfig
 from penstock.pipelines.errors import not_created
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import NO_RULES
-from penstock.pipelines.mapping.target_tables import set_options
+from penstock.pipelines.mapping.target_tables import options_to_set, set_options
 from penstock.schema_evolution.drift import drift_of
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
@@ -35,18 +35,28 @@ _KEPT = frozenset({"sequence.field"})
 
 @dataclass(frozen=True, slots=True)
 class DescribedTables:
-    """The target tables that exist now, the sources to leave out, and why tables cannot be created.
+    """The target tables as they will be, the sources to leave out, and why tables cannot be created.
 
-    `before_images` are the sources of whose updates a transform or a target table needs the old row.
+    `before_images` are the sources of whose updates a transform or a target table needs the old row. `warnings` are to
+    be logged by a run.
     """
 
     tables: list[TableSchema]
     left_out: frozenset[TableName]
     reasons: Mapping[str, str]
     before_images: frozenset[TableName]
+    warnings: tuple[tuple[str, ...], ...] = ()
+    _plans: Mapping[str, TableSchema] = field(default_factory=dict)
+
+    def create(self, sink: SinkConfig, warehouse: CatalogSettings) -> None:
+        """Create missing target tables, and set options of those that exist."""
+        for warning in self.warnings:
+            log.warning(*warning)
+        for target, planned in self._plans.items():
+            _make_table(target, planned, sink, warehouse)
 
 
-def create_described(
+def plan_described(
     found: Sequence[SourceSchema],
     sink: SinkConfig,
     shape: PipelineMapping,
@@ -55,9 +65,9 @@ def create_described(
     checks: bool,
     isolate: bool,
 ) -> DescribedTables:
-    """Create missing target tables; with `checks`, compare existing ones with their sources.
+    """Plan the target tables; with `checks`, compare existing ones with their sources. Nothing is changed.
 
-    All tables are planned before the first is created, and all that cannot be created are reported at once.
+    All tables that cannot be created are reported at once.
     """
     sources: dict[str, list[SourceSchema]] = {}
     for schema in found:
@@ -68,6 +78,7 @@ def create_described(
     plans: dict[str, TableSchema] = {}
     refused: dict[str, ConfigError] = {}
     reasons: dict[str, str] = {}
+    warnings: list[tuple[str, ...]] = []
     for target, merged in sources.items():
         names = [name_of(schema) for schema in merged]
         try:
@@ -79,7 +90,7 @@ def create_described(
                 continue
             if not sink.ignore_incompatible:
                 raise
-            log.warning("event=table_incompatible table=%s reason=%s", target, error.message)
+            warnings.append(("event=table_incompatible table=%s reason=%s", target, error.message))
             left_out.update(names)
     leaves_out = sink.table is None and len(refused) < len(sources)
     # An unusable name is the source's and stops only its table. Other errors are in the settings of the pipeline.
@@ -88,17 +99,17 @@ def create_described(
     for target, reason in refused.items():
         names = [name_of(schema) for schema in sources[target]]
         source_names = ", ".join(map(".".join, names))
-        log.warning(_LEFT_OUT, target, source_names, reason.message, LEFT_OUT_HINT)
+        warnings.append((_LEFT_OUT, target, source_names, reason.message, LEFT_OUT_HINT))
         reasons[target] = f"{reason.message} (source {source_names})"
         left_out.update(names)
-    targets = {target: _made_table(target, planned, sink, warehouse) for target, planned in plans.items()}
     before = {
         name_of(source)
-        for target, table in targets.items()
+        for target, table in plans.items()
         for source in sources[target]
         if shape.needs_before_images(source, table)
     }
-    return DescribedTables(list(targets.values()), frozenset(left_out), reasons, frozenset(before))
+    tables, unstored = list(plans.values()), frozenset(left_out)
+    return DescribedTables(tables, unstored, reasons, frozenset(before), tuple(warnings), plans)
 
 
 def _planned_table(
@@ -128,16 +139,22 @@ def _planned_table(
     current = store.schema()
     for one in schemas if checks else ():
         _check_compatible(target, one, current, shape)
-    return current
+    for one in merged:
+        shape.check_existing(one, current)
+    return options_to_set(store, _wanted(target, sink), kept=_KEPT).after(store)
 
 
-def _made_table(target: str, planned: TableSchema, sink: SinkConfig, warehouse: CatalogSettings) -> TableSchema:
-    """Return the table's schema, after creating the table or setting options of an existing one."""
+def _make_table(target: str, planned: TableSchema, sink: SinkConfig, warehouse: CatalogSettings) -> None:
     try:
         warehouse.store(target)
     except TableMissing:
-        return warehouse.created(target, planned)
-    return set_options(warehouse, target, sink.options | sink.per_table.get(target, {}), kept=_KEPT)
+        warehouse.created(target, planned)
+    else:
+        set_options(warehouse, target, _wanted(target, sink), kept=_KEPT)
+
+
+def _wanted(target: str, sink: SinkConfig) -> Mapping[str, str]:
+    return sink.options | sink.per_table.get(target, {})
 
 
 def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, warehouse: CatalogSettings) -> str:

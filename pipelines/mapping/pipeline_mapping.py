@@ -27,7 +27,7 @@ from penstock.pipelines.mapping.target_rows import (
     check_retracts_of_dropped,
 )
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
-from penstock.pipelines.mapping.target_tables import check_keys, set_options
+from penstock.pipelines.mapping.target_tables import check_keys, options_to_set, set_options
 from penstock.row_kinds import is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules
@@ -140,8 +140,7 @@ class PipelineMapping:
         name = f"{source.database}.{source.table}"
         if self.marks_deletes(source.database, source.table):
             check_marks_of(name, table)
-        if self.keeps_versions(source.database, source.table):
-            check_history_of(name, table)
+        self.check_existing(source, table)
         self._check_retracts_with_lookups(change, table)
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
@@ -149,6 +148,11 @@ class PipelineMapping:
         check_retracts_of_dropped(batch, table, name, self.table_rules.expected(source.database, source.table))
         dropped = 0 if table.primary_keys else len(fitted.batch) - len(batch)
         return replace(fitted, batch=batch, dropped=dropped)
+
+    def check_existing(self, source: SourceSchema, table: TableSchema) -> None:
+        """Raise ConfigError if a table can never get the columns that rows of this source need."""
+        if self.keeps_versions(source.database, source.table):
+            check_history_of(f"{source.database}.{source.table}", table)
 
     def _check_retracts_with_lookups(self, change: ChangeBatch, table: TableSchema) -> None:
         """Raise ConfigError if old rows would undo other values than were added: they are looked up today."""
@@ -228,14 +232,20 @@ class PipelineMapping:
 
     def adopt(self, known: Collection[str]) -> None:
         """If all rows go to one table and it exists, check its keys and set the options it lacks."""
+        self.check_adoption(known)
+        name = f"{self.database}.{self.table}"
+        if self.table is not None and name in known:
+            set_options(self.warehouse, name, dict(self.new_tables.options))
+
+    def check_adoption(self, known: Collection[str]) -> None:
         name = f"{self.database}.{self.table}"
         if self.table is None or name not in known:
             return
-        schema = self.warehouse.store(name).schema()
-        keys = self.new_tables.keys
+        store = self.warehouse.store(name)
+        schema, keys = store.schema(), self.new_tables.keys
         check_keys("primary", [self.column(one) for one in keys.primary], source_keys(schema))
         check_keys("partition", [self.column(one) for one in keys.partition], schema.partition_keys)
-        set_options(self.warehouse, name, dict(self.new_tables.options))
+        options_to_set(store, dict(self.new_tables.options)).after(store)
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
         return nonsense_of(source, table, self.rules)

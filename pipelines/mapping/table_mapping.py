@@ -111,6 +111,10 @@ class TableMapping(Protocol):
         """
         ...
 
+    def check_adoption(self, known: Collection[str]) -> None:
+        """Raise the errors of `adopt` without altering a table."""
+        ...
+
     def commented(self, table: str, seen: Sequence[SeenSchema]) -> TableSchema | None:
         """Return the table with the newest column comments of each source table, or None if nothing changes."""
         ...

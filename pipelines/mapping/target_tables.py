@@ -23,7 +23,7 @@ from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
-from penstock.table.schema.changes import SetOption
+from penstock.table.schema.changes import SetOption, apply_changes
 from penstock.table.schema.option_changes import is_immutable
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
@@ -191,25 +191,45 @@ def state_at(store: TableStore, version: TableVersion) -> TableState:
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class OptionsToSet:
+    """The options of an existing table that differ from those of the pipeline: to be set, and to be kept."""
+
+    changes: tuple[SetOption, ...]
+    kept: Mapping[str, tuple[str | None, str]]
+
+    def after(self, store: TableStore) -> TableSchema:
+        """Return the schema that the table will have. ConfigError if it cannot have one of the options."""
+        current = store.schema()
+        if not self.changes:
+            return current
+        has_snapshots = store.snapshots.latest_id() is not None
+        changed = apply_changes(current, self.changes, has_snapshots, current.time_millis)
+        check_usable(changed)
+        return changed
+
+
+def options_to_set(store: TableStore, wanted: Mapping[str, str], kept: frozenset[str] = frozenset()) -> OptionsToSet:
+    """Return what is to be set.
+
+    Options that determine how existing rows are stored or read, and options in `kept`, are not changed.
+    """
+    has = store.schema().options
+    differ = {option: value for option, value in wanted.items() if has.get(option) != value}
+    keeps = {one for one in differ if one == "bucket" or one in kept or is_immutable(one)}
+    changes = tuple(SetOption(option, value) for option, value in differ.items() if option not in keeps)
+    return OptionsToSet(changes, {one: (has.get(one), differ[one]) for one in differ if one in keeps})
+
+
 def set_options(
     warehouse: CatalogSettings, table: str, wanted: Mapping[str, str], kept: frozenset[str] = frozenset()
 ) -> TableSchema:
-    """Set the options that differ, and return the newest schema.
-
-    Options that determine how existing rows are stored or read, and options in `kept`, are not changed, with a warning.
-    """
+    """Set the options that differ, and return the newest schema. Those that are kept are logged."""
     store = warehouse.store(table)
-    current = store.schema()
-    changes = []
-    for option, value in wanted.items():
-        has = current.options.get(option)
-        if has == value:
-            continue
-        if option == "bucket" or option in kept or is_immutable(option):
-            log.warning("event=option_kept table=%s option=%s value=%s wanted=%s", table, option, has, value)
-        else:
-            changes.append(SetOption(option, value))
-    return store.evolve(changes, check_usable) if changes else current
+    found = options_to_set(store, wanted, kept)
+    for option, (has, value) in found.kept.items():
+        log.warning("event=option_kept table=%s option=%s value=%s wanted=%s", table, option, has, value)
+    return store.evolve(found.changes, check_usable) if found.changes else store.schema()
 
 
 def check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:

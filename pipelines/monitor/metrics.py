@@ -19,6 +19,17 @@ _BYTES = {LOG_BYTES, WAL_BYTES, BYTES}
 _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 
+def prometheus_client() -> Any:
+    """Return the package that encodes metrics. ConfigError if it is not installed."""
+    try:
+        import prometheus_client as found
+    except ImportError as reason:
+        raise ConfigError(
+            "metrics need the package prometheus-client", hint="pip install prometheus-client"
+        ) from reason
+    return found
+
+
 class Metrics:
     """An observer that keeps metrics for Prometheus. `text()` returns them. ConfigError if the package is missing.
 
@@ -34,14 +45,8 @@ class Metrics:
         copying: Callable[[], SnapshotProgress] = SnapshotProgress,
         sizes: Callable[[Iterable[str]], Mapping[str, Size]] | None = None,
     ) -> None:
-        try:
-            import prometheus_client as prometheus
-        except ImportError as reason:
-            raise ConfigError(
-                "metrics need the package prometheus-client", hint="pip install prometheus-client"
-            ) from reason
-        self._prometheus: Any = prometheus
-        self.registry: Any = prometheus.CollectorRegistry()
+        self._prometheus = prometheus_client()
+        self.registry: Any = self._prometheus.CollectorRegistry()
         self._newest: dict[str, int] = {}
         self._caught_up: int | None = None
         self._lag_unit, self._copying, self._sizes = lag_unit, copying, sizes

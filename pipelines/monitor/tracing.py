@@ -70,15 +70,23 @@ def stages(facts: BatchFacts, start: int, end: int) -> dict[str, tuple[int, int]
     return found | ({"compact": (committed, end)} if compact else {})
 
 
-def _provider(pipeline: str, endpoint: str) -> Any:
+def check_packages() -> None:
+    """Raise ConfigError if the packages of OpenTelemetry are not installed."""
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        import opentelemetry.exporter.otlp.proto.http.trace_exporter
+        import opentelemetry.sdk.trace.export  # noqa: F401 -- tried only
     except ImportError as reason:
         hint = "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
         raise ConfigError("spans need the packages of OpenTelemetry", hint=hint) from reason
+
+
+def _provider(pipeline: str, endpoint: str) -> Any:
+    check_packages()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     resource = Resource.create({"service.name": "penstock", "penstock.pipeline": pipeline})
     provider = TracerProvider(resource=resource)
     url = endpoint if endpoint.rstrip("/").endswith("/v1/traces") else f"{endpoint.rstrip('/')}/v1/traces"

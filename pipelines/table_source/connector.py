@@ -85,8 +85,8 @@ class TableConnector(Connector[TableSourceConfig]):
             captured_before=lambda _reached: (),
         )
 
-    def prepare(self, config: TableSourceConfig, request: SourceRequest, preparation: Preparation) -> TableSource:
-        """Return the source. ConfigError if old rows of updates are needed, and a table does not log them."""
+    def check_preparation(self, config: TableSourceConfig, request: SourceRequest, preparation: Preparation) -> None:
+        """Raise ConfigError if old rows of updates are needed, and a table does not log them."""
         source = self.open(config, request)
         for name in config.tables:
             schema = source.upstream(name).store.schema()
@@ -96,6 +96,10 @@ class TableConnector(Connector[TableSourceConfig]):
                     source_table=name,
                     hint=_PRODUCER,
                 )
+
+    def prepare(self, config: TableSourceConfig, request: SourceRequest, preparation: Preparation) -> TableSource:
+        self.check_preparation(config, request, preparation)
+        source = self.open(config, request)
         reset = tuple(".".join(name) for name in preparation.reread)
         rereads = secrets.token_hex(4) if request.rereads or reset else ""
         lost = request.rereads_when_lost

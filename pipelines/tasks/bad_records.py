@@ -151,11 +151,23 @@ def ensure(warehouse: CatalogSettings, table: str) -> TableSchema:
         # An append table without buckets, into which every write task may write.
         first = create_schema(list(COLUMNS), options={"bucket": "-1"}, now=warehouse.now_millis())
         schema = warehouse.created(table, first)
+    _check_columns(schema, table)
+    return schema
+
+
+def check_columns(warehouse: CatalogSettings, table: str) -> None:
+    """Raise ConfigError when a table of this name exists with other columns."""
+    try:
+        _check_columns(warehouse.store(table).schema(), table)
+    except TableMissing:
+        return
+
+
+def _check_columns(schema: TableSchema, table: str) -> None:
     if [one.name for one in schema.fields] != [name for name, _ in COLUMNS] or schema.primary_keys:
         raise ConfigError(
             "the dead-letter table exists with other columns", table=table, hint="choose another table for dead letters"
         )
-    return schema
 
 
 def rows(

@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SourceError
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.rules import ExpectConfig, LookupConfig, RouteConfig, TransformConfig
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
 from tests.integration.mongodb.sync import MongoPlayground, MongoSync
@@ -151,3 +152,14 @@ def test_a_rule_on_a_column_that_was_not_specified_is_refused_at_the_start(
     ):
         with pytest.raises(ConfigError, match="'vv', which is not a column"):
             run(spec.model_copy(update=update))
+
+
+def test_check_and_run_refuse_a_history_that_documents_cannot_fill(server: MongoPlayground, tmp_path: Path) -> None:
+    server.db.t.insert_one({"_id": 1})
+    sync = MongoSync(server, tmp_path, flags=["--deletes", "history"])
+    findings = [one for one in checked_spec(sync.spec) if one.level == "error"]
+    assert [one.code for one in findings] == [SourceError.exit_code]
+    with pytest.raises(SourceError) as refused:
+        run(sync.spec)
+    assert findings[0].message == refused.value.message
+    assert CatalogSettings.of(f"{tmp_path}/warehouse", {}).databases() == []

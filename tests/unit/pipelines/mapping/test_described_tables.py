@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.job import build
-from penstock.pipelines.mapping.described_tables import create_described
+from penstock.pipelines.mapping.described_tables import plan_described
 from tests.shop import Shop
 
 
@@ -27,7 +27,8 @@ def schema(table: str, *columns: str) -> SourceSchema:
 def made(shop: Shop, *found: SourceSchema, **sink: Any) -> list[str]:
     spec = shop.spec(sink=sink)
     shape = build.shape(spec, shop.warehouse)
-    made = create_described(found, spec.sink, shape, shop.warehouse, checks=True, isolate=False)
+    made = plan_described(found, spec.sink, shape, shop.warehouse, checks=True, isolate=False)
+    made.create(spec.sink, shop.warehouse)
     return sorted(".".join(name) for name in made.left_out)
 
 

@@ -25,6 +25,7 @@ from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.buffers import bounded
 from penstock.table.values.casts import cast_array
 from penstock.table.values.partition_text import no_folder
 from penstock.table.values.types import STRING, AtomicType, Field
@@ -83,15 +84,23 @@ class RowRules:
         """Return the rules of a schema."""
         return cls(schema, merge_spec(schema) if schema.primary_keys else None)
 
-    def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, RowKinds]:
-        """Return the rows with the table's columns and types, and their kinds, without the rows the table ignores."""
-        batch = _one_batch(data)
+    def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> list[tuple[pa.RecordBatch, RowKinds]]:
+        """Return the rows with the table's columns and types, and their kinds, without the rows the table ignores.
+
+        They are one batch, or several if they have more than `MOST_BYTES`.
+        """
+        batches = _batches(data)
+        numbers = kinds_of(kinds, data.num_rows)
+        ends = np.cumsum([len(batch) for batch in batches])
+        parts = np.split(numbers, ends[:-1])
+        return [self._fitted(batch, part) for batch, part in zip(batches, parts, strict=True)]
+
+    def _fitted(self, batch: pa.RecordBatch, numbers: RowKinds) -> tuple[pa.RecordBatch, RowKinds]:
         self._refuse_unclear(batch)
         # In the table's order and by name: callers may pass columns in any order and leave out those that have a
         # default.
         columns = [self._column(batch, field) for field in self.schema.fields]
         fitted = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.fields))
-        numbers = kinds_of(kinds, fitted.num_rows)
         if self.merge is None:
             if is_retract(numbers).any():
                 raise RowRefused(
@@ -172,16 +181,16 @@ def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> 
             )
 
 
-def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
+def _batches(data: pa.Table | pa.RecordBatch) -> list[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatch):
-        return data
+        return list(bounded(data))
     if not isinstance(data, pa.Table):
         raise RowRefused(
             f"rows must be a pyarrow Table or RecordBatch, not a {type(data).__name__}", hint=_as_arrow(data)
         )
     # A table without rows may have no batch at all.
-    batches = data.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
+    batches = [batch for part in bounded(data) for batch in part.combine_chunks().to_batches()]
+    return batches or [pa.RecordBatch.from_pylist([], schema=data.schema)]
 
 
 def _as_arrow(data: object) -> str:
@@ -233,6 +242,9 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
     try:
         if isinstance(field.type, AtomicType) and field.type.root == "VARIANT" and pa.types.is_string(column.type):
             return variants_of_json(column)
+        if column.offset and (pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)):
+            # Arrow casts no slice that ends beyond 2 GiB in the memory of its array. `take` copies it.
+            column = column.take(pa.array(np.arange(len(column))))
         return pc.cast(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NoVariant) as reason:
         raise RowRefused(

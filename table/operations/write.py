@@ -104,12 +104,14 @@ class TableWriter:
     def write(self, data: pa.Table | pa.RecordBatch, kinds: object = None) -> None:
         """Write rows; `kinds` contains one row kind per row (default: all +I).
 
-        A row that is refused refuses the whole batch.
+        A row that is refused refuses all rows of the call.
         """
-        batch, numbers = self._rules.fit(data, kinds)
-        refuse_folders(self.store, self.layout, batch)
-        if batch.num_rows:
-            self.write_fitted(batch, numbers)
+        fitted = self._rules.fit(data, kinds)
+        for batch, _ in fitted:
+            refuse_folders(self.store, self.layout, batch)
+        for batch, numbers in fitted:
+            if batch.num_rows:
+                self.write_fitted(batch, numbers)
 
     def write_fitted(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Write rows that already have the table's columns and types."""

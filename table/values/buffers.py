@@ -7,6 +7,7 @@ The types of the arrays have names here, which all code of tables uses.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -23,12 +24,26 @@ Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
+# Texts, binaries and lists of Arrow have offsets of 32 bits, so an array has less than 2 GiB of text and less than 2^31
+# members, which are as few bytes as this if they are booleans.
+MOST_BYTES = 1 << 27
+
 
 def rows_at(rows: Rows, places: Ints) -> Rows:
     """Return the rows at these positions, which must exist: checking them would cost a sixth of the whole call."""
     # Indices of 32 bits suffice below 2^31 rows and halve the memory that `take` reads for them.
     narrow = places.astype(np.int32) if rows.num_rows < 1 << 31 else places
     return pc.take(rows, pa.array(narrow), boundscheck=False)
+
+
+def bounded(rows: Rows, most: int = MOST_BYTES) -> Iterator[Rows]:
+    """Yield the rows in slices of at most `most` bytes; a larger row gets a slice to itself."""
+    if rows.num_rows <= 1 or rows.nbytes <= most:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from bounded(rows.slice(0, half), most)
+    yield from bounded(rows.slice(half), most)
 
 
 def read_out(rows: pa.RecordBatch) -> pa.RecordBatch:

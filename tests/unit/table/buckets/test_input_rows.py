@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from penstock.table.buckets.input_rows import RowRefused, kinds_of
+from penstock.table.buckets.input_rows import RowRefused, RowRules, kinds_of
 from tests.unit.table.tables import content, new_table
 
 
@@ -48,3 +49,25 @@ def test_row_kinds_that_are_no_list_or_no_kinds_are_refused() -> None:
         with pytest.raises(RowRefused, match="unknown row kind"):
             kinds_of(np.array([number]), 1)
     assert list(kinds_of(np.array([3, 0]), 2)) == [3, 0]
+
+
+def _zeros(kind: pa.DataType, count: int, size: int) -> pa.Array:
+    """Return values of `size` zeros, which take no memory while nobody writes to them."""
+    offsets = pa.array(np.arange(count + 1) * size, pa.int64() if kind == pa.large_binary() else pa.int32())
+    return pa.Array.from_buffers(kind, count, [None, offsets.buffers()[1], pa.py_buffer(np.zeros(count * size, "u1"))])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(lambda: [_zeros(pa.binary(), 1, 800 << 20)] * 3, id="chunks"),
+        pytest.param(lambda: [_zeros(pa.large_binary(), 3, 800 << 20)], id="large", marks=pytest.mark.slow),
+    ],
+)
+def test_rows_of_more_than_two_gib_are_several_batches(tmp_path: Path, data: Callable[[], list[pa.Array]]) -> None:
+    table = new_table(tmp_path, [("id", "BIGINT NOT NULL"), ("data", "BYTES")])
+    given = pa.table({"id": [1, 2, 3], "data": pa.chunked_array(data())})
+    fitted = RowRules.of(table._store.schema()).fit(given, ["+I", "+U", "-D"])
+    assert [batch.column("id").to_pylist() for batch, _ in fitted] == [[1], [2], [3]]
+    assert [list(kinds) for _, kinds in fitted] == [[0], [2], [3]]
+    assert {batch.column("data").type for batch, _ in fitted} == {pa.binary()}

@@ -24,8 +24,9 @@ from penstock.table.merge.key_groups import visible_rows
 from penstock.table.merge.merge_rows import merge_rows
 from penstock.table.merge.sorted_runs import Levels, Run
 from penstock.table.meta.data_file import DataFile
+from penstock.table.values.buffers import bounded
 
-_PIECE_BYTES, _LEAST_PIECE_ROWS = 3 << 20, 256
+_PIECE_BYTES, _LEAST_PIECE_ROWS, _MOST_PIECE_BYTES = 3 << 20, 256, 32 << 20
 
 
 class RowWriter(Protocol):
@@ -179,4 +180,4 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield batches of long rows in smaller pieces: a step holds several copies of the rows that it merges."""
     most = max(_LEAST_PIECE_ROWS, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
     for begin in range(0, batch.num_rows, most):
-        yield batch.slice(begin, most)
+        yield from bounded(batch.slice(begin, most), _MOST_PIECE_BYTES)

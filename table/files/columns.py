@@ -32,7 +32,8 @@ from penstock.table.values.types import (
 _KEY_ID_BASE = 2**30 - 1
 _ELEMENT_ID_BASE = 2**29 - 1
 _ELEMENT_IDS_PER_FIELD = 1024
-_BATCH_BYTES, _LEAST_BATCH_ROWS = 4 << 20, 256
+# Batches of fewer rows cost more than they save, unless the rows are so long that a batch of each run is too much.
+_BATCH_BYTES, _LEAST_BATCH_ROWS, _MOST_BATCH_BYTES = 4 << 20, 256, 32 << 20
 
 SEQUENCE_NUMBER = Field(2147483646, "_SEQUENCE_NUMBER", AtomicType("BIGINT", nullable=False))
 VALUE_KIND = Field(2147483645, "_VALUE_KIND", AtomicType("TINYINT", nullable=False))
@@ -152,4 +153,6 @@ def stored_rows(rows: pa.Table, fields: tuple[Field, ...], stored: pa.Schema) ->
 
 def fitting_rows(batch_rows: int, row_bytes: int) -> int:
     """Return the number of rows of a batch: fewer when rows are long, since a merge holds a batch per sorted run."""
-    return min(batch_rows, max(_LEAST_BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1)))
+    size = max(row_bytes, 1)
+    least = min(_LEAST_BATCH_ROWS, max(_MOST_BATCH_BYTES // size, 1))
+    return min(batch_rows, max(least, _BATCH_BYTES // size))

@@ -33,7 +33,26 @@ def rows_at(rows: Rows, places: Ints) -> Rows:
     """Return the rows at these positions, which must exist: checking them would cost a sixth of the whole call."""
     # Indices of 32 bits suffice below 2^31 rows and halve the memory that `take` reads for them.
     narrow = places.astype(np.int32) if rows.num_rows < 1 << 31 else places
-    return pc.take(rows, pa.array(narrow), boundscheck=False)
+    try:
+        return pc.take(rows, pa.array(narrow), boundscheck=False)
+    except pa.ArrowInvalid as reason:
+        # `take` joins the chunks of a column first, which fails if there are 2 GiB of them.
+        if "overflow" not in str(reason) or not isinstance(rows, pa.Table):
+            raise
+        return pa.concat_tables(_in_parts(rows, places))
+
+
+def _in_parts(rows: pa.Table, places: Ints) -> Iterator[pa.Table]:
+    """Yield the rows at these places in parts. Each is taken from the rows of the part only."""
+    if len(places) == 1:
+        yield rows.slice(int(places[0]), 1)
+        return
+    size = min(max(MOST_BYTES * rows.num_rows // rows.nbytes, 1), -(-len(places) // 2))
+    for begin in range(0, len(places), size):
+        wanted, order = np.unique(places[begin : begin + size], return_inverse=True)
+        mask = np.zeros(rows.num_rows, np.bool_)
+        mask[wanted] = True
+        yield rows_at(rows.filter(pa.array(mask)), order)
 
 
 def bounded(rows: Rows, most: int = MOST_BYTES) -> Iterator[Rows]:

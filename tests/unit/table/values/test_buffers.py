@@ -1,0 +1,39 @@
+"""Rows of more bytes than one array of Arrow can have."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.table.values.buffers import bounded, rows_at
+
+
+def _texts(size: int, count: int) -> pa.Table:
+    """Return a chunk of one text for each row; all texts are in the same memory, which takes no space while it is 0."""
+    body = pa.py_buffer(np.zeros(size, np.uint8))
+    one = pa.Array.from_buffers(pa.binary(), 1, [None, pa.array([0, size], pa.int32()).buffers()[1], body])
+    return pa.table({"id": np.arange(count), "text": pa.chunked_array([one] * count)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("places", [[2, 0], [1], [0, 1, 2], [3, 3]])
+def test_rows_are_fetched_from_chunks_of_more_than_two_gib(places: list[int]) -> None:
+    rows = _texts(600 << 20, 4)
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        rows.take(pa.array(places))
+    found = rows_at(rows, np.array(places))
+    assert found.column("id").to_pylist() == places
+    assert [chunk.nbytes >> 20 for chunk in found.column("text").chunks] == [600] * len(places)
+
+
+def test_no_slice_is_larger_than_the_limit() -> None:
+    sizes = [1, 1, 5000, 10, 10, 900, 900, 900, 0, 1]
+    rows = pa.table({"id": range(len(sizes)), "text": ["x" * size for size in sizes]})
+    for given in (rows, rows.combine_chunks().to_batches()[0]):
+        parts = list(bounded(given, 1000))
+        assert [one for part in parts for one in part.column("id").to_pylist()] == list(range(len(sizes)))
+        assert all(part.nbytes <= 1000 or part.num_rows == 1 for part in parts)
+        assert any(first.num_rows > 1 for first, _ in pairwise(parts))

@@ -25,6 +25,7 @@ from penstock.schema_evolution.row_versions import (
 )
 from penstock.table.merge.engine_rows import identities
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.buffers import one_batch, rows_at
 from penstock.table.values.sort_keys import sort_keys
 
 Ints = npt.NDArray[np.int64]
@@ -65,8 +66,7 @@ class VersionChain:
         # Stable: the row of the table precedes the changes, and these keep their order.
         order = np.flatnonzero(fresh)
         order = order[np.argsort(keys[order], kind="stable")]
-        chained = rows.take(pa.array(order)).combine_chunks().to_batches()
-        ordered = chained[0] if chained else changes
+        ordered = one_batch(rows_at(rows, order))
         own, numbers = in_table[order], keys[order]
         heads = np.full(len(place), _NONE, np.int64)
         heads[numbers[own]] = np.flatnonzero(own)
@@ -170,8 +170,7 @@ class VersionChain:
         keys = self.keys[np.concatenate([ended_rows, old, rows, gone])]
         # Key by key, the old row of an update directly before the new one.
         order = np.lexsort((which, keys))
-        found = every.take(pa.array(order)).combine_chunks().to_batches()
-        return (found[0] if found else self.rows.slice(0, 0)), kinds[order]
+        return one_batch(rows_at(every, order)), kinds[order]
 
 
 def _is_applied(rows: pa.Table, in_table: Flags, current: Ints) -> Flags:

@@ -29,7 +29,7 @@ from penstock.table.lookup.flink_hints import report_hints
 from penstock.table.lookup.matches import LookupRetry, Matches
 from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.values.buffers import Ints
+from penstock.table.values.buffers import Ints, rows_at
 from penstock.table.values.types import with_nullability
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _without_null(numbers: Ints, keys: Sequence[pa.Array]) -> Ints:
 def _merged(first: Matches, again: Matches, asked: Ints) -> Matches:
     numbers = np.concatenate([first.keys, asked[again.keys]])
     order = np.argsort(numbers, kind="stable")
-    return Matches(numbers[order], pa.concat_tables([first.rows, again.rows]).take(pa.array(order)), first.count)
+    return Matches(numbers[order], rows_at(pa.concat_tables([first.rows, again.rows]), order), first.count)
 
 
 def _at(change: ChangeBatch, numbers: Ints) -> ChangeBatch:

@@ -21,6 +21,7 @@ from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.buffers import one_batch
 from penstock.table.values.sort_keys import sort_keys
 
 WINDOW_BYTES = 64 << 20  # changes in memory before their versions are written
@@ -57,7 +58,7 @@ class HistoryRows:
 
     def versions(self) -> tuple[pa.RecordBatch, RowKinds]:
         """Return the rows to write for the changes added so far."""
-        changes = pa.Table.from_batches(self._changes, self._arrow).combine_chunks().to_batches()[0]
+        changes = one_batch(pa.Table.from_batches(self._changes, self._arrow))
         kinds = np.concatenate(self._kinds)
         self._changes, self._kinds, self._bytes = [], [], 0
         chain = VersionChain.of(self._schema, self._current(changes), changes, kinds)
@@ -96,8 +97,7 @@ class HistoryRows:
             left[probes] = False
             wanted = wanted.filter(pa.array(left))
         found.append(self._in_table(wanted))
-        batches = pa.concat_tables(found).combine_chunks().to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], self._arrow)
+        return one_batch(pa.concat_tables(found))
 
     def _in_table(self, keys: pa.RecordBatch) -> pa.Table:
         snapshot = self._state.snapshot

@@ -18,6 +18,7 @@ from penstock.errors import DecodeError
 from penstock.formats.change import RowBatch
 from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.row_kinds import RowKinds
+from penstock.table.values.buffers import one_batch
 
 COLUMNS = (
     "range int, position bigint, table string, schema_id bigint, snapshot bigint, partition binary, bucket int, "
@@ -78,8 +79,7 @@ class TableBuffer:
         """Return all rows as one batch in source order. Batches with different source schemas may interleave."""
         if len(self.batches) == 1:
             return self.batches[0]
-        # There is a batch at [0], because `add` drops empty batches: a table without rows would have no batches.
-        rows = pa.Table.from_batches([batch.rows for batch in self.batches]).combine_chunks().to_batches()[0]
+        rows = one_batch(pa.Table.from_batches([batch.rows for batch in self.batches]))
         kinds = np.concatenate([batch.kinds for batch in self.batches])
         positions = np.concatenate([batch.positions for batch in self.batches])
         subs = np.concatenate([batch.subs for batch in self.batches])

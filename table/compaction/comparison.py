@@ -24,7 +24,7 @@ from penstock.table.merge.key_groups import (
 )
 from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.sorted_runs import Levels
-from penstock.table.values.buffers import Flags, Ints
+from penstock.table.values.buffers import Flags, Ints, rows_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ class RowComparison:
         if hits is not None:
             stays[hits.probes] = False
         chosen = first_rows(groups, np.ones(len(groups.starts), np.bool_))
-        rows = groups.rows.take(pa.array(chosen[stays]))
+        rows = rows_at(groups.rows, chosen[stays])
         # A first row is written to the changelog with its original kind, even if that is +U.
-        new = groups.rows.take(pa.array(chosen[stays & fresh])) if self.spec.changelog.producer.by_lookup else None
+        new = rows_at(groups.rows, chosen[stays & fresh]) if self.spec.changelog.producer.by_lookup else None
         return ComparedRows(rows, new)
 
     def _look_up(self, groups: KeyGroups, wanted: Flags, *, with_rows: bool) -> Hits | None:

@@ -17,7 +17,7 @@ from penstock.table.files.file_reader import POSITION
 from penstock.table.merge.sorted_runs import KeyedFile, KeyRows, KeyValue, Levels
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
-from penstock.table.values.buffers import Ints, fixed_values
+from penstock.table.values.buffers import Ints, fixed_values, rows_at
 from penstock.table.values.sort_keys import comparable_keys
 
 # Up to this many keys do not justify a lookup file of the whole data file at the first lookup; at the second they do.
@@ -185,5 +185,5 @@ def _joined(found: Sequence[Hits], with_rows: bool) -> Hits:
     # Files of one level are searched in key order, but every level begins again with the smallest key.
     rows = pa.concat_tables([hits.rows for hits in found]) if with_rows else None
     if rows is not None and (order[1:] < order[:-1]).any():
-        rows = rows.take(pa.array(order))
+        rows = rows_at(rows, order)
     return Hits(probes[order], files, file_of[order], positions[order], rows)

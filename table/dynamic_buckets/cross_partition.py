@@ -31,7 +31,7 @@ from penstock.table.dynamic_buckets.key_index import (
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.spec import MergeEngine, MovedKey
 from penstock.table.meta.store import TableStore
-from penstock.table.values.buffers import Ints
+from penstock.table.values.buffers import Ints, one_batch
 from penstock.table.values.fingerprints import Fingerprints
 from penstock.table.values.internal import from_internal
 
@@ -181,7 +181,7 @@ class KeyPlacer:
         if len(rows) == 0:
             return self._placed(batch.rows, batch.kinds, places)
         deleted = self._in_partitions(batch.rows.take(pa.array(rows)), partition_of(old))
-        both = pa.Table.from_batches([batch.rows, deleted]).combine_chunks().to_batches()[0]
+        both = one_batch(pa.Table.from_batches([batch.rows, deleted]))
         # A delete directly precedes the row that causes it.
         order = np.argsort(np.concatenate((2 * np.arange(batch.rows.num_rows) + 1, 2 * rows)))
         kinds = np.concatenate((batch.kinds, np.full(len(rows), DELETE, np.int8)))

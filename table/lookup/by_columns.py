@@ -26,7 +26,7 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, VectorPlace
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.buffers import Ints
+from penstock.table.values.buffers import Ints, rows_at
 
 # The files of an append table that are sorted together. Fewer would make each lookup ask more local files, and more
 # would sort more rows again after each commit.
@@ -72,7 +72,7 @@ class ColumnIndex:
         rows = pa.concat_tables([rows.select(list(self._columns)).cast(self._schema) for _, rows in found])
         numbers = np.concatenate([numbers for numbers, _ in found])
         order = np.argsort(numbers, kind="stable")
-        return numbers[order], rows if len(found) == 1 else rows.take(pa.array(order))
+        return numbers[order], rows if len(found) == 1 else rows_at(rows, order)
 
 
 def _columns(names: tuple[str, ...]) -> str:

@@ -35,7 +35,7 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, invisible_level_0, is_settled
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.buffers import Ints, fixed_values
+from penstock.table.values.buffers import Ints, fixed_values, rows_at
 from penstock.table.values.types import Field
 
 Found = tuple[Ints, pa.Table]
@@ -160,7 +160,7 @@ class PrimaryKeyIndex:
         rows = pa.concat_tables([rows.select(names).cast(schema) for _, rows in parts])
         numbers = np.concatenate([numbers for numbers, _ in parts])
         order = np.argsort(numbers, kind="stable")
-        return numbers[order], rows if len(parts) == 1 else rows.take(pa.array(order))
+        return numbers[order], rows if len(parts) == 1 else rows_at(rows, order)
 
     def _field(self, name: str) -> Field:
         return next(field for field in self._fields if field.name == name)

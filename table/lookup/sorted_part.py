@@ -15,7 +15,7 @@ from penstock.table.compaction.lookup_file import CHUNK_ROWS, StoredFile
 from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
-from penstock.table.values.buffers import Ints, fixed_values
+from penstock.table.values.buffers import Ints, fixed_values, rows_at
 from penstock.table.values.sort_keys import sort_keys
 
 _REST = "_REST"  # the number of rows with the key of this row, from this row on
@@ -57,7 +57,7 @@ class SortedPart:
         rows = rows.combine_chunks()
         keys = sort_keys([rows.column(name).combine_chunks() for name in self.by], types)
         order = np.argsort(keys, kind="stable")
-        ordered = rows.take(pa.array(order)).append_column(_REST, pa.array(_rest(keys[order])))
+        ordered = rows_at(rows, order).append_column(_REST, pa.array(_rest(keys[order])))
         batches = ordered.combine_chunks().to_batches(max_chunksize=CHUNK_ROWS)
         return self.local.put(self.name, batches, self.by, types)
 

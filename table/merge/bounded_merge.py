@@ -21,7 +21,7 @@ from penstock.table.merge.key_groups import concat_parts, group_rows
 from penstock.table.merge.merge_rows import merge_rows
 from penstock.table.merge.sorted_runs import KeyRows
 from penstock.table.merge.spec import MergeSpec
-from penstock.table.values.buffers import Ints
+from penstock.table.values.buffers import Ints, one_batch, rows_at
 from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import AtomicType
 
@@ -179,13 +179,12 @@ def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:
         rows = concat_parts(spec, step.parts)
         # By key and arrival only: sequence fields decide later, when all rows of a key are together.
         groups = group_rows(replace(spec, sequence_fields=()), rows)
-        ordered = rows.take(groups.order).combine_chunks()
+        ordered = rows_at(rows, groups.order)
         writer = writer or pa.ipc.new_file(path, ordered.schema)
         # A step may contain a batch of every run. Written as one batch, it would be in memory beside the batches of
         # other spilled runs.
         for part in cut_by_keys(ordered, groups.starts, max(len(part) for part in step.parts)):
-            for batch in part.to_batches():
-                writer.write_batch(batch)
+            writer.write_batch(one_batch(part))  # two batches might split a key
     if writer is not None:
         writer.close()
     return SortedRun(0, _mapped(path) if writer is not None else (), repeats=True)

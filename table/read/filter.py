@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.read.sql_pruning import pushed_down, with_lists
+from penstock.table.values.buffers import one_batch
 from penstock.table.values.names import no_column
 from penstock.table.values.optional import duckdb_module
 from penstock.table.values.sql_text import with_double_quotes
@@ -158,4 +159,4 @@ def _filtered(batch: pa.RecordBatch, where: pc.Expression) -> pa.RecordBatch:
             acero.Declaration("filter", acero.FilterNodeOptions(where)),
         ]
     ).to_table(use_threads=False)
-    return rows.combine_chunks().to_batches()[0] if rows.num_rows else batch.slice(0, 0)
+    return one_batch(rows) if rows.num_rows else batch.slice(0, 0)

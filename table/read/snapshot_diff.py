@@ -20,7 +20,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import Plan, grouped, plan_state
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, only
-from penstock.table.values.buffers import Flags
+from penstock.table.values.buffers import Flags, rows_at
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import entry_types, internal_values
 from penstock.table.values.sort_keys import comparable_keys
@@ -80,7 +80,7 @@ def _new_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -
     nth = np.arange(len(order)) - np.repeat(firsts, np.diff(np.r_[firsts, len(order)]))
     places = np.minimum(np.searchsorted(values, marks[order]), len(values) - 1)
     held = np.where(values[places] == marks[order], counts[places], 0)
-    return new_rows.take(pa.array(np.sort(order[nth >= held])))
+    return rows_at(new_rows, np.sort(order[nth >= held]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Flags:
     matched = order[places]
     known = old_keys[matched] == new_keys
     same = known.copy()
-    beside = old.take(pa.array(matched))
+    beside = rows_at(old, matched)
     for field in layout.schema.fields:
         if same.any():
             same &= _equal(beside.column(field.name), new.column(field.name), field.type)

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import DecodeError
+
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
@@ -63,6 +65,28 @@ def bounded(rows: Rows, most: int = MOST_BYTES) -> Iterator[Rows]:
     half = rows.num_rows // 2
     yield from bounded(rows.slice(0, half), most)
     yield from bounded(rows.slice(half), most)
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Return the rows as one batch; DecodeError if a column would have more than a batch can have.
+
+    `combine_chunks` leaves such a column in several chunks, so that its first batch would lack rows.
+    """
+    try:
+        batches = rows.combine_chunks().to_batches()
+    except pa.ArrowInvalid as reason:  # a column of lists
+        raise _too_long(rows) from reason
+    if len(batches) > 1:
+        raise _too_long(rows)
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def _too_long(rows: pa.Table) -> DecodeError:
+    return DecodeError(
+        f"{rows.num_rows} rows of {rows.nbytes} bytes do not fit into one batch, of which a column has less than 2 GiB",
+        columns=", ".join(rows.column_names),
+        hint="process fewer rows at a time, or leave their long columns out",
+    )
 
 
 def read_out(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.table_options import TableOptions
 from penstock.table.options.writers import SPILL_COMPRESSION, SPILL_COMPRESSION_ZSTD_LEVEL, WRITE_BUFFER_SPILLABLE
-from penstock.table.values.buffers import rows_at
+from penstock.table.values.buffers import one_batch, rows_at
 from penstock.table.write.memory_budget import WriteBudget
 
 # Arrow has no lzo. Only this process reads what it spills, so another codec does no harm.
@@ -50,8 +50,7 @@ def spill(path: Path, pieces: Iterable[pa.Table], options: TableOptions) -> Spil
     try:
         for piece in pieces:
             writer = writer or pa.ipc.new_stream(str(path), piece.schema, options=_encoding(options))
-            for batch in piece.combine_chunks().to_batches():
-                writer.write_batch(batch)
+            writer.write_batch(one_batch(piece))  # two batches might split a key
     finally:
         if writer is not None:
             writer.close()
@@ -167,12 +166,14 @@ class KeyedBuffer:
         yield from _pieces(self.merge, rows)
 
     def _from_disk(self) -> Iterator[KeyGroups]:
-        buffered = (
-            [_ordered(piece).combine_chunks().to_batches() for piece in self._from_memory()] if self._batches else []
-        )
+        buffered = [
+            one_batch(part)
+            for piece in (self._from_memory() if self._batches else ())
+            for part in self._parts(piece, merged=False)
+        ]
         runs = [SortedRun(0, run.batches(), repeats=True) for run in self._runs]
         # The rows in memory are newer than those of all spilled runs.
-        runs.append(SortedRun(0, [batch for piece in buffered for batch in piece], repeats=True))
+        runs.append(SortedRun(0, buffered, repeats=True))
         for step in steps(self.merge, runs):
             yield group_rows(self.merge, concat_parts(self.merge, step.parts))
 

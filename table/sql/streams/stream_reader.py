@@ -22,6 +22,7 @@ from penstock.table.sql.streams.stream_queries import StreamBranch
 from penstock.table.sql.streams.stream_text import ROW
 from penstock.table.system.streamed import BINLOG
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.buffers import one_batch, rows_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class StreamReader:
             if result.num_rows == 0:
                 continue
             # DuckDB may return the rows in another order.
-            rows = result.take(pc.sort_indices(result.column(0))).combine_chunks().to_batches()[0]
+            rows = one_batch(rows_at(result, np.asarray(pc.sort_indices(result.column(0)), np.int64)))
             numbers = np.asarray(rows.column(0), np.int64) // 2
             keys = () if self.shows_kinds else self.table.primary_keys
             shown = pa.RecordBatch.from_arrays(rows.columns[1:], names=rows.schema.names[1:])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.table.values.buffers import bounded, rows_at
+from penstock.errors import DecodeError
+from penstock.table.values.buffers import bounded, one_batch, rows_at
+
+ROOT = Path(__file__).parents[4]
+PACKAGES = ("formats", "ingest", "pipelines", "schema_evolution", "table")
 
 
 def _texts(size: int, count: int) -> pa.Table:
@@ -37,3 +44,26 @@ def test_no_slice_is_larger_than_the_limit() -> None:
         assert [one for part in parts for one in part.column("id").to_pylist()] == list(range(len(sizes)))
         assert all(part.nbytes <= 1000 or part.num_rows == 1 for part in parts)
         assert any(first.num_rows > 1 for first, _ in pairwise(parts))
+
+
+def test_rows_that_one_batch_cannot_have_are_refused() -> None:
+    with pytest.raises(DecodeError, match="3 rows of 3774873636 bytes do not fit into one batch"):
+        one_batch(_texts(1200 << 20, 3))
+    assert one_batch(_texts(4, 3)).num_rows == 3
+    assert one_batch(pa.table({"id": pa.array([], pa.int64())})).num_rows == 0
+
+
+def test_no_code_takes_one_of_the_batches_of_combined_chunks() -> None:
+    """`combine_chunks` leaves a column of 2 GiB in several chunks, so that one of the batches lacks rows."""
+    found = set()
+    for file in (path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        looped = {id(node.iter) for node in ast.walk(tree) if isinstance(node, ast.For | ast.comprehension)}
+        found |= {
+            f"{file.relative_to(ROOT)}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and re.search(r"\.combine_chunks\(\)\.to_batches$", ast.unparse(node.func))
+            and id(node) not in looped
+        }
+    assert {place.partition(":")[0] for place in found} == {"table/values/buffers.py", "table/lookup/sorted_part.py"}

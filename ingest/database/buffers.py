@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import DecodeError
+
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -93,7 +95,12 @@ def booleans(values: Bools, null: Bools) -> pa.Array:
 
 
 def of_offsets(kind: pa.DataType, content: Bytes, offsets: Int64s, null: Bools) -> pa.Array:
-    # Strings and binaries of Arrow have offsets of 32 bits: the content of one array must stay below 2 GiB.
+    # Strings and binaries of Arrow have offsets of 32 bits, which would wrap in silence.
+    if (size := int(offsets[-1])) > np.iinfo(np.int32).max:
+        raise DecodeError(
+            f"{len(null)} values of a column have {size} bytes, and a batch has less than 2 GiB of them",
+            hint="leave the column out, or split these values at the source",
+        )
     buffers = [validity(null), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)]
     return pa.Array.from_buffers(kind, len(null), buffers)
 

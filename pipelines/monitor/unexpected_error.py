@@ -15,9 +15,10 @@ _REPAIRS = {
     errno.EACCES: _DENIED,
     errno.EPERM: _DENIED,
     errno.EROFS: "select another folder: this disk is read-only",
-    errno.ENOSPC: "the disk is full: free some space, and run the command again",
+    errno.ENOSPC: "the disk is full: free some space, also for temporary files (TMPDIR), and run the command again",
     errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
 }
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def unexpected(error: Exception) -> PenstockError:
@@ -28,7 +29,8 @@ def unexpected(error: Exception) -> PenstockError:
     causes = _CAUSE.findall(text)
     kind = type(error).__name__
     if isinstance(error, OSError):
-        hint = _REPAIRS.get(error.errno or 0) if named else None
+        # Arrow names no file. A full disk is a disk of this machine all the same, other numbers may be a store's.
+        hint = _REPAIRS.get(error.errno or 0) if named or error.errno in _FULL else None
         hint = hint or (
             "check the disk, its permissions, the network, and the store's address and keys; run again with  "
             "--debug  to see where it failed"

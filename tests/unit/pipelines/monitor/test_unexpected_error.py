@@ -25,6 +25,12 @@ def test_an_error_of_the_system_says_what_to_do_about_its_file(number: int, repa
     assert str(error.hint).startswith(repair)
 
 
+def test_a_full_disk_is_named_although_arrow_names_no_file() -> None:
+    text = "Error writing bytes to file. Detail: [errno 28] No space left on device"
+    assert str(unexpected(OSError(errno.ENOSPC, text)).hint).startswith("the disk is full")
+    assert str(unexpected(OSError(errno.ENOENT, "no such key")).hint).startswith("check the disk, its permissions")
+
+
 def test_the_last_cause_of_a_spark_error_is_reported() -> None:
     text = (
         "[STREAM_FAILED] it ended: Traceback (most recent call last):\n  File x\nOSError: Unable to load\nSQLSTATE: 1"

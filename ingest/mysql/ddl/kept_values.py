@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.ingest.mysql.ddl import alter
 from penstock.ingest.mysql.ddl.column_changes import renamed_column
-from penstock.ingest.mysql.definition import BLOBS, INTEGER_BYTES, TEXTS, MySqlColumn, MySqlType, TableDefinition
+from penstock.ingest.mysql.definition import (
+    BLOBS,
+    BYTES,
+    INTEGER_BYTES,
+    TEMPORAL,
+    TEXTS,
+    MySqlColumn,
+    MySqlType,
+    TableDefinition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +25,8 @@ if TYPE_CHECKING:
 _UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _TEXT_BITS = {**dict(zip(TEXTS, (8, 16, 24, 32), strict=True)), **dict(zip(BLOBS, (8, 16, 24, 32), strict=True))}
 _ALL_CHARACTERS = 4  # the largest number of bytes of a character in any character set
+# Two bytes and more for each character. The others have ASCII in one byte, and swe7 lacks some of it.
+_WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
 def rewritten_columns(
@@ -26,11 +38,13 @@ def rewritten_columns(
     get a value that fits.
     """
     names = {column.name.lower(): column.name for column in before.columns}
+    types = {column.name.lower(): column.type.base for column in before.columns}
     renamed: Mapping[str, str] = dict(filter(None, (renamed_column(change, names) for change in changes)))
     unknown = {
         change.parsed.column.name
         for change in changes
-        if isinstance(change, alter.ChangeColumn) and _may_be_others(change, is_strict=is_strict)
+        if isinstance(change, alter.ChangeColumn)
+        and _may_be_others(change, types.get(change.old.lower()), is_strict=is_strict)
     }
     dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
     found = []
@@ -41,9 +55,14 @@ def rewritten_columns(
     return tuple(found)
 
 
-def _may_be_others(change: alter.ChangeColumn, *, is_strict: bool) -> bool:
-    """Return whether definitions may hide a change of values, as for generated columns and unsigned fractions."""
+def _may_be_others(change: alter.ChangeColumn, before: str | None, *, is_strict: bool) -> bool:
+    """Return whether definitions may hide a change of values.
+
+    They do for generated columns, unsigned fractions, and a DOUBLE with digits that was a FLOAT.
+    """
     parsed = change.parsed
+    if parsed.has_digits and parsed.column.type.base == "double" and before == "float":
+        return True
     loses_sign = parsed.is_unsigned and parsed.column.type.base not in INTEGER_BYTES and not is_strict
     return parsed.is_generated or loses_sign
 
@@ -51,6 +70,9 @@ def _may_be_others(change: alter.ChangeColumn, *, is_strict: bool) -> bool:
 def keeps_values(before: MySqlColumn, after: MySqlColumn, *, is_strict: bool = False) -> bool:
     """Return whether all values of a column are the same after its change."""
     if before.nullable and not after.nullable and not is_strict:
+        return False
+    # Where nulls are allowed, zero dates and times outside of a day are null. MariaDB makes the current time of a null.
+    if before.nullable != after.nullable and before.type.base in TEMPORAL:
         return False
     if before.type == after.type and before.charset == after.charset:
         return True
@@ -61,7 +83,9 @@ def keeps_values(before: MySqlColumn, after: MySqlColumn, *, is_strict: bool = F
     if old.base in {"enum", "set"} or new.base in {"enum", "set"}:
         return old.base == new.base and _has_labels_of(old, new, is_strict=is_strict) and _has_characters(before, after)
     if before.charset is not None and after.charset is not None:
-        return _has_characters(before, after) and _has_room_for(before.type, after.type, _ALL_CHARACTERS)
+        if not is_strict and before.type.base in TEXTS and not _has_bytes_of(before.charset, after.charset):
+            old = replace(old, base=TEXTS[min(TEXTS.index(old.base) + 1, len(TEXTS) - 1)])
+        return _has_characters(before, after) and _has_room_for(old, new, _ALL_CHARACTERS)
     return _widens(old, new)
 
 
@@ -74,11 +98,15 @@ def _widens(old: MySqlType, new: MySqlType) -> bool:
             scale, digits = (new.scale or 0) - (old.scale or 0), (new.size or 0) - (old.size or 0)
             return scale >= 0 and digits >= scale
         case ("bit", "bit"):
-            return (new.size or 1) >= (old.size or 1)
+            # In bytes, and a single bit is true or false.
+            least, most = old.size or 1, new.size or 1
+            return least <= most and (least + 7) // 8 == (most + 7) // 8 and (least == 1) == (most == 1)
         case ("datetime", "datetime") | ("timestamp", "timestamp") | ("time", "time"):
             return (new.size or 0) >= (old.size or 0)
         # With a larger size, zeros are added to a BINARY.
-        case ("binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob", _) if new.base != "binary":
+        case ("binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob", _) if new.base in BYTES - {
+            "binary"
+        }:
             return _has_room_for(old, new, 1)
     return old.base == new.base and old.size == new.size
 
@@ -92,10 +120,18 @@ def _has_range_of(old: MySqlType, new: MySqlType) -> bool:
 
 def _has_labels_of(old: MySqlType, new: MySqlType, *, is_strict: bool) -> bool:
     """Return whether values are the same texts. Texts of SET have their labels in the order of the definition."""
-    if old.base == "enum":
-        return is_strict or set(old.labels) <= set(new.labels)
+    if not set(old.labels) <= set(new.labels) and not (is_strict and _only_removes(old.labels, new.labels)):
+        return False
     kept = [label for label in new.labels if label in old.labels]
-    return kept == [label for label in old.labels if label in kept] and (is_strict or len(kept) == len(old.labels))
+    return old.base == "enum" or kept == [label for label in old.labels if label in kept]
+
+
+def _only_removes(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether a strict session finds the rows that lose their label.
+
+    It does not find those whose label is equal to another one in the new collation, as `a` and `A` are.
+    """
+    return set(new) <= set(old) and len({label.casefold() for label in old}) == len(old)
 
 
 def _has_characters(before: MySqlColumn, after: MySqlColumn) -> bool:
@@ -103,7 +139,12 @@ def _has_characters(before: MySqlColumn, after: MySqlColumn) -> bool:
         return before.charset == after.charset
     old, new = before.charset, after.charset
     has_plane = new in {"utf8mb3", "ucs2"} and old not in _UNICODE
-    return old in {new, "ascii"} or new in _UNICODE or has_plane
+    return old == new or (old == "ascii" and new != "swe7") or new in _UNICODE or has_plane
+
+
+def _has_bytes_of(old: str, new: str) -> bool:
+    """Return whether texts in the old character set need as many bytes in the new one."""
+    return old == new or (old, new) == ("utf8mb3", "utf8mb4") or (old == "ascii" and new not in _WIDE)
 
 
 def _has_room_for(old: MySqlType, new: MySqlType, width: int) -> bool:

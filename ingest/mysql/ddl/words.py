@@ -118,7 +118,8 @@ class ParsedColumn:
 
     The column's character set is None if the text names none: then it is the table's, see `in_charset`. `is_filled`:
     added to a table, the column has a value in rows that exist. `is_generated`: the server computes it from others.
-    `is_unsigned`: a number without a sign, also where the type does not say so.
+    `is_unsigned`: a number without a sign, and `has_digits`: one with so many digits, also where the type does not say
+    so.
     """
 
     column: MySqlColumn
@@ -127,13 +128,16 @@ class ParsedColumn:
     is_filled: bool = False
     is_generated: bool = False
     is_unsigned: bool = False
+    has_digits: bool = False
 
 
 def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
     """Parse `name type attributes... [FIRST | AFTER other]`, up to the end of the tokens."""
     name, start = words.name(), words.place
     kind, charset = _type(words, mariadb=mariadb)
-    is_unsigned = any(token.word in _UNSIGNED for token in words.tokens[start : words.place])
+    of_type = words.tokens[start : words.place]
+    is_unsigned = any(token.word in _UNSIGNED for token in of_type)
+    has_digits = any(token.word == "(" for token in of_type)
     nullable, comment, is_primary, after, is_filled, is_generated = True, None, False, None, False, False
     while not words.done:
         if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
@@ -170,7 +174,7 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
             words.next()
     column = MySqlColumn(name, kind, nullable, None, comment)
     column = in_charset(column, charset) if charset else column
-    return ParsedColumn(column, is_primary, after, is_filled or not nullable, is_generated, is_unsigned)
+    return ParsedColumn(column, is_primary, after, is_filled or not nullable, is_generated, is_unsigned, has_digits)
 
 
 def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:

@@ -36,6 +36,10 @@ def column(text: str, charset: str | None = None, *, nullable: bool = True) -> M
         ("date", "datetime", False),
         ("bit(3)", "bit(8)", True),
         ("bit(8)", "bit(3)", False),
+        ("bit(9)", "bit(16)", True),
+        ("bit(9)", "bit(17)", False),
+        ("bit(1)", "bit(2)", False),
+        ("blob", "text", False),
         ("binary(3)", "binary(5)", False),
         ("binary(3)", "varbinary(3)", True),
         ("varbinary(300)", "tinyblob", False),
@@ -61,6 +65,14 @@ def test_a_type_that_is_wider_keeps_values(before: str, after: str, kept: bool) 
         (("varchar(63)", "utf8mb4"), ("tinytext", "utf8mb4"), True),
         (("varchar(64)", "utf8mb4"), ("tinytext", "utf8mb4"), False),
         (("char(5)", "utf8mb4"), ("varchar(5)", "utf8mb4"), True),
+        (("varchar(5)", "ascii"), ("varchar(5)", "swe7"), False),
+        (("text", "utf8mb3"), ("text", "utf8mb4"), True),
+        (("text", "latin1"), ("text", "utf8mb4"), False),
+        (("text", "latin1"), ("mediumtext", "utf8mb4"), True),
+        (("longtext", "latin1"), ("longtext", "utf8mb4"), True),
+        (("text", "utf8mb4"), ("text", "utf16"), False),
+        (("text", "ascii"), ("text", "latin1"), True),
+        (("text", "ascii"), ("text", "ucs2"), False),
         (("varchar(5)", "utf8mb4"), ("char(5)", "utf8mb4"), False),
         (("text", "utf8mb4"), ("varchar(500)", "utf8mb4"), False),
         (("varchar(5)", "utf8mb4"), ("varbinary(20)", None), False),
@@ -83,7 +95,24 @@ def test_a_strict_session_fails_instead_of_changing_some_values() -> None:
     ):
         assert not keeps_values(before, after)
         assert keeps_values(before, after, is_strict=True)
+    assert keeps_values(column("text", "latin1"), column("text", "utf8mb4"), is_strict=True)
     assert not keeps_values(column("decimal(10,2)"), column("decimal(10,1)"), is_strict=True)
+
+
+@pytest.mark.parametrize("kind", ["enum", "set"])
+def test_a_strict_session_gives_values_a_label_that_is_equal_in_its_collation(kind: str) -> None:
+    before = column(f"{kind}('a','b')", "utf8mb4")
+    assert not keeps_values(before, column(f"{kind}('A','b')", "utf8mb4"), is_strict=True)
+    assert not keeps_values(column(f"{kind}('a','A')", "utf8mb4"), column(f"{kind}('A')", "utf8mb4"), is_strict=True)
+    assert keeps_values(before, column(f"{kind}('b')", "utf8mb4"), is_strict=True)
+
+
+@pytest.mark.parametrize("kind", ["date", "time", "datetime(3)", "timestamp"])
+def test_nulls_of_dates_and_times_are_not_only_nulls(kind: str) -> None:
+    may, may_not = column(kind), column(kind, nullable=False)
+    for is_strict in (False, True):
+        assert not keeps_values(may, may_not, is_strict=is_strict)
+        assert not keeps_values(may_not, may, is_strict=is_strict)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +124,10 @@ def test_a_strict_session_fails_instead_of_changing_some_values() -> None:
         ("ALTER TABLE t CHANGE A z BIGINT", ()),
         ("ALTER TABLE t MODIFY c DECIMAL(9,2) UNSIGNED", ("c",)),
         ("ALTER TABLE t MODIFY a BIGINT UNSIGNED", ("a",)),
+        ("ALTER TABLE t MODIFY F DOUBLE(9, 1)", ("F",)),
+        ("ALTER TABLE t MODIFY f DOUBLE NOT NULL DEFAULT (1)", ("f",)),
+        ("ALTER TABLE t MODIFY f DOUBLE", ()),
+        ("ALTER TABLE t MODIFY f FLOAT(9, 1)", ()),
         ("ALTER TABLE t DROP a, ADD a INT", ()),
         ("ALTER TABLE t RENAME COLUMN a TO z, ADD a INT", ()),
         ("ALTER TABLE t MODIFY b VARCHAR(20) AS (CONCAT(a, 'x'))", ("b",)),
@@ -105,7 +138,7 @@ def test_a_strict_session_fails_instead_of_changing_some_values() -> None:
 )
 def test_a_statement_shows_which_columns_have_other_values(statement: str, rewritten: tuple[str, ...]) -> None:
     history = SchemaHistory()
-    made = "CREATE TABLE t (id INT PRIMARY KEY, a BIGINT, b VARCHAR(9), c DECIMAL(9,2)) CHARACTER SET utf8mb4"
+    made = "CREATE TABLE t (id INT PRIMARY KEY, a BIGINT, b VARCHAR(9), c DECIMAL(9,2), f FLOAT) CHARACTER SET utf8mb4"
     for place, sql in enumerate((made, statement)):
         changes = history.apply(Query(sql, "shop", ansi_quotes=False, backslash_escapes=True), FILE, place)
     assert changes[-1].rewritten_columns == rewritten

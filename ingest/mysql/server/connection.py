@@ -40,8 +40,12 @@ _PAUSE_S = 0.5
 # The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
 # In UTC, TIMESTAMP values are the same as in the binlog. Without SQL modes, statements and values mean the same on
 # every server.
+# Settings of the server would change which rows a query returns, and the spelling of values.
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600"
+    ", sql_select_limit = 18446744073709551615"
+    # The binlog never corrects rows that were read and then rolled back.
+    " /*!80000 , transaction_isolation = 'REPEATABLE-READ' */ /*M! , tx_isolation = 'REPEATABLE-READ' */"
     " /*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
 )
 # 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.exact_decimals import decimals_of_texts
 from penstock.schema_evolution.text_values import (
     DAY_NANOS,
     FALSE,
@@ -132,8 +133,8 @@ def _cast_whole(column: pa.Array, target: AtomicType, misfits: Misfits, *, in_ke
                 return pc.cast(column, arrow)
             case "TIME" | "BINARY" | "VARBINARY" | "VARIANT":
                 return None
-            case "DECIMAL" if not _are_short_and_plain(column):
-                return None
+            case "DECIMAL":
+                return decimals_of_texts(column, arrow) if _are_short_and_plain(column) else None
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
                 return _stamps(column, arrow, target.precision, misfits, in_key=in_key)
             case "FLOAT" | "DOUBLE" if in_key:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.exact_decimals import rescaled
 from penstock.schema_evolution.changed_values import changed_values
 from penstock.schema_evolution.text_casts import Misfits, cast_texts
 from penstock.schema_evolution.text_values import KEEPS_TIMES, not_exact
@@ -74,7 +75,7 @@ def _native(
         # Without zone, so that its text has none either.
         column = column.view(pa.timestamp(column.type.unit))
     try:
-        cast = pc.cast(column, arrow)
+        cast = _cast(column, arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # Arrow has no such cast: continue with the text that a text message would contain.
         texts = _as_text(column)
@@ -87,6 +88,12 @@ def _native(
     if isinstance(type_, AtomicType):
         return cast_texts(texts, type_, name, mapping, misfits, in_key=in_key)
     return _parsed(texts, type_, name, misfits)
+
+
+def _cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_decimal128(column.type) and pa.types.is_decimal128(arrow):
+        return rescaled(column, arrow)
+    return pc.cast(column, arrow)
 
 
 def _durations(

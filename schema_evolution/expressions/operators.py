@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
+from penstock.formats.exact_decimals import rescaled
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 
@@ -103,7 +104,16 @@ def common(values: Sequence[Values]) -> list[Values]:
     else:
         named = " and ".join(sorted(map(str, types)))
         raise ConfigError(f"{named} have no common type", hint="cast them: cast(x as string)")
-    return [pc.cast(value, wanted) for value in values]
+    return [_in_type(value, wanted) for value in values]
+
+
+def _in_type(value: Values, wanted: pa.DataType) -> Values:
+    if not (pa.types.is_decimal128(value.type) and pa.types.is_decimal128(wanted)):
+        return pc.cast(value, wanted)
+    try:
+        return rescaled(value, wanted)
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
 
 
 def _wider(types: Sequence[pa.DataType]) -> pa.DataType:

@@ -201,7 +201,7 @@ FLOORS = {
         {"expectations"},
     ],
     "formats": [
-        {"change", "json_text", "mysql_type"},
+        {"change", "exact_decimals", "json_text", "mysql_type"},
         {"message_format", "json_bytes", "demand", "freed_memory"},
         {"faults", "geometry", "unsent_values"},
         {"row_builder"},

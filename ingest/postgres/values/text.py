@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.formats.exact_decimals import decimals_of_texts
 from penstock.ingest.database.buffers import booleans
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.values.binary import bits_of_text
@@ -106,7 +107,7 @@ def _numerics(texts: pa.Array, kind: PgType, oddities: Counter[str]) -> pa.Array
     texts = _without(texts, special, NOT_A_NUMBER, oddities)
     arrow = pa.decimal128(*kind.decimal)
     try:
-        return texts.cast(arrow)
+        return decimals_of_texts(texts, arrow)
     except pa.ArrowInvalid:
         # A number that does not fit: convert each distinct one.
         return _each(texts, arrow, lambda text: _decimal(text, arrow), TOO_LARGE, oddities)

@@ -37,8 +37,8 @@ GIVEN = {
     "text of a time": pa.array(["12:00:00", "12:00:00.000001", "12:00:00.001", "12:00:01"]),
 }
 TYPES = (
-    "BOOLEAN", "TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "DECIMAL(38, 0)", "DATE", "TIME(3)",
-    "TIMESTAMP(0)", "TIMESTAMP(2)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)",
+    "BOOLEAN", "TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "DECIMAL(38, 0)", "DECIMAL(38, 18)",
+    "DATE", "TIME(3)", "TIMESTAMP(0)", "TIMESTAMP(2)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)",
     "TIMESTAMP(3) WITH LOCAL TIME ZONE", "STRING", "VARCHAR(5)", "BYTES", "VARBINARY(4)",
 )  # fmt: skip
 # A float may be printed in two ways.
@@ -97,3 +97,11 @@ def test_what_a_key_refuses_is_counted_in_other_columns(kind: str, type_text: st
 def test_the_reason_names_the_way_out(kind: str, type_text: str, way: str) -> None:
     _, misfits = fitted(GIVEN[kind], type_text, in_key=True)
     assert any(re.search(way, reason) for reason in misfits.reasons.values())
+
+
+def test_a_decimal_that_a_larger_scale_has_no_room_for_does_not_fit() -> None:
+    given = pa.array([Decimal(44) * 10**19, Decimal(1), None], pa.decimal128(38, 0))
+    for in_key in (False, True):
+        column, misfits = fitted(given, "DECIMAL(38, 18)", in_key=in_key)
+        assert column.to_pylist() == [None, Decimal(1), None]
+        assert list(misfits.reasons) == [0]

@@ -169,6 +169,19 @@ def test_numerics_of_any_size(values: list[Decimal]) -> None:
     assert not odd
 
 
+@pytest.mark.slow
+@given(st.lists(st.integers(-(10**45), 10**45).map(str)), st.integers(0, 12))
+def test_numerics_that_are_too_large_are_null_in_both_formats(texts: list[str], zeros: int) -> None:
+    kind = PgType("numeric")
+    values = [text + "0" * zeros for text in texts] if "0" not in texts else texts
+    odd, odd_text = Counter[str](), Counter[str]()
+    found = binary_column(cells([numeric(value) for value in values]), kind, odd)
+    text = text_column(cells([value.encode() for value in values]), kind, odd_text)
+    wanted = [Decimal(value) if abs(int(value)) < 10**20 else None for value in values]
+    assert found.to_pylist() == text.to_pylist() == wanted
+    assert odd == odd_text
+
+
 @pytest.mark.parametrize("text", ["0044-03-15 BC", "20000-01-01", "9999-12-31", "0001-01-01"])
 def test_dates_of_any_year(text: str) -> None:
     days = text_column(cells([text.encode()]), PgType("date"), Counter()).cast(pa.int32()).to_pylist()

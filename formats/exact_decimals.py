@@ -1,0 +1,35 @@
+"""Casts to decimals that fail for numbers that do not fit.
+
+Arrow's own casts compare a result with the type, but not with the 38 digits that a decimal128 has room for: with zeros
+behind it for a larger scale, a number of more digits becomes another one, without an error.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_DIGITS, _WIDE_DIGITS = 38, 76
+
+
+def decimals_of_texts(texts: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
+    """Return plain texts, without exponents, as decimals.
+
+    ArrowInvalid for a text that is no number, does not fit, or is too long for this function.
+    """
+    digits = (pc.max(pc.binary_length(texts)).as_py() or 0) + kind.scale
+    if digits <= _DIGITS:
+        return texts.cast(kind)
+    if digits > _WIDE_DIGITS:
+        raise pa.ArrowInvalid(f"a text is too long for a number with {kind.scale} digits after its point")
+    return texts.cast(pa.decimal256(_WIDE_DIGITS, kind.scale)).cast(kind)
+
+
+def rescaled(values: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
+    """Return decimals in another type; ArrowInvalid for one that does not fit."""
+    given = values.type
+    if given.precision + max(kind.scale - given.scale, 0) <= _DIGITS:
+        return values.cast(kind)
+    # In two steps: a change of both the width and the scale is made in the narrower type.
+    wide = values.cast(pa.decimal256(_WIDE_DIGITS, given.scale)).cast(pa.decimal256(_WIDE_DIGITS, kind.scale))
+    return wide.cast(kind)

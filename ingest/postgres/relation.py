@@ -14,7 +14,8 @@ _BINARY = TEXTS | {
     "bool", "int2", "int4", "int8", "float4", "float8", "numeric", "bytea", "date", "time", "timestamp",
     "timestamptz", "uuid", "jsonb", "bit", "varbit",
 }  # fmt: skip
-_NAMES = {"bpchar": "char"}
+# The one-byte type "char" is not CHAR: its binary format has a NUL for the empty text.
+_NAMES = {"bpchar": "char", "char": '"char"'}
 _HEADER = 4  # the modifier of a length includes the length word
 _UNBOUNDED = (MAX_PRECISION, 18)
 

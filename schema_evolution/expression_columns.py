@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
 from penstock.row_kinds import kind_texts
 from penstock.schema_evolution.expressions.evaluate import evaluated
@@ -94,7 +94,11 @@ class ExpressionColumns:
         return field, self._change.rows.column(self._places[name])
 
     def _computed(self, name: str, node: Node) -> tuple[SourceField, pa.Array]:
-        values = self.value(node)
+        try:
+            values = self.value(node)
+        except PenstockError as error:
+            error.facts.setdefault("computed_column", name)
+            raise
         type_ = pa.string() if pa.types.is_null(values.type) else values.type
         declared = typed(from_arrow(type_, nullable=True))
         return SourceField(name, declared), pc.cast(values, type_)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceField, SourceSchema
 from penstock.formats.demand import Demand
 from penstock.row_kinds import RowKinds
@@ -129,6 +130,15 @@ class Transform:
 
         ConfigError for an expression that does not fit the columns.
         """
+        try:
+            return self._applied(change, mapping, now_millis, zone)
+        except PenstockError as error:
+            error.facts.setdefault("source", f"{change.schema.database}.{change.schema.table}")
+            raise
+
+    def _applied(
+        self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str
+    ) -> tuple[ChangeBatch, list[BadRecord]]:
         work = ExpressionColumns(change, mapping, now_millis, zone)
         columns = list(work.projected(self.projection, self.masks or {}))
         kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)

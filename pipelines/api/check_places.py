@@ -88,7 +88,10 @@ def parked_tables(spec: PipelineSpec, parked: Mapping[str, Mapping[str, object]]
     if spec.pipeline.retry_parked:
         fix = "the next run retries it: correct the cause before"
     for table, why in sorted(parked.items()):
-        yield Finding("tables", "warning", f"{table} is parked since batch {why['batch']}: {why['reason']}", fix)
+        cause = f"{why['hint']}; then  " if why.get("hint") else ""
+        yield Finding(
+            "tables", "warning", f"{table} is parked since batch {why['batch']}: {why['reason']}", cause + fix
+        )
 
 
 def table_options(spec: PipelineSpec, warehouse: CatalogSettings, tables: list[str]) -> Iterator[Finding]:

@@ -81,7 +81,8 @@ class FailurePolicy:
         if not ((self.isolates or unusable) and may_be_parked and is_of_its_table(error)):
             return False
         self._check_newest()
-        log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)
+        hint = f" hint={error.hint}" if error.hint else ""
+        log.error("event=table_parked table=%s batch=%d reason=%s%s", table, self.number, error.message, hint)
         # In the checkpoint first: after a crash the table is still parked, and the batch is repeated without it.
         self.parking.park(table, self.number if batch is None else batch, error)
         self.targets.leave_out([table])

@@ -26,6 +26,7 @@ class ParkedTable:
     since_millis: int
     error: str
     reason: str
+    hint: str = ""  # checkpoints of older versions have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class ParkedTables:
         """Park a table. Called again for a parked table, it keeps the batch since which the table is parked."""
         before = self.tables.get(table)
         first, since = (before.batch, before.since_millis) if before else (batch, Environment().now_millis())
-        self.tables[table] = ParkedTable(table, first, since, type(error).__name__, error.message)
+        self.tables[table] = ParkedTable(table, first, since, type(error).__name__, error.message, error.hint or "")
         self._save()
 
     def record_batch(self, table: str, number: int) -> None:
@@ -103,7 +104,9 @@ class ParkedTables:
     def error(self) -> TablesParked:
         """Return the error with which a run with parked tables ends."""
         reasons = {
-            table.table: f"since batch {table.batch}, {table.error}: {table.reason}" for table in self.tables.values()
+            one.table: f"since batch {one.batch}, {one.error}: {one.reason}"
+            + (f" To repair: {one.hint}" * bool(one.hint))
+            for one in self.tables.values()
         }
         some = dict(sorted(reasons.items())[:10])
         count = len(self.tables)

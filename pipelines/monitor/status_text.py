@@ -136,6 +136,9 @@ def as_lines(
         foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  {command('dlq', 'show')}")
     if state.parked:
         foot.append(f"parked {', '.join(sorted(state.parked))}  ->  {command('run', '--retry')}")
+        foot += [
+            f"  to repair {table}  {one['hint']}" for table, one in sorted(state.parked.items()) if one.get("hint")
+        ]
     foot += [_deferred(state, one) for one in facts["freshness"]]
     foot += [f"left out  {table}: {reason}" for table, reason in facts["left_out"].items()]
     foot += [f"{kind}  {what}" for kind, all_ in facts["rereads"].items() for what in all_]

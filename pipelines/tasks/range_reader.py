@@ -86,9 +86,13 @@ class RangeReader:
         read, given = change, len(change)
         place, numbered = self._range.place, fetched is not None and fetched.ids is None
         stream = stream_of(place, self._range.number, self._task.now_millis, numbered=numbered)
-        change, unread = self._context.mapping.transformed(
-            change, fetched, self._task.now_millis, self._lookups, stream
-        )
+        try:
+            change, unread = self._context.mapping.transformed(
+                change, fetched, self._task.now_millis, self._lookups, stream
+            )
+        except PenstockError as error:
+            self._fail_source(read, error)
+            return
         left_out = left_out_rows(read, change, unread)
         self._report.filtered += left_out
         # A change that was empty before the transforms is a definition of a table, and is used below.
@@ -111,7 +115,12 @@ class RangeReader:
             self._report.filtered += given - left_out
             self._report.keyless.add((table, source))
             return
-        checked = self._context.mapping.checked(change, fetched, self._task.now_millis)
+        try:
+            checked = self._context.mapping.checked(change, fetched, self._task.now_millis)
+        except PenstockError as error:
+            error.facts.setdefault("source", ".".join(source))
+            self._fail(table, error)
+            return
         self._report.expectations.update(checked.counts or {})
         change, unread = checked.change, (*unread, *checked.bad)
         # A change without rows is a definition of a table, but not if all its rows were dropped.
@@ -155,6 +164,20 @@ class RangeReader:
         self._report.table(table).error = error
         # Blobs that were sent already become files, which the driver discards.
         self._blobs.forget(table)
+
+    def _fail_source(self, change: ChangeBatch, error: PenstockError) -> None:
+        """Stop sending rows of the table that a source table goes to, whose rules do not fit the rows."""
+        try:
+            table = self._context.mapping.target(change.schema.database, change.schema.table)
+        except DecodeError:
+            table = None
+        if table is None:
+            raise error
+        if table in self._task.left_out or not self._context.reads(table):
+            self._report.filtered += len(change)  # these rows are passed over anyway
+            return
+        self._report.table(table).sources.add((change.schema.database or "", change.schema.table or ""))
+        self._fail(table, error)
 
     def _fit(
         self,

@@ -78,6 +78,45 @@ def test_a_conflict_parks_its_table_and_the_others_continue(shop: Shop) -> None:
     assert error.value.exit_code == 10
 
 
+def test_a_parked_table_keeps_the_hint_of_its_error(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """The general advice, `--retry`, helps only after what the error itself asks for."""
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    run(shop.spec())
+    conflict(shop, "orders")
+    run(shop.spec(errors=ISOLATE))
+    wanted = "allow more conversions with --type-mapping"
+    assert any("event=table_parked" in line and wanted in line for line in caplog.messages)
+    assert wanted in str(parking(shop).error())
+    note_as_spark_does(shop.folder / "checkpoint")
+    [warning] = [one for one in checked_spec(shop.spec(errors=ISOLATE)) if "is parked" in one.message]
+    assert warning.fix.startswith(wanted)
+
+
+@pytest.mark.parametrize("section", ["projection", "filter", "expect"])
+def test_a_rule_that_fails_on_rows_of_one_table_parks_that_table(shop: Shop, section: str) -> None:
+    """As after a column that the rule uses was dropped at the source, with rows from before in its log."""
+    rule: dict[str, Any] = {"source-table": "shop.orders"}
+    if section == "expect":
+        sections: dict[str, Any] = {"expect": [rule | {"condition": "q1 > 0"}]}
+    elif section == "filter":
+        sections = {"transform": [rule | {"filter": "q1 > 0"}]}
+    else:
+        sections = {"transform": [rule | {"projection": "*, q1 + 1 as q2"}]}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    run(shop.spec(**sections))
+    shop.put("2.json", insert("orders", {"id": 2}), insert("users", {"id": 2}))
+    with pytest.raises(ConfigError, match=r"'q1', which is not a column of shop\.orders") as caught:
+        run(shop.spec(**sections))
+    assert caught.value.facts["source"] == "shop.orders"
+    run(shop.spec(errors=ISOLATE, **sections))
+    shop.put("3.json", insert("orders", {"id": 3}), insert("users", {"id": 3}))
+    run(shop.spec(errors=ISOLATE, **sections))
+    assert (shop.ids("orders"), shop.ids("users")) == ([1], [1, 2, 3])
+    assert "which is not a column" in parking(shop).tables["ods.orders"].reason
+    run(retry(shop))
+    assert shop.ids("orders") == [1, 2, 3]
+
+
 def snapshot_of(shop: Shop, table: str, batch: int) -> Snapshot:
     snapshots = shop.table(table).store.snapshots.newest_first()
     return next(one for one in snapshots if one.commit_identifier == batch)

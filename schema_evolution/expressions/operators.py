@@ -140,10 +140,40 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
     if not all(_is_number(one.type) or pa.types.is_null(one.type) for one in (left, right)):
         raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast strings to numbers first")
     operation = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[sign]
+    decimals = any(pa.types.is_decimal(one.type) for one in (left, right))
+    if decimals and not any(pa.types.is_floating(one.type) for one in (left, right)):
+        return _decimal(sign, operation, left, right)
     try:
         return operation(left, right)
     except pa.ArrowInvalid as reason:
         raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
+
+
+def _decimal(sign: str, operation: Callable[[Values, Values], Values], left: Values, right: Values) -> Values:
+    """Return the exact result. Its type has at most 38 digits, also where the types of the operands allow for more."""
+    try:
+        return operation(left, right)
+    except pa.ArrowInvalid:  # of the types: Arrow gives a result so many digits that all values fit
+        pass
+    try:
+        result = operation(_with_76_digits(left), _with_76_digits(right))
+        narrow = pa.decimal128(38, result.type.scale)
+    except (pa.ArrowInvalid, ValueError) as reason:
+        raise ConfigError(
+            f"{left.type} {sign} {right.type} would need more than 38 digits",
+            hint="cast one of them to fewer digits: cast(x as decimal(18, 2))",
+        ) from reason
+    try:
+        return pc.cast(result, narrow)
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
+
+
+def _with_76_digits(value: Values) -> Values:
+    if pa.types.is_null(value.type):
+        return value
+    precision, scale = (value.type.precision, value.type.scale) if pa.types.is_decimal(value.type) else (19, 0)
+    return pc.cast(value, pa.decimal256(precision, scale))
 
 
 def divided(left: Values, right: Values, *, rest: bool = False) -> Values:

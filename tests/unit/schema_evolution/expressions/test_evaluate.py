@@ -212,6 +212,41 @@ def test_an_overflow_is_an_error() -> None:
         value("i + 9223372036854775807")
 
 
+NUMBERS = [
+    pa.int32(),
+    pa.int64(),
+    *(pa.decimal128(p, s) for p, s in ((1, 0), (10, 2), (19, 0), (21, 2), (38, 2), (38, 30))),
+]
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*"])
+@pytest.mark.parametrize("left", NUMBERS, ids=str)
+@pytest.mark.parametrize("right", NUMBERS, ids=str)
+def test_decimals_are_computed_exactly_whatever_digits_their_types_allow(
+    sign: str, left: pa.DataType, right: pa.DataType
+) -> None:
+    given = {"x": pa.array([Decimal(7), None]).cast(left), "y": pa.array([Decimal(3), Decimal(3)]).cast(right)}
+    wanted = {"+": Decimal(10), "-": Decimal(4), "*": Decimal(21)}[sign]
+    node = parse_expression(f"x {sign} y")
+    if (
+        sign == "*"
+        and pa.types.is_decimal(left)
+        and pa.types.is_decimal(right)
+        and left.precision + right.precision > 75
+    ):
+        with pytest.raises(ConfigError, match="would need more than 38 digits"):
+            evaluated(node, given, Moment(NOW, 2), Misfits())
+    else:
+        assert evaluated(node, given, Moment(NOW, 2), Misfits()).to_pylist() == [wanted, None]
+
+
+def test_a_decimal_beyond_38_digits_is_an_error() -> None:
+    given = {"x": pa.array([Decimal("9" * 36 + ".99")], pa.decimal128(38, 2))}
+    with pytest.raises(DecodeError, match="out of the range of its type"):
+        evaluated(parse_expression("x * 1000"), given, Moment(NOW, 1), Misfits())
+    assert evaluated(parse_expression("coalesce(x, 0) * 0"), given, Moment(NOW, 1), Misfits()).to_pylist() == [0]
+
+
 def test_a_text_that_does_not_match_the_pattern_is_reported() -> None:
     with pytest.raises(DecodeError, match="'oops' is not a time of the form 'dd'"):
         value("to_date(num, 'dd')")

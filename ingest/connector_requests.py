@@ -39,6 +39,7 @@ class SourceRequest:
     the single table. `all_as_text`, `times_as_text`: how values are represented. `zero_dates_fail`: a date of zeros is
     an error. `demand` decides which part of a table has to be read; a source may read more. `sink_warehouse` and
     `sink_options` open the catalog of the target tables, for a source of tables that does not name its own catalog.
+    `samples` is how many rows at each end of a table show its columns, if the source declares none.
     """
 
     state: StateFolder
@@ -60,6 +61,7 @@ class SourceRequest:
     language: ConditionLanguage | None = None
     sink_warehouse: str = ""
     sink_options: tuple[tuple[str, str], ...] = ()
+    samples: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
             # A pipeline of a whole database may begin before its first collection.
             needs_one = must and request.single_table
             names = [one.table for one in captured_collections(MongoPlanner(settings), connection, must=needs_one)]
-            return findings, _described(connection, settings, names, needs_one=needs_one)
+            return findings, _described(connection, settings, names, request.samples, needs_one=needs_one)
 
     def undescribed(self, config: MongoConfig, request: SourceRequest) -> Collection[TableName]:
         """Return all captured collections: one without documents has no columns."""
@@ -214,14 +214,14 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
 
 
 def _described(
-    connection: MongoConnection, settings: MongoSettings, names: list[TableName], *, needs_one: bool
+    connection: MongoConnection, settings: MongoSettings, names: list[TableName], samples: int, *, needs_one: bool
 ) -> list[SourceSchema]:
     from penstock.ingest.mongodb.errors import EmptyCollection
     from penstock.ingest.mongodb.rows import DocumentRows
     from penstock.ingest.mongodb.source import described
 
     documents = DocumentRows(settings.choice, Counter())
-    found = [described(connection, name, documents) for name in names]
+    found = [described(connection, name, documents, samples) for name in names]
     tables = [one for one in found if one is not None]
     if names and not tables and needs_one:
         raise EmptyCollection(

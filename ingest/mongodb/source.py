@@ -77,14 +77,24 @@ class MongoSource(DatabaseSource[MongoSettings, MongoPlanner]):
         """Do nothing: the server does not store the positions of its readers."""
 
 
-def described(connection: MongoConnection, name: TableName, documents: DocumentRows) -> SourceSchema | None:
-    """Return the columns of a collection, as its first document has them; None if it has no document."""
+def described(
+    connection: MongoConnection, name: TableName, documents: DocumentRows, samples: int = 1
+) -> SourceSchema | None:
+    """Return the columns of a collection, as its first document has them; None if it has no document.
+
+    With more `samples`, return the columns of so many of the first documents, and of so many of the last ones.
+    """
     if documents.choice.fields:
         return documents.schema(name, ["_id", *(field for field, _ in documents.choice.fields if field != "_id")])
-    for reply in connection.documents(name[0], {"find": name[1], "limit": 1, "batchSize": 1}):
-        if len(reply.documents):
-            return documents.schema(name, documents.rows(reply.block, reply.documents, name).schema.names)
-    return None
+    columns = dict[str, None]()
+    for direction in (1, -1) if samples > 1 else (1,):
+        find: dict[str, object] = {"find": name[1], "limit": samples, "batchSize": samples}
+        if samples > 1:
+            find["sort"] = {"_id": direction}
+        for reply in connection.documents(name[0], find):
+            if len(reply.documents):
+                columns |= dict.fromkeys(documents.rows(reply.block, reply.documents, name).schema.names)
+    return documents.schema(name, list(columns)) if columns else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def _captured(read: CdcRead) -> list[SourceSchema]:
     """Return the table as its server describes it; SourceError if it is not there, or cannot be captured."""
     seen = None
     try:
-        for one in read.connector.tables(read.config, read.request):
+        for one in read.connector.tables(read.config, replace(read.request, samples=read.sampled)):
             if (one.database, one.table) == read.table:
                 return [one]
     except NothingCaptured as error:

@@ -30,7 +30,8 @@ from penstock.table.values.arrow_types import from_arrow, to_arrow
 from penstock.table.values.types import DataType, Field, type_json, with_nullability
 
 _AGAIN = (
-    "restart the query, which reads the columns of the table again; or set new-columns=ignore to leave new columns out"
+    "restart the query, which reads the columns of the table again; or set new-columns=ignore to leave new columns"
+    " out, or list all columns in .schema(...), which a source that declares none may need"
 )
 
 

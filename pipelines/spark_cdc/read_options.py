@@ -37,7 +37,7 @@ _OWN = {
     "bad-records": "fail or skip",
     "type-mapping": "as in pipelines",
     "time-zone": "the zone of times without one",
-    "sample-records": "messages from which columns are found",
+    "sample-records": "messages or documents from which columns are found",
     "parallelism": "tasks of a batch",
     "max-batch.rows": "rows of a batch",
     "max-batch.bytes": "bytes of a batch",

@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 from penstock.formats.demand import ConditionLanguage, DemandPolicy
 from penstock.ingest.connector_requests import TableName, TableSelection
-from penstock.ingest.database.table_parts import TablePart
+from penstock.ingest.database.table_parts import REFUSAL_LENGTH, TablePart
 from penstock.storage.state_folder import StateFolder
 from penstock.table_pattern import TablePattern
 
@@ -130,11 +130,8 @@ class RereadRequests:
 
 
 def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TableName]:
-    """Return the captured tables that the requests name without a condition, and log names of no captured table."""
-    named = {word for name in captured for word in (name[1], ".".join(name))}
-    unknown = {table for request in requests if not request.is_own for table in request.tables} - named
-    if unknown:
-        log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
+    """Return the captured tables that the requests name without a condition."""
+    named = _names_of(captured)
     gone = {table for request in requests if request.is_own for table in request.tables} - named
     if gone:
         log.info("event=tables_not_read_again tables=%s note=they are gone by now", ",".join(sorted(gone)))
@@ -142,6 +139,19 @@ def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[Table
     if names:
         log_reread(names)
     return names
+
+
+def refused_names(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> tuple[str, ...]:
+    """Return why names in the requests of users are refused: no captured table has them."""
+    asked = {table for request in requests if not request.is_own for table in request.tables}
+    unknown = sorted(asked - _names_of(captured))
+    if unknown:
+        log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(unknown))
+    return tuple(f"{name}: no such table is captured"[:REFUSAL_LENGTH] for name in unknown)
+
+
+def _names_of(captured: Sequence[TableName]) -> set[str]:
+    return {word for name in captured for word in (name[1], ".".join(name))}
 
 
 def requested_parts(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TablePart]:

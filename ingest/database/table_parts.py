@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 # Counts of rows, and of parts of tables, that were not read again.
 UNREADABLE, MISFIT = "reread.condition_unreadable", "reread.condition_misfit"
-_REFUSALS, _REFUSAL_LENGTH = 10, 400  # They are stored in the offsets.
+REFUSALS, REFUSAL_LENGTH = 10, 400  # They are stored in the offsets.
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ def accepted_parts(
             if isinstance(error, SourceError) and error.retryable:
                 raise
             log.warning("event=signal_refused table=%s where=%s reason=%s", ".".join(part.name), part.where, error)
-            refused.append(f"{part}: {error}"[:_REFUSAL_LENGTH])
+            refused.append(f"{part}: {error}"[:REFUSAL_LENGTH])
         else:
             log.info("event=part_read_again table=%s where=%s", ".".join(part.name), part.where)
             accepted.append(part)
-    return tuple(accepted), tuple(refused[:_REFUSALS])
+    return tuple(accepted), tuple(refused[:REFUSALS])
 
 
 def check_key(schema: SourceSchema | None, part: TablePart) -> SourceSchema:

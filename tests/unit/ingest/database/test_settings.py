@@ -12,6 +12,7 @@ from penstock.ingest.database.settings import (
     CapturedTables,
     RereadRequests,
     names_pattern,
+    refused_names,
     requested_parts,
     requested_tables,
 )
@@ -56,8 +57,17 @@ def test_request_names_a_table_with_or_without_its_database(tmp_path: Path, capl
     with caplog.at_level(logging.INFO):
         names = requested_tables(requests_in(tmp_path, a=["shop.t", "u"], b=["w"]).pending(()), captured)
     assert names == [("shop", "t"), ("erp", "u")]
-    assert "event=signal_unknown tables=w note=no such table is captured" in caplog.messages
     assert "event=tables_read_again tables=shop.t,erp.u" in caplog.messages
+
+
+def test_a_name_of_no_captured_table_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    requests = requests_in(tmp_path, a=["shop.t", "u"], b=["w"])
+    requests.add(("shop", "gone"))
+    requests.folder.write("c.json", json.dumps({"tables": ["t", "x"], "where": "id > 1"}).encode())
+    found = refused_names(requests.pending(()), [("shop", "t"), ("erp", "u")])
+    assert found == ("w: no such table is captured", "x: no such table is captured")
+    assert caplog.messages == ["event=signal_unknown tables=w,x note=no such table is captured"]
+    assert refused_names(requests_in(tmp_path / "none").pending(()), [("shop", "t")]) == ()
 
 
 def test_a_table_that_was_dropped_before_the_pipeline_reads_it_again_is_no_signal(
@@ -84,4 +94,3 @@ def test_request_with_a_condition_is_for_a_part_of_its_tables(tmp_path: Path, ca
         "shop.t where id > 1",
         "erp.t where id > 1",
     ]
-    assert "event=signal_unknown tables=x note=no such table is captured" in caplog.messages

@@ -116,8 +116,8 @@ _OPTIONS = (
         TEXT,
         None,
         "Reads some partitions only.",
-        "use a condition on the partition columns: dt = sys.max_pt('db.t') is the newest one. Lookup joins accept the"
-        " option as a hint",
+        "use a condition on the partition columns: dt = sys.max_pt('db.t') is the newest one, in Spark"
+        " dt = (SELECT max(dt) FROM t). Lookup joins accept the option as a hint",
         stops=Stops.READING,
         old_keys=("lookup.dynamic-partition",),
     ),

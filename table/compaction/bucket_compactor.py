@@ -117,7 +117,7 @@ class BucketCompactor:
     @cached_property
     def _policy(self) -> Policy:
         hour = self.files.store.ambient.local_millis() // 3_600_000 % 24
-        return Policy.of(self.files.layout.schema.typed, needs_lookup=self._looks_up, hour=hour)
+        return Policy.of(self.files.layout.schema.typed, needs_lookup=self._spec.merge.needs_upper_levels, hour=hour)
 
     def _levels(self, live: Sequence[DataFile]) -> Levels:
         return Levels.of(live, self._policy.num_levels)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.table.compaction.changelog import ChangelogSpec
-from penstock.table.compaction.policy import Pick, Policy
+from penstock.table.compaction.policy import Pick
 from penstock.table.compaction.record_expiry import RecordExpiry
 from penstock.table.files.encoding import encoding_of
 from penstock.table.merge.engines.registry import merge_spec
@@ -74,11 +74,6 @@ class CompactionSpec:
         options = self.options
         waits = options[LOOKUP_WAIT]
         return self.shows_by_compaction and not waits and not options[COMMIT_FORCE_COMPACT]
-
-    @property
-    def policy(self) -> Policy:
-        """Return the policy that picks files."""
-        return Policy.of(self.options, needs_lookup=self.merge.needs_upper_levels)
 
     @property
     def full_changelog(self) -> bool:

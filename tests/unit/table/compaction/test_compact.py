@@ -359,3 +359,14 @@ def test_a_deletion_is_kept_above_an_older_row(tmp_path: Path) -> None:
     levels = {entry.file.level for entry in live_entries(table.store, table.snapshots[-1])}
     assert len(levels - {0}) > 1, "small files were compacted to a level above 0, the large one was left alone"
     assert table.count() == count - 4
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+def test_forced_lookups_compact_level_0_as_soon_as_it_has_a_file(tmp_path: Path, producer: str) -> None:
+    options = {"force-lookup": "true", "changelog-producer": producer, "write-only": "true"}
+    table = new_table(tmp_path, options={"bucket": "1", **options})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit()
+    table.compact(full=False)
+    assert 0 not in {entry.file.level for entry in live_entries(table.store, table.snapshots[-1])}

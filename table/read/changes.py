@@ -17,6 +17,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.scans import INCREMENTAL_BETWEEN_SCAN_MODE
+from penstock.table.read.deleted_last import deletes_first
 from penstock.table.read.plan import grouped
 from penstock.table.read.snapshot_diff import difference
 from penstock.table.read.snapshot_range import Ends, SnapshotRange
@@ -94,7 +95,10 @@ def writes_changelog(layout: Layout) -> bool:
 
 
 def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Split]:
-    """Return the files with a snapshot's changes: its data files when it is an APPEND, or its changelog files."""
+    """Return the files with a snapshot's changes: its data files when it is an APPEND, or its changelog files.
+
+    Read in this order, the newest row of each key is the last one.
+    """
     if mode == "changelog":
         entries = _changelog(store, snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
     # A COMPACT snapshot changes no rows.
@@ -102,7 +106,8 @@ def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Spli
         entries = [entry for entry in delta_entries(store, snapshot) if entry.kind is FileKind.ADD]
     else:
         entries = []
-    return [_split(bucket, group) for bucket, group in grouped(entries).items()]
+    splits = [_split(bucket, group) for bucket, group in grouped(entries).items()]
+    return deletes_first(Layout.of(store.schemas.get(snapshot.schema_id)), splits)
 
 
 def _changelog(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:

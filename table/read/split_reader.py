@@ -29,9 +29,10 @@ from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import READ_BATCH_SIZE
 from penstock.table.read.column_conditions import column_conditions
+from penstock.table.read.deleted_last import deleted_in_the_end, rows_of_keys
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.run_reader import MANY_ROWS, RunReader
-from penstock.table.read.splits import Split, VectorPlace
+from penstock.table.read.splits import Split, SplitKeys, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import read_out, rows_at
@@ -93,13 +94,26 @@ class SplitReader:
 
     def read_files(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield every row of the files without merging, with its kind, for reads of changes."""
-        reader = self._reader(split, self._columns(), with_kind=self.layout.has_keys)
         schema = self.schema
+        for batch in self._rows_of_files(split):
+            out = self._finished(batch, schema)
+            if out.num_rows:
+                yield out
+
+    def _rows_of_files(self, split: Split) -> Iterator[pa.RecordBatch]:
+        names = [field.name for field in self._columns()]
+        if split.keys is SplitKeys.ALL:
+            yield from self._unmerged(split, names)
+            return
+        keys = [field.name for field in self.layout.key_fields]
+        deleted = deleted_in_the_end(self.layout, self._unmerged(split, keys))
+        yield from rows_of_keys(self.layout, split.keys, deleted, self._unmerged(split, [*names, *keys]))
+
+    def _unmerged(self, split: Split, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        fields = tuple(field for field in self.layout.schema.fields if field.name in names)
+        reader = self._reader(split, fields, with_kind=self.layout.has_keys)
         for file in split.files:
-            for batch in reader.read(file):
-                out = self._finished(batch, schema)
-                if out.num_rows:
-                    yield out
+            yield from reader.read(file)
 
     def read_positions(self, split: Split) -> Iterator[tuple[DataFile, pa.RecordBatch]]:
         """Yield the wanted columns of each file of a table without keys, and `_POSITION` of the rows as last column.

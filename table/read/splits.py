@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from penstock.table.buckets.layout import Layout
 from penstock.table.merge.engines.registry import merge_engine
@@ -24,12 +25,20 @@ class VectorPlace:
     external_path: str | None = None
 
 
+class SplitKeys(Enum):
+    """The keys of a split whose changes are read."""
+
+    ALL = "all"
+    DELETED = "deleted"  # those that the files of the split delete in the end
+    KEPT = "kept"  # the others
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """Files of one bucket that are read together.
 
     With `raw` each file is read by itself; otherwise their rows are merged by key. `branch` and `schema_id` are set for
-    files of the fallback branch, and name it and its schema.
+    files of the fallback branch, and name it and its schema. `keys` applies to reads of changes only.
     """
 
     partition: bytes
@@ -39,6 +48,7 @@ class Split:
     vectors: dict[str, VectorPlace] = field(default_factory=dict)
     branch: str | None = None
     schema_id: int = 0
+    keys: SplitKeys = SplitKeys.ALL
 
     @property
     def rows(self) -> int:

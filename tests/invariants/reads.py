@@ -7,7 +7,6 @@ from functools import cache
 
 import pyarrow as pa
 
-from penstock.table.buckets.layout import BucketMode
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -68,10 +67,6 @@ def foldable(table: Table, producer: str) -> bool:
     """Return whether the changelog folds to the table. Raw input does only if the last row of a key wins unchanged."""
     if producer != "input":
         return True
-    if table.bucket_mode == BucketMode.CROSS_PARTITION:
-        # If a key leaves its partition and returns in one commit, it may return to another bucket, and the changes of
-        # the two buckets have no common order.
-        return False
     plain = table.options.get("merge-engine", "deduplicate") == "deduplicate"
     return plain and not {"sequence.field", "ignore-delete", "ignore-update-before"} & table.options.keys()
 
@@ -108,15 +103,12 @@ def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snaps
 
 
 def keyed(table: Table, rows: pa.Table) -> Iterator[tuple[str, Row, Row]]:
-    """Yield kind, key and row with canonical values.
-
-    A key that moves between partitions counts as a different key in each.
-    """
+    """Yield kind, primary key and row with canonical values."""
     types = {field.name: type_json(field.type) for field in table.definition.fields}
     kind_column = KIND_COLUMN if KIND_COLUMN in rows.column_names else None
     found = relation_of(rows, types, kind_column=kind_column)
     canon = [canonical_of(kind) for kind in found.types]
-    places = [found.columns.index(name) for name in dict.fromkeys([*table.primary_keys, *table.partition_keys])]
+    places = [found.columns.index(name) for name in table.primary_keys]
     for kind, row in zip(found.kinds or ["+I"] * len(found), found.rows, strict=True):
         cells = tuple(canonical(value) for canonical, value in zip(canon, row, strict=True))
         yield kind, tuple(cells[place] for place in places), cells

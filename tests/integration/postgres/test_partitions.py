@@ -73,10 +73,20 @@ def test_a_partition_that_is_made_filled_and_attached_at_once_is_read(
     assert sorted(sync.rows("t")) == [1, 11, 71, 72]
 
 
+MADE = "CREATE TABLE p2 PARTITION OF t FOR VALUES FROM (20) TO (30)"
 TRUNCATED = {
     "one": (("TRUNCATE p0",), [11, 12]),
     "new": (
-        ("CREATE TABLE p2 PARTITION OF t FOR VALUES FROM (20) TO (30)", "INSERT INTO t VALUES (21, 1)", "TRUNCATE p2"),
+        (MADE, "INSERT INTO t VALUES (21, 1)", "TRUNCATE p2"),
+        [1, 2, 11, 12],
+    ),
+    "new, at once": ((f"BEGIN; {MADE}; INSERT INTO t VALUES (21, 1); TRUNCATE p2; COMMIT",), [1, 2, 11, 12]),
+    "new, filled again": (
+        (f"BEGIN; {MADE}; INSERT INTO t VALUES (21, 1); TRUNCATE p2; INSERT INTO t VALUES (22, 1); COMMIT",),
+        [1, 2, 11, 12, 22],
+    ),
+    "new, in a part of a transaction": (
+        (f"BEGIN; SAVEPOINT a; {MADE}; INSERT INTO t VALUES (21, 1); TRUNCATE p2; RELEASE a; COMMIT",),
         [1, 2, 11, 12],
     ),
     "filled again": (("TRUNCATE p0", "INSERT INTO t VALUES (3, 3)", "ANALYZE t", "VACUUM FULL p0"), [3, 11, 12]),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
 
+from penstock.ingest.postgres.errors import NoFreeSlot
 from penstock.ingest.postgres.server import emptied_partitions as module
 from penstock.ingest.postgres.server.catalog import PgTableFacts
 from penstock.ingest.postgres.server.emptied_partitions import emptied_partitions
@@ -83,16 +85,34 @@ def test_partitions_are_found_in_the_log(line: str, names: tuple[str, ...]) -> N
     ("files", "looks"),
     [
         ({10: 10, 20: 20}, 0),
-        ({10: 10, 20: 20, 21: 21}, 0),
+        ({10: 10, 20: 20, 21: 21}, 1),
         ({10: 10, 20: 20, 21: 22}, 1),
         ({10: 10}, 1),
         ({10: 12, 20: 20}, 1),
     ],
 )
-def test_the_log_is_read_only_if_partitions_have_new_files(files: dict[int, int], looks: int) -> None:
+def test_the_log_is_read_only_if_partitions_or_their_files_are_new(files: dict[int, int], looks: int) -> None:
     server = Server(files)
     assert emptied(server) == ()
     assert server.looks == looks
+
+
+def test_a_partition_that_was_truncated_in_the_file_that_it_was_made_with_is_found() -> None:
+    server = Server({10: 10, 20: 20, 21: 21}, "table public.p21: TRUNCATE: (no-flags)")
+    assert emptied(server) == ("public.p21",)
+
+
+@pytest.mark.parametrize("file", [21, 22])
+def test_new_partitions_are_not_examined_without_a_free_slot(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, file: int
+) -> None:
+    def full(*_: object) -> str:
+        raise NoFreeSlot("all slots are in use")
+
+    monkeypatch.setattr(module, "copied_slot", full)
+    with nullcontext() if file == 21 else pytest.raises(NoFreeSlot):
+        assert emptied(Server({10: 10, 20: 20, 21: file})) == ()
+    assert ("event=new_partitions_not_examined table=public.t" in caplog.text) is (file == 21)
 
 
 @pytest.mark.parametrize(("exists", "names"), [(True, ()), (False, ("public.p10",))])

@@ -138,7 +138,11 @@ def drop_partition(given: Given) -> int:
     specs = partitions(given)
     snapshots = table_of(given).drop_partitions(specs)
     taken = [snapshot.id for snapshot in snapshots]
-    return answer(given, {"partitions": specs, "snapshots": taken}, f"dropped by snapshot {', '.join(map(str, taken))}")
+    made = f"snapshot {', '.join(map(str, taken))}"
+    # A snapshot without changes is committed too, as in Paimon.
+    has_dropped = any(snapshot.delta_record_count for snapshot in snapshots)
+    text = f"dropped by {made}" if has_dropped else f"these partitions had no rows: {made} is empty"
+    return answer(given, {"partitions": specs, "snapshots": taken, "dropped": has_dropped}, text)
 
 
 def expire_partitions(given: Given) -> int:

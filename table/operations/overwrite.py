@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
@@ -19,6 +21,8 @@ from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE, PARTI
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings, optional_text
 from penstock.table.values.partition_text import partition_values
+
+log = logging.getLogger(__name__)
 
 
 class OverwriteWriter(TableWriter):
@@ -157,16 +161,36 @@ class PartitionSpec:
     def covers(self, partition: bytes) -> bool:
         """Return whether the partition has these values."""
         found = dict(zip(self._layout.schema.partition_keys, self._layout.partition_values(partition), strict=True))
-        return all(found[name] == value for name, value in self.values.items())
+        return all(_is_same(found[name], value) for name, value in self.values.items())
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Return whether two values are those of one partition. As in Java, both zeros differ, and NaN is equal to NaN."""
+    if isinstance(one, float) and isinstance(other, float):
+        return (one == other and math.copysign(1, one) == math.copysign(1, other)) or (
+            math.isnan(one) and math.isnan(other)
+        )
+    return one == other
 
 
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
     """Commit one OVERWRITE that deletes every partition that matches one of the specs.
 
-    The snapshot is empty when none matches, as in Paimon.
+    The snapshot is empty when none matches, as in Paimon. A spec that matches no partition is logged.
     """
     if not partitions or not all(mappings(partitions, "partitions")):
         raise RowRefused("pass at least one partition, with at least one column", table=store.name)
     specs = [PartitionSpec.of(Layout.of(store.schema()), partition) for partition in partitions]
-    committer = Committer(store, store.new_commit_user())
-    return list(committer.overwrite((), lambda found: any(spec.covers(found) for spec in specs)).snapshots)
+    committer, used = Committer(store, store.new_commit_user()), set[int]()
+
+    def covers(found: bytes) -> bool:
+        covering = {number for number, spec in enumerate(specs) if spec.covers(found)}
+        used.update(covering)
+        return bool(covering)
+
+    made = list(committer.overwrite((), covers).snapshots)
+    for number, given in enumerate(partitions):
+        if number not in used:
+            text = ",".join(f"{name}={value}" for name, value in given.items())
+            log.warning("event=no_such_partition table=%s partition=%s", store.name, text)
+    return made

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -76,6 +78,30 @@ def test_java_reads_and_writes_a_rescaled_table(oracle: Oracle, tmp_path: Path) 
         table.refresh().rescale(partition={"dt": dt})
     assert_java_reads(table, oracle, 40)
     goes_on(table, oracle, 40)
+
+
+@pytest.mark.parametrize("type_", ["DOUBLE", "FLOAT"])
+@pytest.mark.parametrize("dropped", ["0.0", "-0.0", "NaN", "1.5", "2.5"])
+def test_a_partition_of_a_float_is_dropped_as_java_drops_it(
+    oracle: Oracle, tmp_path: Path, type_: str, dropped: str
+) -> None:
+    """Each zero is a partition of its own, and NaN is equal to itself."""
+    left = []
+    for name in ("java", "ours"):
+        path = oracle.create(
+            tmp_path, f"shop.{name}", [("p", type_), ("v", "INT")], partition_keys=["p"], options={"bucket": "-1"}
+        )
+        table = penstock.Catalog(str(tmp_path)).table(f"shop.{name}")
+        with table.writer() as writer:
+            values = pa.array([0.0, -0.0, math.nan, 1.5]).cast(table.schema.field("p").type)
+            writer.write(pa.table([values, [0, 1, 2, 3]], schema=table.schema))
+            writer.commit()
+        if name == "java":
+            oracle.drop_partition(path, {"p": dropped})
+        else:
+            table.drop_partitions([{"p": float(dropped)}])
+        left.append(sorted(table.refresh().scan().to_arrow()["v"].to_pylist()))
+    assert left[0] == left[1] == [one for one, text in enumerate(["0.0", "-0.0", "NaN", "1.5"]) if text != dropped]
 
 
 def test_java_reads_a_merged_table(oracle: Oracle, tmp_path: Path) -> None:

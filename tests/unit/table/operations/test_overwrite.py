@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.entries import HASH_INDEX
 from penstock.table.meta.live import index_entries
+from penstock.table.sql.queries.table_partitions import live_partitions
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
@@ -122,3 +124,34 @@ def test_a_second_overwrite_of_a_writer_starts_without_known_keys(tmp_path: Path
     assert hashes_known(table) == 5
     write(table, (7, "c", None), *((number, "c", None) for number in range(5)))
     assert len(content(table)) == 6
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, math.nan, 1.5], ids=str)
+@pytest.mark.parametrize("verb", ["drop", "overwrite", "select"])
+def test_a_partition_is_found_by_its_value_alone(tmp_path: Path, value: float, verb: str) -> None:
+    """NaN, and each of the zeros, are partitions of their own."""
+    table = new_table(tmp_path, [("p", "DOUBLE"), ("v", "INT")], keys=(), partitions=("p",), options={"bucket": "-1"})
+    values = [0.0, -0.0, math.nan, 1.5]
+    write(table, *((one, number) for number, one in enumerate(values)))
+    before = set(range(4))
+    this = next(number for number, one in enumerate(values) if repr(one) == repr(value))
+    if verb == "drop":
+        table.drop_partitions([{"p": value}])
+    elif verb == "overwrite":
+        with table.overwrite(partition={"p": value}) as writer:
+            writer.write(rows(table, (value, this + 10)))
+        before |= {this + 10}
+    else:
+        assert live_partitions(table, {"p": value}) == [(pytest.approx(value, nan_ok=True),)]
+        return
+    assert {row[1] for row in content(table)} == before - {this}
+
+
+def test_a_partition_that_does_not_exist_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options={"bucket": "1"})
+    write(table, (1, 0, 1), (2, 0, 1))
+    table.drop_partitions([{"p": 1}, {"p": 7}])
+    assert "event=no_such_partition" in caplog.text
+    assert "partition=p=7" in caplog.text
+    assert "partition=p=1" not in caplog.text
+    assert content(table) == [(2, 0, 1)]

@@ -44,7 +44,7 @@ def condition_of(warehouse: CatalogSettings, table: str, mark: Mark | None) -> C
     if mark is None:
         return "same" if _has_no_snapshot(store) else "another"
     # The first schema is written when the table is created and never again, so another time means another table.
-    if _created(store) != mark.created:
+    if store.schemas.created_millis() != mark.created:
         return "empty" if _has_no_snapshot(store) else "another"
     if mark.snapshot is None:
         return "same"
@@ -65,7 +65,7 @@ def is_empty(warehouse: CatalogSettings, table: str) -> bool:
 def new_mark(warehouse: CatalogSettings, table: str) -> Mark | None:
     """Return a mark of the table as it is now; None if it does not exist."""
     store = _store(warehouse, table)
-    return None if store is None else Mark(_created(store))
+    return None if store is None else Mark(store.schemas.created_millis())
 
 
 def _has_no_snapshot(store: TableStore) -> bool:
@@ -78,7 +78,3 @@ def _store(warehouse: CatalogSettings, table: str) -> TableStore | None:
         return warehouse.opened(table)
     except (TableMissing, UnusableName):
         return None
-
-
-def _created(store: TableStore) -> int:
-    return store.schemas.get(min(store.schemas.ids())).time_millis

@@ -3,6 +3,7 @@
 In an offset, `next` is the first snapshot not read yet. Every offset also contains the query's start, because after a
 crash in the very first batch Spark asks for the initial offset again, and by then the table has newer snapshots. `mark`
 is the time of the commit before `next`: after a rollback, or in a table that was created again, its id is used again.
+`created` is the time at which the table was created, for a commit that has expired.
 """
 
 from __future__ import annotations
@@ -117,16 +118,21 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offset(self, state: int, first: int, following: int) -> Offset:
         read = self.store.snapshots.find(following - 1)
-        return {"state": state, "first": first, "next": following, "mark": read.time_millis if read else 0}
+        mark, created = read.time_millis if read else 0, self.store.schemas.created_millis()
+        return {"state": state, "first": first, "next": following, "mark": mark, "created": created}
 
     def _check_history(self, offset: Offset) -> None:
-        """Raise SnapshotReplaced if the snapshot that was read last is another now. One that has expired passes."""
-        # Checkpoints of older versions have no mark.
-        mark = offset.get("mark")
-        found = self.store.snapshots.find(offset["next"] - 1) if mark else None
-        if found is not None and found.time_millis != mark:
+        """Raise SnapshotReplaced if the snapshot that was read last is another now.
+
+        If it has expired, the time at which the table was created says whether the table is the one that was read.
+        """
+        number = offset["next"] - 1
+        found = self.store.snapshots.find(number) if number else None
+        # Checkpoints of older versions have no mark, and not the other time.
+        then = offset.get("created" if found is None else "mark") if number else None
+        if then and then != (self.store.schemas.created_millis() if found is None else found.time_millis):
             raise SnapshotReplaced(
-                f"snapshot {found.id} was replaced after this query had read it: the table was rolled back, or dropped "
+                f"snapshot {number} was replaced after this query had read it: the table was rolled back, or dropped "
                 "and created again",
                 table=self.place.path,
                 hint=self._again,

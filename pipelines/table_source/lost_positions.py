@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.errors import PositionLost
+from penstock.pipelines.table_source.progress import TableProgress
 from penstock.pipelines.table_source.upstream import Upstream
 from penstock.table.errors import SnapshotMissing, SnapshotReplaced
 
@@ -31,10 +32,17 @@ def lost_positions(table: str) -> Iterator[None]:
         ) from error
 
 
-def check_history(table: Upstream, number: int, mark: int) -> None:
-    """Raise PositionLost if a snapshot that was read has been replaced by another. One that has expired passes."""
-    found = table.store.snapshots.find(number) if mark else None
-    if found is not None and found.time_millis != mark:
+def check_history(table: Upstream, number: int, begin: TableProgress) -> None:
+    """Raise PositionLost if a snapshot that was read has been replaced by another.
+
+    If it has expired, the time at which the table was created says whether the table is the one that was read.
+    """
+    found = table.store.snapshots.find(number) if number else None
+    if found is None:
+        is_another = bool(number and begin.created) and table.store.schemas.created_millis() != begin.created
+    else:
+        is_another = bool(begin.mark) and found.time_millis != begin.mark
+    if is_another:
         raise PositionLost(
             f"snapshot {number} was replaced after it was read: the table was rolled back, or created again",
             source_table=table.name,

@@ -133,10 +133,11 @@ class TableSource:
             if snapshot is None or (last is not None and following > last):
                 break
             if following == begin.next:
-                check_history(table, following - 1, begin.mark)
+                check_history(table, following - 1, begin)
             rows += table.rows_of(snapshot)
             following, mark = following + 1, snapshot.time_millis
-        return TableProgress(begin.state, begin.splits, done, following, begin.done, begin.next, mark)
+        created = begin.created or table.store.schemas.created_millis()
+        return TableProgress(begin.state, begin.splits, done, following, begin.done, begin.next, mark, created)
 
     def _begin(self, table: Upstream) -> TableProgress:
         """Return the start of a table without progress, and keep its snapshots from now on."""
@@ -149,7 +150,8 @@ class TableSource:
         if start.state:
             snapshot = table.snapshot(start.state)
             splits, mark = len(table.state_splits(snapshot)), snapshot.time_millis
-        return TableProgress(start.state, splits, 0, start.first, 0, start.first, mark)
+        created = table.store.schemas.created_millis()
+        return TableProgress(start.state, splits, 0, start.first, 0, start.first, mark, created)
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         before, after = SourceProgress.from_json(start), SourceProgress.from_json(end)

@@ -67,7 +67,7 @@ class ChangeStream:
         start = starting(store, options) if position is None else Start(0, position + 1)
         self._state, self._next = start.state, start.first
         # The snapshot before: the table may be rolled back before the first changes are read.
-        self._last = store.snapshots.find(self._next - 1)
+        self._last, self._created = store.snapshots.find(self._next - 1), store.schemas.created_millis()
         if not self._state:
             next_snapshot(store, self._next)  # refuses a position behind the newest snapshot: a rollback
         # Before the first read, so that the snapshots with which the stream begins do not expire.
@@ -97,7 +97,7 @@ class ChangeStream:
         if following is None:
             return None
         # As in `follow`: ids are used again after a rollback.
-        check_follows(self.store, self._last)
+        check_follows(self.store, self._last, self._created)
         self._check_columns(following)
         return SnapshotBatches(following, self._changes(following))
 

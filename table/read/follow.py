@@ -66,6 +66,7 @@ def follow(
     # Before the first read: from here on the next snapshot does not expire.
     store_position(next_id)
     last = store.snapshots.find(next_id - 1)  # the table may be rolled back before the first changes are read
+    created = store.schemas.created_millis()
 
     while until is None or next_id <= until:
         snapshot = next_snapshot(store, next_id)
@@ -74,7 +75,7 @@ def follow(
             continue
         # After a rollback ids are assigned again: the next id may belong to another history.
         # Checked after the next snapshot was read, so that a rollback between the two reads is noticed.
-        check_follows(store, last)
+        check_follows(store, last, created)
         last = snapshot
         rows = _changes_of(store, snapshot)
         if rows.num_rows:
@@ -115,12 +116,18 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
     return snapshot_or_changelog(store, snapshot_id)
 
 
-def check_follows(store: TableStore, last: Snapshot | None) -> None:
+def check_follows(store: TableStore, last: Snapshot | None, created: int) -> None:
     """Raise SnapshotReplaced when the snapshot read last has been replaced by another with the same id.
 
-    A snapshot that has expired cannot be checked.
+    If it has expired, the time at which the table was created says whether the table is the one that was read.
     """
     found = store.snapshots.find(last.id) if last is not None else None
+    if found is None and store.schemas.created_millis() != created:
+        raise SnapshotReplaced(
+            "the table was dropped and created again after it was read",
+            table=store.name,
+            hint="reset the consumer, or follow the new table from its first snapshot",
+        )
     if last is not None and found is not None and found != last:
         raise SnapshotReplaced(
             f"snapshot {last.id} was replaced after it was read: the table was rolled back",

@@ -111,6 +111,10 @@ class SchemaFiles:
                 self._known.pop(schema_id, None)
         return sorted(entries)
 
+    def created_millis(self) -> int:
+        """Return the time of the first version, as it is in the store now. Another time means another table."""
+        return self.get(min(self.ids())).time_millis
+
     def latest(self) -> TableSchema | None:
         """Return the newest version that exists now, or None when the table does not exist."""
         ids = self.ids()

@@ -16,8 +16,9 @@ from penstock.table.sql.streams.stream_text import StreamSource
 
 PIPELINE_NAME = "pipeline.name"
 # Properties of the job's snapshots: the source table whose snapshot id the identifier is, the time of that snapshot's
-# commit, and a hash of the query.
+# commit and its list of changes, the time at which the table was created, and a hash of the query.
 _SOURCE, _MILLIS, _QUERY = "penstock.sql.source", "penstock.sql.source-millis", "penstock.sql.query"
+_CHANGES, _CREATED = "penstock.sql.source-changes", "penstock.sql.source-created"
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,14 @@ class JobProgress:
 
     def properties(self, snapshot: Snapshot | None) -> dict[str, str]:
         """Return the properties of the commit for a snapshot of the source."""
-        millis = {} if snapshot is None else {_MILLIS: str(snapshot.time_millis)}
-        return {_SOURCE: self.source.name, _QUERY: self.query, **millis}
+        identity = {_CREATED: str(self.source.table.store.schemas.created_millis())}
+        if snapshot is not None:
+            identity |= {_MILLIS: str(snapshot.time_millis), _CHANGES: snapshot.delta_manifest_list}
+        return {_SOURCE: self.source.name, _QUERY: self.query, **identity}
 
     def _check(self, last: Snapshot) -> None:
         """Raise ConfigError if the job continues on another source, or on one that was rolled back."""
-        source, millis = last.properties.get(_SOURCE), last.properties.get(_MILLIS)
+        source = last.properties.get(_SOURCE)
         hint = f"SET '{PIPELINE_NAME}' = '...' to another name, and the job begins at the start"
         if source != self.source.name:
             raise ConfigError(f"the job {self.user!r} has read from {source}", table=self.table.name, hint=hint)
@@ -72,8 +75,8 @@ class JobProgress:
             )
         snapshots = self.source.table.store.snapshots
         snapshot = snapshots.find(last.commit_identifier)
-        replaced = snapshot is not None and millis is not None and str(snapshot.time_millis) != millis
-        if replaced or (snapshots.latest_id() or 0) < last.commit_identifier:
+        is_another = self._is_another(last.commit_identifier, snapshot, last.properties)
+        if is_another or (snapshots.latest_id() or 0) < last.commit_identifier:
             raise ConfigError(
                 f"snapshot {last.commit_identifier} of {source} was replaced or removed after the job had read it: the "
                 "table was rolled back, or dropped and created again",
@@ -81,6 +84,17 @@ class JobProgress:
                 job=self.user,
                 hint=hint,
             )
+
+    def _is_another(self, position: int, snapshot: Snapshot | None, known: Mapping[str, str]) -> bool:
+        """Return whether the source, or its snapshot that was read last, is another now.
+
+        Commits of an older release have no creation time, and do not name the changes.
+        """
+        if snapshot is None:  # it has expired, or the table is another
+            created = known.get(_CREATED) if position else None  # nothing was read up to 0
+            return created is not None and created != str(self.source.table.store.schemas.created_millis())
+        now = {_MILLIS: str(snapshot.time_millis), _CHANGES: snapshot.delta_manifest_list}
+        return any(known.get(name, value) != value for name, value in now.items())
 
 
 def job_user(options: Mapping[str, str], source: StreamSource, table: Table, others: list[str]) -> str:

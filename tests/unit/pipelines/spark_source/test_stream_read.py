@@ -131,6 +131,20 @@ def test_a_stream_does_not_continue_in_another_history(table: Table, replace: Ca
         again.partitions({**end, "begins": 1, "mark": 0}, end)
 
 
+def test_a_table_that_was_created_again_is_noticed_after_its_snapshots_expired(table: Table) -> None:
+    for number in range(3):
+        add(table, number)
+    reader, schema = TableStreamReader({"path": table.path}, spark_schema(table.schema)), spark_schema(table.schema)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    table = created_again(table)
+    for number in range(5):
+        add(table, number)
+    table.expire_snapshots(retain_max=3, retain_min=1)
+    assert table.store.snapshots.earliest_id() == end["next"]
+    with pytest.raises(SnapshotReplaced, match="snapshot 3 was replaced after this query had read it"):
+        TableStreamReader({"path": table.path}, schema).latestOffset(end, ReadAllAvailable())
+
+
 def test_a_stream_continues_behind_a_snapshot_that_has_expired_and_from_older_checkpoints(table: Table) -> None:
     for number in range(3):
         add(table, number)
@@ -138,5 +152,5 @@ def test_a_stream_continues_behind_a_snapshot_that_has_expired_and_from_older_ch
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     add(table, 3)
     table.expire_snapshots(retain_max=1, retain_min=1)
-    for start in (end, {name: number for name, number in end.items() if name != "mark"}):
+    for start in (end, {name: number for name, number in end.items() if name not in {"mark", "created"}}):
         assert reader.latestOffset(start, ReadAllAvailable())["next"] == 5

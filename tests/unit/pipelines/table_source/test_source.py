@@ -178,6 +178,26 @@ def test_a_consumer_keeps_the_snapshots_that_are_not_read(lake: Lake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_expired", [True, False])
+def test_a_table_that_was_created_again_is_not_the_one_that_was_read(lake: Lake, has_expired: bool) -> None:
+    lake.create("orders", {"bucket": "1"})
+    for _ in range(2):
+        lake.change("orders")
+    lake.run("orders")
+    before = lake.rows("dwd.orders")
+    lake.catalog.drop_table("ods.orders")
+    table = lake.create("orders", {"bucket": "1"})
+    for _ in range(4):
+        lake.change("orders")
+    if has_expired:
+        table.refresh().expire_snapshots(retain_max=2, retain_min=2, older_than=2**60)
+        assert table.store.snapshots.earliest_id() == 3
+    with pytest.raises(PositionLost, match="snapshot 2 was replaced after it was read"):
+        lake.run("orders")
+    assert lake.rows("dwd.orders") == before
+
+
+@pytest.mark.slow
 def test_a_position_that_expired_or_was_rolled_back_is_lost(lake: Lake) -> None:
     table = lake.create("orders", {"bucket": "1"})
     for _ in range(3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from penstock.table.errors import SnapshotMissing, SnapshotReplaced
 from penstock.table.handle import Table
 from penstock.table.read.change_stream import ChangeStream
 from penstock.table.schema.changes import AddColumn, DropColumn, SetOption
+from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.usable import check_usable
 from penstock.table.values.types import parse_type
 from tests.unit.table.tables import new_table
@@ -103,6 +105,27 @@ def test_a_rollback_before_the_first_changes_that_are_followed_is_noticed(tmp_pa
     reader = Table(replace(table.store, ambient=waiting)).follow(from_snapshot=3)
     with pytest.raises(SnapshotReplaced):
         next(reader)
+
+
+def test_a_table_that_is_created_again_is_noticed_after_its_snapshots_expired(tmp_path: Path) -> None:
+    table = two_rows(tmp_path)
+    stream = ChangeStream(table.store, {}, position=2)
+    waiting = replace(table.store.ambient, sleep=lambda _: None)
+    reader = Table(replace(table.store, ambient=waiting)).follow(from_snapshot=2)
+    next(reader)
+    created = table.store.schemas.latest()
+    assert created is not None
+    shutil.rmtree(table.path)
+    SchemaFiles(table.store.storage, table.path).create(replace(created, time_millis=created.time_millis + 1))
+    again = Table(table.store).refresh()
+    for number in range(2):
+        put(again, ("b", number, "x"))
+    put(again, ("c", 1, "x"))
+    put(again, ("c", 2, "x"))
+    again.refresh().expire_snapshots(retain_max=2, retain_min=1)
+    for step in (stream.poll, lambda: next(reader)):
+        with pytest.raises(SnapshotReplaced, match="dropped and created again"):
+            step()
 
 
 def two_rows(folder: Path) -> Table:

@@ -240,6 +240,51 @@ def test_a_job_refuses_another_query_and_a_source_that_was_rolled_back(lake: Lak
         assert "SET 'pipeline.name'" in str(caught.value)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("has_expired", [True, False])
+def test_a_job_refuses_a_source_that_was_created_again(lake: Lake, has_expired: bool) -> None:
+    create = f"CREATE TABLE s ({SOURCE}) WITH ('bucket' = '2', 'changelog-producer' = 'input')"
+    lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0); INSERT INTO s VALUES (2, 0, 0)")
+    lake.stream("INSERT INTO t SELECT * FROM s")
+    lake.batch(f"DROP TABLE s; {create}")
+    for number in range(11, 15):
+        lake.batch(f"INSERT INTO s VALUES ({number}, 0, 0)")
+    if has_expired:
+        # Snapshot 3 is there, which would be the next one.
+        assert lake.catalog.table("d.s").expire_snapshots(retain_max=2, retain_min=1)
+    with pytest.raises(ConfigError, match=r"snapshot 2 of d\.s was replaced or removed.*created again"):
+        lake.stream("INSERT INTO t SELECT * FROM s")
+    assert [row["id"] for row in lake.batch("SELECT * FROM t")] == [1, 2]
+
+
+@pytest.mark.slow
+def test_a_job_refuses_a_snapshot_of_the_same_time_that_was_replaced(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clocks are set back, and are coarse in some file systems."""
+    lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
+    monkeypatch.setattr("penstock.storage.environment.time.time_ns", lambda: 1_800_000_000 * 10**9)
+    lake.batch("INSERT INTO s VALUES (2, 0, 0)")
+    before = lake.catalog.table("d.s").store.snapshots.get(2)
+    lake.stream("INSERT INTO t SELECT * FROM s")
+    lake.catalog.table("d.s").rollback_to(1)
+    lake.batch("INSERT INTO s VALUES (3, 0, 0)")
+    assert lake.catalog.table("d.s").store.snapshots.get(2).time_millis == before.time_millis
+    with pytest.raises(ConfigError, match="was replaced or removed"):
+        lake.stream("INSERT INTO t SELECT * FROM s")
+
+
+@pytest.mark.slow
+def test_a_job_that_has_read_nothing_begins_with_a_source_that_was_created_again(lake: Lake) -> None:
+    create = f"CREATE TABLE s ({SOURCE}) WITH ('bucket' = '2', 'changelog-producer' = 'input')"
+    lake.batch("CREATE TABLE t LIKE s")
+    insert = "INSERT INTO t SELECT * FROM s /*+ OPTIONS('scan.mode' = 'latest') */"
+    lake.stream(insert)
+    lake.batch(f"DROP TABLE s; {create}; INSERT INTO s VALUES (1, 0, 0)")
+    lake.stream(insert)
+    assert [row["id"] for row in lake.batch("SELECT * FROM t")] == [1]
+
+
 def test_a_stream_cannot_start_behind_the_next_snapshot(lake: Lake) -> None:
     lake.batch("INSERT INTO s VALUES (1, 0, 0); INSERT INTO s VALUES (2, 0, 0)")
     assert lake.stream("SELECT id FROM s /*+ OPTIONS('scan.snapshot-id' = '3') */") == []

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StoreError
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.catalog import Catalog
@@ -76,6 +76,7 @@ def _copy(source: Table, target: Table, where: pc.Expression | str | None, execu
     opened = partial(OverwriteWriter.open_on, store, {}, store.new_commit_user())
     splits = scan.plan().splits
     snapshot = scan.snapshot
+    _check_history(source.store, snapshot)
     alone = snapshot is None or any(split.branch is not None for split in splits)
     units = one_unit(splits) if alone or snapshot is None else units_between(source.store, store, snapshot, splits)
     messages = copied(RowCopies(scan, opened), units, executor, store)
@@ -126,6 +127,7 @@ def copy_table(source: Table, catalog: Catalog, name: str, executor: Executor | 
         )
     store = source.store
     snapshot, versions = store.snapshots.latest(), store.schemas.ids()
+    _check_history(store, snapshot)
     paths = [] if snapshot is None else _paths_of(store, snapshot)
     first = store.schemas.get(versions[0])
     if catalog.table_exists(name):
@@ -146,6 +148,16 @@ def copy_table(source: Table, catalog: Catalog, name: str, executor: Executor | 
         copied.snapshots.folder.write_earliest(snapshot.id)
         copied.snapshots.folder.write_latest(snapshot.id)
     return catalog.table(name)
+
+
+def _check_history(store: TableStore, snapshot: Snapshot | None) -> None:
+    """Raise StoreError if the table has no snapshot because a fast-forward replaces all of them."""
+    if snapshot is None and store.snapshots.folder.has_earliest_hint:
+        raise StoreError(
+            "the table has no snapshot, but it had some: a fast-forward is replacing them, or was interrupted",
+            table=store.name,
+            hint="copy the table after the fast-forward; if that was interrupted, fast-forward once more",
+        )
 
 
 def _check_interrupted(catalog: Catalog, name: str, first: TableSchema) -> None:

@@ -138,6 +138,8 @@ def _replace(main: TableStore, branch: TableStore, ids: Sequence[int], shared: i
     # Read as a whole before main is changed: without the branch, main could not be completed.
     history = _BranchHistory.read(branch, ids)
     earliest = _earliest_kept(main, shared, ids)
+    # Main may have no snapshot for a while. By this hint it is not taken for a table that never had one.
+    main.snapshots.folder.keep_earliest()
     # Without the hint, readers list the folder and find the files that are left in it.
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
     # Deleted before the branch's snapshots are copied: afterwards a second call could not distinguish them from shared

@@ -19,6 +19,7 @@ from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags, rename_tag, replace_tag
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.operations.repair import compact_manifests
+from penstock.table.schema.schema_files import SchemaFiles
 from tests.invariants import check_invariants
 from tests.simulation import verbs
 from tests.simulation.store import Disk, Operation, SimStore
@@ -55,6 +56,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "rollback to snapshot": lambda store: rollback_to(store, 1),
     "rollback, delete tag": _in_turn(lambda store: rollback_to(store, "kept"), _delete_kept),
+    "copy files": verbs.copied,
     "orphans": remove_orphans,
     "manifests": compact_manifests,
 }
@@ -87,6 +89,8 @@ def _performed(disk: Disk, verb: str, turn: Any = lambda _: None) -> tuple[Penst
     try:
         VERBS[verb](TableStore.open(SimStore(disk, log=log, turn=turn), PATH, None, ambient(disk, verb)))
     except (PenstockError, OSError) as refusal:
+        # What is left of a copy is not one without rows.
+        SimStore(disk).delete_tree(verbs.COPY)
         return refusal, len(log)
     return None, len(log)
 
@@ -103,6 +107,11 @@ def _parts(disk: Disk, *, check: bool) -> Iterator[Part]:
         yield branch, "rows", *rows_of(table.scan().to_arrow())
         for name in table.tags:
             yield branch, "kept" if name == "renamed" else name, *rows_of(table.scan(tag=name).to_arrow())
+    if SchemaFiles(SimStore(disk), verbs.COPY).ids():
+        copy = Table(TableStore.open(SimStore(disk), verbs.COPY, None, ambient(disk, "look")))
+        if check:
+            check_invariants(copy)
+        yield "copy", "rows", *rows_of(copy.scan().to_arrow())
 
 
 @functools.cache

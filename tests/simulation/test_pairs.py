@@ -36,6 +36,15 @@ LOST_FILES_ONCE = [
     ("branch", "delete tag", "expired"),
     ("rename tag", "delete tag", "expired"),
     ("branch", "expire tags", "expired"),
+    ("fast-forward, delete branch", "copy files", "branch"),
+    ("fast-forward, delete branch", "copy files", "expired, branch"),
+    ("fast-forward, delete branch", "clone", "branch"),
+    ("fast-forward, delete branch", "clone", "expired, branch"),
+    ("copy files", "fast-forward, delete branch", "expired, branch"),
+    ("clone", "fast-forward, delete branch", "expired, branch"),
+    ("copy files", "rollback", "expired"),
+    ("rollback", "copy files", "expired"),
+    ("copy files", "expire", "branch"),
 ]
 
 

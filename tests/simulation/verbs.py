@@ -20,7 +20,7 @@ import penstock
 from penstock.errors import CommitConflict, ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.catalog.clone import clone_table
+from penstock.table.catalog.clone import clone_table, copy_table
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
@@ -95,6 +95,11 @@ def cloned(store: TableStore) -> None:
     backend = FileCatalog(store.storage, WAREHOUSE, store.ambient)
     catalog = Catalog(WAREHOUSE, ambient=store.ambient, backend=backend)
     clone_table(Table(store), catalog, "db.copy", into_existing=True)
+
+
+def copied(store: TableStore) -> None:
+    backend = FileCatalog(store.storage, WAREHOUSE, store.ambient)
+    copy_table(Table(store), Catalog(WAREHOUSE, ambient=store.ambient, backend=backend), "db.copy")
 
 
 VERBS: Mapping[str, Verb] = {

@@ -39,6 +39,11 @@ source:
     mode: earliest                  # latest | message-id | publish-time
 """
 
+_UNSEEN_LOSSES = (
+    "without pulsar.admin.adminUrl a run does not notice that a partition has lost messages before any was read: by a"
+    " message TTL, by another user of the subscription, or because the topic or the subscription was deleted"
+)
+_SET_ADMIN = "set pulsar.admin.adminUrl, for example to http://broker:8080"
 # Types of Pulsar's schemas whose messages are the bytes that the producer has given, or JSON. None is no schema.
 _READABLE = {None, "NONE", "BYTES", "STRING", "JSON", "AUTO_CONSUME"}
 
@@ -84,6 +89,8 @@ class PulsarConnector(MessageConnector[PulsarConfig]):
                 "event=waiting_for_pulsar broker=%s reason=%s", error.facts["service_url"], error.facts["reason"]
             )
         settings = self._settings(config, request)
+        if not settings.admin_url:
+            log.warning("event=losses_not_visible note=%s hint=%s", _UNSEEN_LOSSES, _SET_ADMIN)
         if preparation.is_new and settings.admin_url:
             # A subscription creates its topic if it does not exist, so a wrong name would never be noticed.
             cluster = PulsarCluster(settings)
@@ -181,8 +188,9 @@ def _findings(
             "warning",
             "without pulsar.admin.adminUrl neither the existence of topics nor other users of the subscription "
             "can be checked",
-            "set pulsar.admin.adminUrl, for example to http://broker:8080",
+            _SET_ADMIN,
         )
+        yield SourceFinding("warning", _UNSEEN_LOSSES, _SET_ADMIN)
         return
     for place in places:
         consumers = admin.consumers(place, settings.subscription)

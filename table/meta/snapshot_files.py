@@ -65,14 +65,14 @@ class HintedFolder:
         return self._listed(min)
 
     def keep_earliest(self) -> None:
-        """Write the hint of the earliest file if there is none, before all files may be deleted and replaced."""
+        """Write the hint of the earliest file unless it exists, before all files may be deleted and replaced."""
         earliest = self.earliest()
         if earliest is not None and not self.has_earliest_hint:
             self.write_earliest(earliest)
 
     @property
     def has_earliest_hint(self) -> bool:
-        """Return whether there were files: if there is none, they are being replaced, or that was interrupted."""
+        """Return whether there were files. Without files now, they are being replaced, or that was interrupted."""
         return self._hint("EARLIEST") is not None
 
     def begins_after(self, number: int) -> bool:

@@ -74,8 +74,11 @@ class Storage(Protocol):
 
     def delete_tree(self, path: str) -> None: ...
 
-    def rename_tree(self, source: str, target: str) -> None:
-        """Move a folder. Raise FileExistsError when the target exists."""
+    def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
+        """Move a folder. Raise FileExistsError when the target exists.
+
+        `moved` is called when the target is complete, and before the store deletes files of the source.
+        """
         ...
 
     def mkdirs(self, path: str) -> None: ...

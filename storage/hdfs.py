@@ -11,7 +11,7 @@ import contextlib
 import functools
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,10 +152,12 @@ class HdfsStorage:
         with _converted_errors(path):
             _client(self).delete(path, recursive=True)
 
-    def rename_tree(self, source: str, target: str) -> None:
+    def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         with _converted_errors(source):
             _client(self).mkdirs(target.rpartition("/")[0] or "/", create_parent=True)
             _client(self).rename(source, target, overwrite=False)
+        if moved is not None:
+            moved()
 
     def mkdirs(self, path: str) -> None:
         with _converted_errors(path):

@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ class LocalStorage:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 
-    def rename_tree(self, source: str, target: str) -> None:
+    def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         # rename(2) replaces an empty folder.
         if Path(target).exists():
             raise FileExistsError(errno.EEXIST, "the target exists", target)
@@ -131,6 +131,8 @@ class LocalStorage:
         Path(source).rename(target)
         self._sync_folder(Path(target).parent)
         self._sync_folder(Path(source).parent)
+        if moved is not None:
+            moved()
 
     def mkdirs(self, path: str) -> None:
         self._make_folders(Path(path))

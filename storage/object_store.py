@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +124,7 @@ class ObjectStorage:
             for keys in self._keys(path):
                 obstore.delete(_client(self), keys)
 
-    def rename_tree(self, source: str, target: str) -> None:
+    def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         if self.exists(target):
             raise FileExistsError(f"{target} exists")
         old, new = _key(source), _key(target)
@@ -132,6 +132,8 @@ class ObjectStorage:
             for keys in self._keys(source):
                 for key in keys:
                     obstore.copy(_client(self), key, new + key[len(old) :])
+        if moved is not None:
+            moved()
         # Last, so that a crash while objects are copied loses no object.
         self.delete_tree(source)
 

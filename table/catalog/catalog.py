@@ -178,6 +178,8 @@ class Catalog:
         try:
             return self.backend.open(base, branch)
         except TableMissing as missing:
+            if missing.hint:
+                raise
             database, table = split_name(base)
             near = nearest(table, self.backend.possible_tables(database))
             if near and near != table:
@@ -243,8 +245,8 @@ class Catalog:
         try:
             store = self.store(name)
             return entry_of(store, store.schema())
-        except TableCorrupt:
-            return None  # damaged tables can be dropped, too
+        except (TableCorrupt, TableMissing):
+            return None  # damaged tables, and names without a folder, can be dropped and renamed, too
 
     def repair(self, names: str | None = None) -> list[RepairedTable]:
         """Enter the tables of the warehouse in the metastore, and correct the entries that differ, with partitions.

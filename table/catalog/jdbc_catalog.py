@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
@@ -127,6 +128,14 @@ class JdbcCatalog(FileCatalog):
     def open(self, name: str, branch: str | None) -> TableStore:
         if not self.has_table(name):
             raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
+        if not super().has_table(name):
+            raise TableMissing(
+                "the catalog has the name of the table, and its folder has no table",
+                table=name,
+                path=self._table(name),
+                hint="after a rename that was interrupted: rename it again to the same name; after a creation that was"
+                " interrupted: create it again; otherwise drop it",
+            )
         commits: TableCommits | None = LockedCommits(self._locks) if self._locks else None
         return TableStore.open(self._storage, self._table(name), branch, self._ambient, commits, name)
 
@@ -162,16 +171,36 @@ class JdbcCatalog(FileCatalog):
         super().drop_table(name)
 
     def rename_table(self, name: str, new_name: str) -> None:
-        """Rename the table and move its folder. Not atomic in object stores, where every file is copied."""
+        """Rename the table and move its folder. Called again after a crash, it completes the rename.
+
+        The name changes once the new folder is complete, so that in an object store, where every file is copied, one of
+        the names works at each moment. Elsewhere a crash may leave the old name with its folder at the new place.
+        """
         _check_case(split_name(new_name)[1], "table")
         with self._locked(name):
-            self._update(name, new_name)
-            try:
-                super().rename_table(name, new_name)
-            except OSError:
-                # The folder is still at its old place, so the name is changed back.
-                self._update(new_name, name)
-                raise
+            if not self.has_table(name):
+                raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
+            if self.has_table(new_name):
+                raise ConfigError(f"table {new_name!r} exists already")
+            if not super().has_table(name) and super().has_table(new_name):
+                self._update(name, new_name)  # an earlier call has moved the folder
+            else:
+                self.open(name, None)  # refuses a name without a folder
+                self._move(name, new_name)
+        self._forget(name)
+
+    def _move(self, name: str, new_name: str) -> None:
+        source, target = self._table(name), self._table(new_name)
+        try:
+            self._storage.rename_tree(source, target, partial(self._update, name, new_name))
+        except FileExistsError as error:
+            raise ConfigError(
+                "there are files at the new place of the table: of a rename that was interrupted, or of a table that"
+                " this catalog does not have",
+                table=name,
+                path=target,
+                hint="the table is complete under its old name: move or delete these files, and rename it again",
+            ) from error
 
     def _update(self, name: str, new_name: str) -> None:
         update = f"UPDATE {TABLES} SET database_name = ?, table_name = ? WHERE {_THIS_TABLE}"

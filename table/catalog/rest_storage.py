@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -69,8 +69,8 @@ class TokenStorage:
     def delete_tree(self, path: str) -> None:
         self._now().delete_tree(path)
 
-    def rename_tree(self, source: str, target: str) -> None:
-        self._now().rename_tree(source, target)
+    def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
+        self._now().rename_tree(source, target, moved)
 
     def mkdirs(self, path: str) -> None:
         self._now().mkdirs(path)

@@ -295,7 +295,7 @@ class SimStore:
 
         self._do("delete_tree", path, whole, lambda: some(self._part(self.disk.below(path))))
 
-    def rename_tree(self, source: str, target: str) -> None:
+    def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         def some(names: list[str]) -> None:
             for name in names:
                 self.disk.put(target + name.removeprefix(source), self.disk.files[name][0])
@@ -310,6 +310,8 @@ class SimStore:
                 self.disk.mkdirs(target + name.removeprefix(source))
 
         self._do("rename_tree", source, whole, lambda: some(self._part(self.disk.below(source))))
+        if moved is not None:
+            moved()
 
     def mkdirs(self, path: str) -> None:
         self._do("mkdirs", path, lambda: self.disk.mkdirs(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -67,12 +67,14 @@ class MemoryStore:
     def delete_tree(self, path: str) -> None:
         self.files = {name: data for name, data in self.files.items() if not f"{name}/".startswith(f"{path}/")}
 
-    def rename_tree(self, source: str, target: str) -> None:
+    def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         if self.exists(target):
             raise FileExistsError(target)
-        moved = {name: data for name, data in self.files.items() if name.startswith(f"{source}/")}
+        copied = {name: data for name, data in self.files.items() if name.startswith(f"{source}/")}
+        self.files |= {target + name[len(source) :]: data for name, data in copied.items()}
+        if moved is not None:
+            moved()
         self.delete_tree(source)
-        self.files |= {target + name[len(source) :]: data for name, data in moved.items()}
 
     def mkdirs(self, path: str) -> None:
         pass

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import penstock
 from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
+from penstock.storage.local import LocalStorage
 from penstock.table.catalog.jdbc_catalog import JdbcCatalog, open_jdbc
 from penstock.table.catalog.jdbc_lock import LockedCommits
 from penstock.table.meta.store import FileCommits, TableMissing
@@ -76,6 +80,15 @@ def test_creating_a_table_completes_the_creation_of_a_killed_process(tmp_path: P
     assert lake.create_table("shop.orders", COLUMNS).schema.names == ["id", "v"]
 
 
+def test_a_name_without_a_folder_can_be_dropped(tmp_path: Path) -> None:
+    lake = catalog(tmp_path)
+    lake.create_database("shop")
+    with sqlite3.connect(tmp_path / "names.db") as connection:
+        connection.execute("INSERT INTO paimon_tables VALUES ('jdbc', 'shop', 'orders')")
+    lake.drop_table("shop.orders")
+    assert lake.tables("shop") == []
+
+
 def test_a_table_in_the_folder_that_is_not_in_the_catalog_is_kept(tmp_path: Path) -> None:
     folders = penstock.Catalog(str(tmp_path / "warehouse"))
     folders.create_database("shop")
@@ -102,6 +115,89 @@ def test_a_folder_that_cannot_be_moved_keeps_its_name(tmp_path: Path, monkeypatc
     with pytest.raises(PermissionError):
         lake.rename_table("shop.orders", "shop.sales")
     assert lake.tables("shop") == ["orders"]
+
+
+class Died(Exception):
+    """The process dies."""
+
+
+def dies(*_: object) -> None:
+    raise Died
+
+
+@pytest.mark.parametrize("point", ["before the folder is moved", "before the name changes", "after the name changed"])
+def test_a_rename_that_was_killed_is_completed_when_it_is_called_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    lake = catalog(tmp_path)
+    lake.create_database("shop")
+    lake.create_table("shop.orders", COLUMNS)
+    place = {
+        "before the folder is moved": "penstock.storage.local.LocalStorage.rename_tree",
+        "before the name changes": "penstock.table.catalog.jdbc_catalog.JdbcCatalog._update",
+        "after the name changed": "penstock.table.catalog.jdbc_catalog.JdbcCatalog._forget",
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(place[point], dies)
+        with pytest.raises(Died):
+            lake.rename_table("shop.orders", "shop.sales")
+    again = catalog(tmp_path)
+    if point == "after the name changed":
+        assert again.tables("shop") == ["sales"]
+    else:
+        assert again.tables("shop") == ["orders"]
+        if point == "before the name changes":
+            with pytest.raises(TableMissing, match="its folder has no table") as caught:
+                again.table("shop.orders")
+            assert "rename it again to the same name" in str(caught.value.hint)
+            with pytest.raises(ConfigError, match="a table that this catalog does not have"):
+                again.create_table("shop.sales", COLUMNS)
+        again.rename_table("shop.orders", "shop.sales")
+    assert again.table("shop.sales").schema.names == ["id", "v"]
+    assert again.tables("shop") == ["sales"]
+    assert not (tmp_path / "warehouse" / "shop.db" / "orders").exists()
+
+
+@pytest.mark.parametrize("copied", range(4))
+@pytest.mark.parametrize("deletes", [False, True])
+def test_one_of_the_names_works_when_a_rename_in_an_object_store_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: int, deletes: bool
+) -> None:
+    """Files are copied one by one, the name changes, and the old files are deleted one by one."""
+    lake = catalog(tmp_path)
+    lake.create_database("shop")
+    table = lake.create_table("shop.orders", COLUMNS)
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [1], "v": ["x"]}, schema=table.schema))
+        writer.commit()
+
+    def rename_tree(self: LocalStorage, source: str, target: str, moved: Callable[[], None]) -> None:
+        files = [path for path in sorted(Path(source).rglob("*")) if path.is_file()]
+        for number, path in enumerate(files):
+            if not deletes and number == copied:
+                raise Died
+            self.write(target + str(path).removeprefix(source), path.read_bytes())
+        moved()
+        for number, path in enumerate(files):
+            if number == copied:
+                raise Died
+            path.unlink()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "rename_tree", rename_tree)
+        with pytest.raises(Died):
+            lake.rename_table("shop.orders", "shop.sales")
+    again = catalog(tmp_path)
+    (name,) = again.tables("shop")
+    assert name == ("sales" if deletes else "orders")
+    assert again.table(f"shop.{name}").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x"}]
+    if not deletes and copied:
+        with pytest.raises(ConfigError, match="there are files at the new place") as caught:
+            again.rename_table("shop.orders", "shop.sales")
+        shutil.rmtree(str(caught.value.facts["path"]))
+    if not deletes:
+        again.rename_table("shop.orders", "shop.sales")
+        assert again.table("shop.sales").scan().to_arrow().num_rows == 1
 
 
 @pytest.mark.parametrize("name", ["Shop.orders", "shop.Orders"])

@@ -17,6 +17,9 @@ Content: TypeAlias = tuple[str, bytes | None]
 
 _CONTENT = ("source_position", "raw_value")
 
+# The place of rows that were read with their table, by databases: `shop.orders/3`.
+_CHUNK = re.compile(r".+\..+/\d+")
+
 
 @dataclass(frozen=True, slots=True)
 class Letter:
@@ -56,9 +59,13 @@ class Letter:
         return self.position, self.value
 
     @property
-    def order(self) -> tuple[str, int, list[int]]:
-        """The place and the numbers of the id, which rise in the order of the source."""
-        return self.place, self.copy, [int(number) for number in re.findall(r"-?\d+", self.id)]
+    def order(self) -> tuple[bool, str, int, list[int]]:
+        """The place and the numbers of the id, which rise in the order of the source.
+
+        Rows of chunks come first: if the log has the same row, the last change of it there is at least as new.
+        """
+        is_of_log = _CHUNK.fullmatch(self.place) is None
+        return is_of_log, self.place, self.copy, [int(number) for number in re.findall(r"-?\d+", self.id)]
 
 
 def letters_of(rows: pa.Table) -> list[Letter]:

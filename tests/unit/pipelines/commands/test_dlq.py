@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.pipelines.api.dead_letters import letters_of
@@ -256,3 +257,25 @@ def test_dead_letters_that_still_do_not_fit_survive_a_kill_at_any_operation(
     assert left["raw_value"] == "{nonsense"
     assert left["attempt"] >= 1
     assert [row["q1"] for row in shop.rows("orders")] == [5, 9_000_000_000]
+
+
+def test_rows_of_chunks_are_replayed_before_changes_of_the_log() -> None:
+    """The log has a change of the same row, which is newer."""
+    places = ["mysql-bin.000003:4@0", "mysql-bin.000003:4@10", "shop.orders/2@1", "shop.orders/1@7", "0/16B3748@3"]
+    names = ("topic", "partition", "raw_key", "headers", "offset")
+    rows = pa.table(
+        {
+            "source_position": places,
+            "raw_value": [b"x"] * len(places),
+            "attempt": [0] * len(places),
+            "record_time": pa.nulls(len(places), pa.timestamp("ms")),
+            **{name: pa.nulls(len(places)) for name in names},
+        }
+    )
+    assert [letter.position for letter in letters_of(rows)] == [
+        "shop.orders/1@7",
+        "shop.orders/2@1",
+        "0/16B3748@3",
+        "mysql-bin.000003:4@0",
+        "mysql-bin.000003:4@10",
+    ]

@@ -99,7 +99,7 @@ def test_the_reason_names_the_way_out(kind: str, type_text: str, way: str) -> No
     assert any(re.search(way, reason) for reason in misfits.reasons.values())
 
 
-def test_a_decimal_that_a_larger_scale_has_no_room_for_does_not_fit() -> None:
+def test_a_decimal_with_too_many_digits_for_a_larger_scale_does_not_fit() -> None:
     given = pa.array([Decimal(44) * 10**19, Decimal(1), None], pa.decimal128(38, 0))
     for in_key in (False, True):
         column, misfits = fitted(given, "DECIMAL(38, 18)", in_key=in_key)

@@ -157,7 +157,7 @@ def test_a_function_returns_its_documented_result(text: str, wanted: list[Any]) 
     assert value(text) == wanted
 
 
-def test_a_number_that_the_common_type_of_branches_cannot_hold_is_an_error() -> None:
+def test_a_number_that_the_common_type_of_branches_cannot_contain_is_an_error() -> None:
     large, small = Decimal(44) * 10**19, Decimal("1.5")
     columns = {"a": pa.array([large], pa.decimal128(38, 0)), "b": pa.array([small], pa.decimal128(38, 18))}
     with pytest.raises(DecodeError, match="a number is out of the range of its type"):

@@ -147,13 +147,17 @@ def split_labels(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MySqlColumn:
-    """A column. `charset` is None for types without characters; `comment` is None if unknown."""
+    """A column. `charset` is None for types without characters; `comment` is None if unknown.
+
+    `is_generated`: the server computes it from others of its row. The binlog does not say so.
+    """
 
     name: str
     type: MySqlType
     nullable: bool = True
     charset: str | None = None
     comment: str | None = None
+    is_generated: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,21 +79,24 @@ def _definition_json(definition: TableDefinition) -> dict[str, object]:
         [column.name, str(column.type), list(column.type.labels), column.nullable, column.charset, column.comment]
         for column in definition.columns
     ]
+    generated = [column.name for column in definition.columns if column.is_generated]
     return {
         "columns": columns,
         "key": list(definition.primary_key),
         "comment": definition.comment,
         "charset": definition.default_charset,
+        **({"generated": generated} if generated else {}),
     }
 
 
 def _definition_from(database: str, table: str, record: Mapping[str, object]) -> TableDefinition | None:
     match record:
         case {"columns": list(columns), "key": list(key), "comment": comment, "charset": charset}:
+            generated = record.get("generated", ())
             return TableDefinition(
                 database,
                 table,
-                tuple(_column_from(column) for column in columns),
+                tuple(_column_from(column, generated) for column in columns),
                 tuple(map(str, key)),
                 None if comment is None else str(comment),
                 None if charset is None else str(charset),
@@ -101,12 +104,13 @@ def _definition_from(database: str, table: str, record: Mapping[str, object]) ->
     return None
 
 
-def _column_from(value: object) -> MySqlColumn:
+def _column_from(value: object, generated: object) -> MySqlColumn:
     match value:
         case [str(name), str(kind), list(labels), bool(nullable), charset, comment]:
             parsed = replace(parse_type(kind), labels=tuple(map(str, labels)))
             text = None if comment is None else str(comment)
-            return MySqlColumn(name, parsed, nullable, None if charset is None else str(charset), text)
+            of_others = isinstance(generated, list) and name in generated
+            return MySqlColumn(name, parsed, nullable, None if charset is None else str(charset), text, of_others)
     raise ConfigError("not a column of a schema history", column=value)
 
 

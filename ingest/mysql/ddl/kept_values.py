@@ -47,12 +47,16 @@ def rewritten_columns(
         and _may_be_others(change, types.get(change.old.lower()), is_strict=is_strict)
     }
     dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
-    found = []
+    found, generated, has_other_types = [], [], False
     for column in before.columns:
         now = None if column.name.lower() in dropped else after.column(renamed.get(column.name, column.name))
         if now is not None and (now.name in unknown or not keeps_values(column, now, is_strict=is_strict)):
             found.append(now.name)
-    return tuple(found)
+        elif now is not None:
+            has_other_types |= (now.type, now.charset) != (column.type, column.charset)
+            generated += [now.name] * now.is_generated
+    # They may be computed from the spelling, the bytes or the number of a value, which is the same otherwise.
+    return tuple([*found, *generated] if has_other_types or found else found)
 
 
 def _may_be_others(change: alter.ChangeColumn, before: str | None, *, is_strict: bool) -> bool:

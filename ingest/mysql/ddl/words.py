@@ -172,7 +172,7 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
             words.brackets()
         else:
             words.next()
-    column = MySqlColumn(name, kind, nullable, None, comment)
+    column = MySqlColumn(name, kind, nullable, None, comment, is_generated)
     column = in_charset(column, charset) if charset else column
     return ParsedColumn(column, is_primary, after, is_filled or not nullable, is_generated, is_unsigned, has_digits)
 

@@ -89,8 +89,12 @@ def generated_columns(connection: Connection, table: TableName) -> set[str]:
         "SELECT COLUMN_NAME, EXTRA FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
         *table,
     )
+    return {str(name) for name, extra in rows if _is_generated(extra)}
+
+
+def _is_generated(extra: object) -> bool:
     # MySQL writes DEFAULT_GENERATED for an expression that is only a default.
-    return {str(name) for name, extra in rows if {"STORED", "VIRTUAL"} & set(str(extra).upper().split())}
+    return bool({"STORED", "VIRTUAL"} & set(str(extra).upper().split()))
 
 
 def definitions(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableDefinition]:
@@ -107,8 +111,8 @@ def _definitions_of(connection: Connection, names: list[TableName]) -> dict[Tabl
     values = [part for name in names for part in name]
     columns = ask(
         connection,
-        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, COLUMN_COMMENT"
-        f" FROM information_schema.COLUMNS WHERE {pairs} ORDER BY ORDINAL_POSITION",
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, COLUMN_COMMENT,"
+        f" EXTRA FROM information_schema.COLUMNS WHERE {pairs} ORDER BY ORDINAL_POSITION",
         *values,
     )
     keys = ask(
@@ -149,7 +153,9 @@ def _by_table(rows: list[Row]) -> dict[TableName, list[Row]]:
 def _column(row: Row) -> MySqlColumn:
     # The text may be bytes if the server stores it in a BLOB of its data dictionary.
     kind = row[3].decode() if isinstance(row[3], bytes) else str(row[3])
-    return MySqlColumn(str(row[2]), parse_type(kind), row[4] == "YES", row[5], row[6] or None)
+    return MySqlColumn(
+        str(row[2]), parse_type(kind), row[4] == "YES", row[5], row[6] or None, is_generated=_is_generated(row[7])
+    )
 
 
 def unique_keys(connection: Connection, name: TableName) -> list[tuple[str, ...]]:

@@ -45,6 +45,14 @@ CHOSEN = [
     ("DECIMAL(10,2)", ["-1.25"], "DECIMAL(10,2) UNSIGNED ZEROFILL"),
     ("VARBINARY(3)", ["X'6100'"], "BINARY(4)"),
 ]
+# The column keeps its values, and what is computed from it does not.
+COMPUTED = [
+    ("DECIMAL(10,2)", "1.5", "CONCAT('x', a)", "DECIMAL(14,4)"),
+    ("VARCHAR(9) CHARACTER SET latin1", "'é'", "LENGTH(a)", "VARCHAR(9) CHARACTER SET utf8mb4"),
+    ("DATETIME", "'2024-01-01'", "CONCAT('x', a)", "DATETIME(3)"),
+    ("FLOAT", "0.1", "CONCAT('x', a)", "DOUBLE"),
+    ("ENUM('a','b')", "'b'", "a + 0", "ENUM('c','a','b')"),
+]
 MORE_TYPES: dict[str, Draw] = {
     "DECIMAL(10,2) UNSIGNED": decimal(10, 2),
     "DECIMAL(12,4)": decimal(12, 4),
@@ -107,6 +115,20 @@ def test_values_that_chosen_statements_change_are_known(server: Playground, mode
             server.run(f"INSERT INTO t VALUES ({place}, {value})")
         if found := silently_changed(server, f"ALTER TABLE t MODIFY a {new}", mode):
             wrong[old, new] = found
+    assert wrong == {}
+
+
+def test_values_that_are_computed_from_changed_columns_are_known(server: Playground) -> None:
+    wrong = {}
+    for old, value, expression, new in COMPUTED:
+        for way in ("VIRTUAL", "STORED"):
+            server.run(
+                "DROP TABLE IF EXISTS t",
+                f"CREATE TABLE t (id INT PRIMARY KEY, a {old}, g VARCHAR(40) AS ({expression}) {way})",
+                f"INSERT INTO t (id, a) VALUES (1, {value})",
+            )
+            if found := silently_changed(server, f"ALTER TABLE t MODIFY a {new}", ""):
+                wrong[old, new, way] = found
     assert wrong == {}
 
 

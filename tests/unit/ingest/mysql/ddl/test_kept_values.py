@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.ingest.mysql.binlog.query import Query
-from penstock.ingest.mysql.ddl.history import SchemaHistory
+from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.kept_values import keeps_values
 from penstock.ingest.mysql.definition import MySqlColumn, parse_type
 
@@ -143,3 +143,27 @@ def test_a_statement_shows_which_columns_have_other_values(statement: str, rewri
         changes = history.apply(Query(sql, "shop", ansi_quotes=False, backslash_escapes=True), FILE, place)
     assert changes[-1].rewritten_columns == rewritten
     assert not changes[-1].rewrites_key
+
+
+@pytest.mark.parametrize(
+    ("statement", "rewritten"),
+    [
+        ("ALTER TABLE t MODIFY a BIGINT", ("x", "y")),
+        ("ALTER TABLE t MODIFY a SMALLINT, CHANGE x z INT AS (a + 1)", ("a", "z", "y")),
+        ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", ("x", "y")),
+        ("ALTER TABLE t MODIFY a BIGINT, DROP COLUMN x, ADD x INT AS (a)", ("y",)),
+        ("ALTER TABLE t MODIFY a INT COMMENT 'seven', ADD n INT, DROP COLUMN c", ()),
+        ("ALTER TABLE t ADD z INT AS (a)", ()),
+    ],
+)
+def test_columns_that_are_computed_from_others_have_other_values_too(
+    statement: str, rewritten: tuple[str, ...]
+) -> None:
+    history = SchemaHistory()
+    columns = "id INT PRIMARY KEY, a INT, x INT AS (a + 0), b VARCHAR(9), c INT, y INT AS (LENGTH(b)) STORED"
+    made = f"CREATE TABLE t ({columns})"
+    history.apply(Query(f"{made} CHARACTER SET latin1", "shop", ansi_quotes=False, backslash_escapes=True), FILE, 1)
+    restored = SchemaHistory()
+    restored.restore(DefinitionVersion.from_json(version.to_json()) for version in history.versions["shop", "t"])
+    changes = restored.apply(Query(statement, "shop", ansi_quotes=False, backslash_escapes=True), FILE, 2)
+    assert changes[-1].rewritten_columns == rewritten

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-WORD, NAME, TEXT, NUMBER, SIGN = "word", "name", "text", "number", "sign"
+WORD, NAME, TEXT, BYTES, NUMBER, SIGN = "word", "name", "text", "bytes", "number", "sign"
 
 # Two dashes begin a comment only before white space. A comment that begins with /*! or /*M! is executed: only its
 # marks are skipped.
@@ -76,7 +76,7 @@ def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> 
             case "text":
                 found.append(DdlToken(TEXT, _unquoted(text, backslashes=backslashes)))
             case "hex":
-                found.append(DdlToken(TEXT, text))
+                found.append(DdlToken(BYTES, text))
             case "number":
                 found.append(DdlToken(NUMBER, text))
             case "sign":

@@ -182,6 +182,8 @@ def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
     base, charset = _base(words)
     inside = words.brackets() if words.at("(") else []
     sizes = tuple(int(token.text) for token in inside if token.kind == "number" and token.text.isdigit())
+    if base in {"enum", "set"} and any(token.kind == "bytes" for token in inside):
+        raise NotUnderstood("a label is written as bytes, in a character set that the statement need not name")
     # The server removes blanks at the end of labels.
     labels = (
         tuple(token.text.rstrip(" ") for token in inside if token.kind == "text") if base in {"enum", "set"} else ()

@@ -224,6 +224,9 @@ def test_any_text_can_be_parsed(sql: str) -> None:
         ("ALTER TABLE t PARTITION BY HASH(a) PARTITIONS 4", []),
         ("CREATE TABLE u (a INT) START TRANSACTION", ["create"]),
         ("CREATE TABLE u AS SELECT 1", ["unclear"]),
+        ("CREATE TABLE u (a ENUM('b', x'61'))", ["unclear"]),
+        ("ALTER TABLE t ADD b SET(0x61, 'b')", ["unclear"]),
+        ("ALTER TABLE t ADD b ENUM('x', 'y') DEFAULT 0x78", ["alter"]),
     ],
 )
 def test_statements_have_their_effects_on_tables(sql: str, kinds: list[str]) -> None:

@@ -65,6 +65,8 @@ _DIFFERENT: dict[str, dict[str, str]] = {
     "greek": {"‘": "ʽ", "’": "ʼ", "€": "?", "₯": "?", "ͺ": "?"},
     "cp1256": dict.fromkeys("ٹڈکڑںھہے", "?"),
     "cp866": {"№": "ⁿ", "¤": "²"},
+    # The standard of 2005 exchanged these two.
+    "gb18030": {"\ue7c7": "ḿ", "ḿ": "\ue7c7"},
     "sjis": {"＼": "\\"},
     "ujis": {"＼": "\\"},
     "eucjpms": {"〜": "～", "‖": "∥", "−": "－", "¢": "￠", "£": "￡", "¬": "￢", "¦": "￤"},
@@ -82,12 +84,12 @@ _UPPER_HALF: dict[str, str] = {
     + "?" * 23
     + "№??",
 }
-_SWE7 = dict(zip(map(ord, "@[\\]^`{|}~"), "ÉÄÖÅÜéäöåü", strict=True))
+_SWE7 = dict(zip(map(ord, "@[\\]^`{|}~\x7f"), "ÉÄÖÅÜéäöåü?", strict=True))
 # MySQL's latin1 is Windows code page 1252; its five undefined codes are the control characters of ISO 8859-1.
 _HOLES = frozenset(b"\x81\x8d\x8f\x90\x9d")
 _LATIN1 = {code: bytes([code]).decode("cp1252") for code in range(0x80, 0xA0) if code not in _HOLES}
 # In these sets U+FFFD is a valid character, or the server sends it too.
-_KEEPS_MARK = frozenset({"utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf32", "gb18030", "tis620", "big5"})
+_KEEPS_MARK = frozenset({"utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf32", "gb18030", "tis620"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,18 @@ _LACKING: dict[str, dict[bytes, str]] = {
 }
 
 
-def _completing(codes: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, int]]:
-    """Return a codec error handler that decodes these codes and returns U+FFFD for all others."""
+# The least second byte of a character, by sets whose characters may have two bytes.
+_SECOND_BYTES = {
+    **dict.fromkeys(("gbk", "big5", "sjis", "cp932", "euckr"), 0x40),
+    **dict.fromkeys(("gb2312", "ujis", "eucjpms"), 0xA1),
+}
+
+
+def _completing(codes: dict[bytes, str], second: int) -> Callable[[UnicodeError], tuple[str, int]]:
+    """Return a codec error handler that decodes these codes, and returns one U+FFFD for a whole code without character.
+
+    Python's codecs would read the second byte of such a code as a character of its own.
+    """
 
     def read(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeDecodeError)
@@ -153,14 +165,17 @@ def _completing(codes: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, 
             code = error.object[error.start : error.start + width]
             if code in codes:
                 return codes[code], error.start + len(code)
-        return "\ufffd", error.end
+        width = 3 if second == 0xA1 and error.object[error.start] == 0x8F else 2
+        code = error.object[error.start : error.start + width]
+        is_whole = len(code) == width and min(code[1:]) >= second
+        return "\ufffd", error.start + width if is_whole else error.end
 
     return read
 
 
-_HANDLERS = {name: f"penstock.{name}" for name in _LACKING}
-for _name, _codes in _LACKING.items():
-    codecs.register_error(_HANDLERS[_name], _completing(_codes))
+_HANDLERS = {name: f"penstock.{name}" for name in _SECOND_BYTES}
+for _name, _second in _SECOND_BYTES.items():
+    codecs.register_error(_HANDLERS[_name], _completing(_LACKING.get(_name, {}), _second))
 
 _TRANSLATIONS: dict[str, dict[int, str]] = {
     "latin1": _LATIN1,

@@ -42,9 +42,16 @@ def test_an_unknown_collation_has_no_charset() -> None:
         ("cp1251", b"\xcf\x98", "П?"),
         ("utf8", "中".encode(), "中"),
         ("eucjpms", b"\xad\xa1\xad\xfca\xa4\xa2\x8f\xf4\xfe\x8f\xf3\xf3", "①∪aあ黑ⅰ"),
-        ("eucjpms", b"\xf5\xa1\x8f\xfe\xfe\xad\xdd\x8f\xa2\xc3", "\ue000\ue757??￤"),
-        ("ujis", b"\xf5\xa1\xad\xa1", "\ue000??"),
+        ("eucjpms", b"\xf5\xa1\x8f\xfe\xfe\xad\xdd\x8f\xa2\xc3", "\ue000\ue757?￤"),
+        ("ujis", b"\xf5\xa1\xad\xa1", "\ue000?"),
         ("big5", b"\xf9\xd6\xf9\xdc", "碁嫺"),
+        ("big5", b"a\xa3\xc0b", "a?b"),
+        ("gbk", b"\xa1\x40\xba\xba", "?汉"),
+        ("sjis", b"\x81\xad\x83\x5c", "?ソ"),
+        ("cp932", b"\x81\xadA", "?A"),
+        ("euckr", b"\xa2\xe8A", "?A"),
+        ("gb18030", b"\xa8\xbc\x81\x35\xf4\x37", "ḿ\ue7c7"),
+        ("swe7", b"\x7f", "?"),
     ],
 )
 def test_bytes_read_as_the_server_converts_them(charset: str, raw: bytes, text: str) -> None:

@@ -120,4 +120,8 @@ class ParkedTables:
         )
 
     def _save(self) -> None:
-        self.checkpoint.put_parked([asdict(parked) for parked in self.tables.values()])
+        records = [asdict(parked) for parked in self.tables.values()]
+        for record in records:
+            if not record["hint"]:  # older versions know only the other keys
+                del record["hint"]
+        self.checkpoint.put_parked(records)

@@ -222,7 +222,7 @@ NUMBERS = [
 @pytest.mark.parametrize("sign", ["+", "-", "*"])
 @pytest.mark.parametrize("left", NUMBERS, ids=str)
 @pytest.mark.parametrize("right", NUMBERS, ids=str)
-def test_decimals_are_computed_exactly_whatever_digits_their_types_allow(
+def test_decimals_are_computed_exactly_in_types_of_any_precision(
     sign: str, left: pa.DataType, right: pa.DataType
 ) -> None:
     given = {"x": pa.array([Decimal(7), None]).cast(left), "y": pa.array([Decimal(3), Decimal(3)]).cast(right)}

@@ -24,7 +24,11 @@ MOST_BUCKETS = 512
 MOST_REMOTE_BUCKETS = 64
 # Keys that move need a step between reading and writing. Postponed buckets keep the rows of a key in order by their
 # writer, so the number of writers must not change from batch to batch.
-SHUFFLED_MODES = {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}
+_SHUFFLED = {
+    BucketMode.CROSS_PARTITION: "has a key without its partition columns, so that rows move between partitions",
+    BucketMode.POSTPONE: "has bucket = -2, so that rows get their buckets later",
+}
+SHUFFLED_MODES = _SHUFFLED.keys()
 _BUCKET = ["table", "schema_id", "partition", "bucket"]
 
 
@@ -81,4 +85,4 @@ def _check_buckets(warehouse: CatalogSettings, rows: pa.Table) -> None:
     versions = buckets.group_by(["table", "schema_id"]).aggregate([])
     for table, schema in zip(versions["table"].to_pylist(), versions["schema_id"].to_pylist(), strict=True):
         if (mode := warehouse.layout(table, schema).mode) in SHUFFLED_MODES:
-            raise LeftToSpark(f"buckets of {table} are of the kind {mode.value}")
+            raise LeftToSpark(f"{table} {_SHUFFLED[mode]}")

@@ -340,18 +340,22 @@ KINDS_OF_SPARK = {
 
 @pytest.mark.parametrize(("options", "key"), KINDS_OF_SPARK.values(), ids=KINDS_OF_SPARK)
 def test_spark_writes_tables_whose_keys_move_or_whose_buckets_are_postponed(
-    options: dict[str, str], key: tuple[str, ...], tmp_path: Path
+    options: dict[str, str], key: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also if the table is created by the batch, which is then planned: Spark repeats it."""
     shop, sink = Shop(tmp_path), {"table-options": options, "partition-keys": ["day"], "primary-keys": list(key)}
     shop.put("1.json", change("INSERT", "orders", {"id": 1, "day": "a"}))
     spark = SparkRun()
-    local(shop, spark, sink=sink).run()
+    with caplog.at_level("INFO"):
+        local(shop, spark, sink=sink).run()
+    reasons = [line for line in caplog.messages if "event=run_needs_spark" in line]
+    words = "ods.orders has bucket = -2" if options["bucket"] == "-2" else "ods.orders has a key without its partition"
     if "day" in key and options["bucket"] == "-1":
-        assert spark.asked == []
+        assert spark.asked == reasons == []
         assert shop.ids("orders") == [1]
     else:
         assert spark.asked == ["run"]
+        assert words in reasons[0]
         assert folder(shop).batches.last_planned == 0
         assert folder(shop).batches.progress().done is None
         assert shop.table("orders").latest_snapshot is None

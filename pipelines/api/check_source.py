@@ -33,6 +33,7 @@ from penstock.pipelines.ledger.holes import (
     with_undescribed,
 )
 from penstock.pipelines.mapping.described_tables import name_of
+from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 
 _LOOK = Limit(rows=200, bytes=8 << 20)
@@ -86,9 +87,9 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     yield Finding("source", "ok", f"{checked.place}: {counted(len(names), 'table')} to capture: {shown}")
     yield from _of_source(checked)
     for name, reason in kind.left_out(spec.source, request).items():
-        yield Finding(
-            "source", "warning", f"{'.'.join(name)} is left out: {reason}", "exclude it by name if that is meant"
-        )
+        fix = "exclude it by name if that is meant"
+        fix = f"{NO_KEY_HINT}; or {fix}" if reason == NO_KEY else fix
+        yield Finding("source", "warning", f"{'.'.join(name)} is left out: {reason}", fix)
     for name, lines in checked.selections.items():
         for line in lines:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")

@@ -186,7 +186,11 @@ def check_parked(last: LastBatch, *, accept: bool) -> None:
 
 def warn_of_adoption(filled: FilledTables) -> None:
     if filled.is_first_unfinished:
-        log.info("event=first_batch_repeated reason=the run before ended before it had recorded its first batch")
+        log.info(
+            "event=first_batch_repeated reason=the run before ended before it had recorded its first batch"
+            " hint=it reads what was planned then, also if the source's settings, such as its topics, are others now; a"
+            " new --checkpoint plans anew"
+        )
     elif filled.is_adopted:
         log.warning(
             "event=tables_adopted reason=the checkpoint does not say which tables it filled, because an older version"

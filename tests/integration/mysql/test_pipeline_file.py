@@ -105,7 +105,9 @@ def test_init_reads_the_server_and_writes_a_file_that_runs(
     assert "cdc" not in made.read_text().replace("username: cdc", "")
     server.run("CREATE TABLE keyless (a INT)")
     assert main(["check", str(made)]) == 0
-    assert f"{DATABASE}.keyless is left out: the source table has no primary key" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"{DATABASE}.keyless is left out: the source table has no primary key" in shown
+    assert "--include-keyless append" in shown
 
 
 OURS = """

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from penstock.pipelines.config.model import PipelineSpec
     from penstock.table.handle import Table
 
 _OF_LETTERS = (
@@ -157,6 +158,26 @@ def _warn_of_no_match(pipeline: NamedPipeline, table: Table, given: Given) -> No
             print(f"warning: no dead letter has the {flag} {wanted}: {known}", file=sys.stderr)
 
 
+def _warn_of_newer_rows(spec: PipelineSpec, tables: list[str]) -> None:
+    """Print on stderr the tables whose newer rows the replay may have overwritten."""
+    from penstock.pipelines.job.build import job_warehouse
+    from penstock.schema_evolution.row_versions import keeps_versions
+    from penstock.table.options.merge_engines import SEQUENCE_FIELD
+
+    schemas = {table: job_warehouse(spec).store(table).schema() for table in tables}
+    at_risk = [
+        table
+        for table, schema in schemas.items()
+        if schema.primary_keys and not schema.typed[SEQUENCE_FIELD] and not keeps_versions(schema)
+    ]
+    if at_risk:
+        print(
+            f"warning: {', '.join(at_risk)}: without a sequence.field the replayed rows count as the newest, and may"
+            " have overwritten newer ones. penstock verify  compares the rows of a database with the table",
+            file=sys.stderr,
+        )
+
+
 def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
     wanted = [("source_position", "count"), ("received_at", "min"), ("received_at", "max"), ("error", "min")]
     groups = rows.group_by(["target_table", "error_class"]).aggregate(wanted).to_pylist()
@@ -234,4 +255,5 @@ def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given)
     facts = {"pipeline": pipeline.name, "replayed": good, "still_bad": len(done.bad), "rows": done.rows}
     still = f"{len(done.bad)} {'is' if len(done.bad) == 1 else 'are'} still bad"
     answer(given, facts, f"{counted(good, 'dead letter')} {_was(good)} written, {still}")
+    _warn_of_newer_rows(pipeline.spec, sorted(table for table, count in done.rows.items() if count))
     return 8 if done.bad else 0

@@ -105,6 +105,7 @@ class Capabilities:
     position, so that no change in them comes again. `reads_flink_cdc`: files of Flink CDC may name this type.
     `lag_unit` is the unit of `Source.lag`. `numbers_messages`: messages have a number in their partition, the metadata
     column `offset`. `defers_ranges`: the source is a `DeferringSource`, so that tables may have a `freshness`.
+    `passes_places`: later ranges have other places (files, positions of a log), so that no place delays the watermark.
     """
 
     describes_tables: bool = False
@@ -118,6 +119,7 @@ class Capabilities:
     reads_exactly: bool = False
     numbers_messages: bool = True
     defers_ranges: bool = False
+    passes_places: bool = False
     lag_unit: LagUnit = RECORDS
 
 

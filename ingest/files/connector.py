@@ -39,7 +39,7 @@ class FilesConnector(Connector[FilesConfig]):
     name = "files"
     config = FilesConfig
     # Which files were read is known to the ledger in the checkpoint alone.
-    capabilities = Capabilities(resumes_from_tables=False, keeps_state=True, lag_unit=BYTES)
+    capabilities = Capabilities(resumes_from_tables=False, keeps_state=True, passes_places=True, lag_unit=BYTES)
     url_schemes = frozenset({"", "file", "s3", "gs", "hdfs"})
     url_form = "a folder of messages"
 

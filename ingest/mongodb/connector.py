@@ -51,7 +51,9 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
 
     name = "mongodb"
     config = MongoConfig
-    capabilities = Capabilities(describes_tables=True, rereads_tables=True, names_rows=True, lag_unit=LOG_SECONDS)
+    capabilities = Capabilities(
+        describes_tables=True, rereads_tables=True, names_rows=True, passes_places=True, lag_unit=LOG_SECONDS
+    )
     url_schemes = frozenset({"mongodb", "mongodb+srv"})
     url_form = "mongodb://user@host:27017/database"
 

@@ -58,6 +58,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         reads_flink_cdc=True,
         keeps_state=True,
         reads_exactly=True,
+        passes_places=True,
         lag_unit=LOG_BYTES,
     )
     url_schemes = frozenset({"mysql", "mariadb"})

@@ -55,7 +55,12 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
     config = PostgresConfig
     # Not `reads_exactly`: that takes REPLICA IDENTITY FULL, which few tables have.
     capabilities = Capabilities(
-        describes_tables=True, rereads_tables=True, rereads_parts=True, names_rows=True, lag_unit=WAL_BYTES
+        describes_tables=True,
+        rereads_tables=True,
+        rereads_parts=True,
+        names_rows=True,
+        passes_places=True,
+        lag_unit=WAL_BYTES,
     )
     url_schemes = frozenset({"postgres", "postgresql"})
     url_form = "postgres://user@host:5432/database"

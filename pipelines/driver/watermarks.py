@@ -27,14 +27,16 @@ def idle_millis(options: Mapping[str, str]) -> int | None:
 class SourceWatermark:
     """The watermark of the whole source, as Flink reports it to Paimon.
 
-    It keeps the newest event time of each place of the source, and when the place last had records.
+    It keeps the newest event time of each place of the source, and when the place last had records. The places of a
+    source that passes them count as one.
     """
 
+    passes_places: bool = False
     _places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def see(self, report: BatchReport, now: int) -> None:
         for part in report.ranges:
-            newest, place = part.newest, part.range.place
+            newest, place = part.newest, "" if self.passes_places else part.range.place
             if newest is not None:
                 before, _ = self._places.get(place, (newest, now))
                 self._places[place] = (max(before, newest), now)
@@ -54,6 +56,7 @@ class SourceWatermark:
 class TableWatermarks:
     """The watermarks of target tables: one of the source for each interval, since deferred tables lack newer rows."""
 
+    passes_places: bool = False
     _by_interval: dict[int, SourceWatermark] = field(default_factory=dict)
 
     def of_batch(self, report: BatchReport, options: Mapping[str, Mapping[str, str]], planned: int) -> dict[str, int]:
@@ -63,7 +66,8 @@ class TableWatermarks:
         """
         for interval in set[int]().union(*(one.intervals for one in report.ranges)):
             ranges = [one for one in report.ranges if interval in one.intervals]
-            self._by_interval.setdefault(interval, SourceWatermark()).see(BatchReport(ranges), planned)
+            own = self._by_interval.setdefault(interval, SourceWatermark(self.passes_places))
+            own.see(BatchReport(ranges), planned)
         found: dict[str, int] = {}
         for table, texts in options.items():
             if wants_watermark(texts):

@@ -12,6 +12,7 @@ from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch, RereadFn
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.first_sample import FirstLook
+from penstock.pipelines.driver.watermarks import TableWatermarks
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
 from penstock.pipelines.ledger.holes import check_parked
@@ -40,12 +41,14 @@ class Delivery:
     """How batches become commits: the rules for a new checkpoint over tables that the pipeline wrote before.
 
     With `eager`, each batch makes a snapshot of every table that the pipeline writes, with or without rows.
+    `passes_places` is that of the source's connector: watermarks depend on it.
     """
 
     accept_replay: bool = False
     resume_from_tables: bool = False
     eager: bool = False
     accept_gap: bool = False
+    passes_places: bool = False
 
 
 def may_pass(error: BaseException) -> bool:
@@ -184,7 +187,16 @@ class Job:
         if filled is not None:
             filled.begin(self.tables.goes_to)
         return BatchDriver(
-            self.name, reader, targets, commits, parking, reread_fn, on_batch, eager=eager, filled=filled
+            self.name,
+            reader,
+            targets,
+            commits,
+            parking,
+            reread_fn,
+            on_batch,
+            eager=eager,
+            filled=filled,
+            watermarks=TableWatermarks(self.delivery.passes_places),
         )
 
     def knowing(self, tables: Iterable[str]) -> Job:

@@ -32,7 +32,12 @@ class TableConnector(Connector[TableSourceConfig]):
     name = "table"
     config = TableSourceConfig
     capabilities = Capabilities(
-        describes_tables=True, rereads_tables=True, rereads_at_start=True, names_rows=True, lag_unit=ROWS
+        describes_tables=True,
+        rereads_tables=True,
+        rereads_at_start=True,
+        names_rows=True,
+        passes_places=True,
+        lag_unit=ROWS,
     )
 
     def open(self, config: TableSourceConfig, request: SourceRequest) -> TableSource:

@@ -127,6 +127,16 @@ def test_a_snapshot_has_a_watermark_if_tags_need_it(shop: Shop) -> None:
     assert latest.watermark == 1_700_000_000_001 - 1
 
 
+def test_a_file_that_was_read_does_not_delay_the_watermark(shop: Shop) -> None:
+    options = {"bucket": "1", "tag.automatic-creation": "watermark", "tag.creation-period": "daily"}
+    for number in (1, 2, 3):
+        message = json.loads(insert("orders", {"id": number}))
+        shop.put(f"{number}.json", json.dumps(message | {"ts": number * 1_000_000}))
+    run(shop.spec(sink={"table-options": options}, pipeline={"max-batch": {"bytes": 1}}, source={"order": "name"}))
+    marks = shop.table("orders").system("snapshots")["watermark"].to_pylist()
+    assert marks == [999_999, 1_999_999, 2_999_999]
+
+
 def seen(place: str, newest: int) -> RangeReport:
     return RangeReport(Range(0, place, 0, 1), tables={"t": TableReport(newest=newest)})
 
@@ -138,6 +148,10 @@ def test_the_slowest_partition_decides_the_watermark_until_it_is_idle() -> None:
     assert marks.at(1000) == 49
     marks.see(BatchReport([seen("a/0", 300)]), now=9000)
     assert (marks.at(9000), marks.at(9000, idle=5000)) == (49, 299)
+    passing = SourceWatermark(passes_places=True)
+    for newest in (100, 300, 200):
+        passing.see(BatchReport([seen(f"log at {newest}", newest)]), now=1000)
+    assert passing.at(1000) == 299
 
 
 @pytest.fixture

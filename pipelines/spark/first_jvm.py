@@ -46,10 +46,13 @@ class FirstJvm:
     folder: Path
     output: int
     command_file: Path | None  # where its command line is kept for the next start
+    _is_over: bool = False
 
     def gateway(self) -> JavaGateway | None:
         """Return PySpark's connection when the JVM is ready, or None if the JVM has ended."""
         found = self._connection()
+        if self._is_over:
+            raise RuntimeError("this process ends, and needs no JVM")  # else PySpark would start another one
         if found is None:
             return None
         if self.command_file is not None:
@@ -78,8 +81,17 @@ class FirstJvm:
         port, length = struct.unpack_from("!ii", body)
         return port, body[8 : 8 + length].decode()
 
+    def end_unconnected(self) -> None:
+        """Kill the JVM at the end of this process if nothing has connected to it.
+
+        It could not write its port any more, and would never notice the end of its input.
+        """
+        if self.folder.exists():
+            self.end()
+
     def end(self) -> None:
         """Kill the JVM. It has no context yet, so it leaves nothing behind."""
+        self._is_over = True
         self.process.kill()
         self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -150,7 +162,9 @@ def _started(home: str, settings: Mapping[str, str]) -> FirstJvm:
         )
     finally:
         os.close(into)
-    return FirstJvm(process, folder, output, None if known else command_file)
+    started = FirstJvm(process, folder, output, None if known else command_file)
+    atexit.register(started.end_unconnected)
+    return started
 
 
 def _ignore_interrupts() -> None:

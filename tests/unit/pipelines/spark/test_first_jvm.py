@@ -141,3 +141,24 @@ def test_a_command_starts_no_slower_for_pandas_or_pyspark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["set()", "False"]
+
+
+# The command fails while a thread still waits for the JVM, as with a source that cannot be reached.
+COMMAND = """
+import threading
+from penstock.pipelines.spark import first_jvm
+first_jvm.allow()
+first_jvm.start(None, {})
+first = first_jvm.take()
+threading.Thread(target=first.gateway, daemon=True).start()
+print(first.process.pid)
+"""
+
+
+def test_a_jvm_that_is_still_starting_ends_with_the_process(home: Path, tmp_path: Path) -> None:
+    """It cannot write its port into a folder that is gone, and then never notices the end of its input."""
+    slow = f"import pathlib, time\npathlib.Path({str(tmp_path)!r}, f'jvm-{{time.time_ns()}}').touch()\ntime.sleep(60)\n"
+    (tmp_path / "jvm.py").write_text(slow)
+    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=30, check=True)
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+    assert len(list(tmp_path.glob("jvm-*"))) <= 1

@@ -189,7 +189,7 @@ def warn_of_adoption(filled: FilledTables) -> None:
         log.info(
             "event=first_batch_repeated reason=the run before ended before it had recorded its first batch"
             " hint=it reads what was planned then, also if the source's settings, such as its topics, are others now; a"
-            " new --checkpoint plans anew"
+            " new --checkpoint makes a new plan"
         )
     elif filled.is_adopted:
         log.warning(

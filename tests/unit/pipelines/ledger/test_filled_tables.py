@@ -184,7 +184,7 @@ def test_an_interrupted_first_batch_is_not_reported_as_an_older_version(
     with caplog.at_level(logging.INFO):
         run(shop.spec())
     assert "event=first_batch_repeated" in caplog.text
-    assert "a new --checkpoint plans anew" in caplog.text
+    assert "a new --checkpoint makes a new plan" in caplog.text
     assert "event=tables_adopted" not in caplog.text
     assert shop.ids("orders") == [1, 2, 3]
 

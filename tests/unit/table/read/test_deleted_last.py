@@ -63,7 +63,7 @@ def test_a_key_that_comes_back_into_another_bucket_before_a_full_compaction_is_k
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 @pytest.mark.parametrize("seed", range(6))
-def test_folded_changes_are_the_rows_whatever_moves(tmp_path: Path, producer: str, seed: int) -> None:
+def test_folded_changes_are_the_rows_of_the_table(tmp_path: Path, producer: str, seed: int) -> None:
     random = Random(f"{producer} {seed}")
     table = moving(tmp_path, **{"changelog-producer": producer, "write-only": random.choice(("true", "false"))})
     held: dict[int, tuple[Any, ...]] = {}

@@ -53,7 +53,7 @@ def test_rows_that_one_batch_cannot_have_are_refused() -> None:
     assert one_batch(pa.table({"id": pa.array([], pa.int64())})).num_rows == 0
 
 
-def test_no_code_takes_one_of_the_batches_of_combined_chunks() -> None:
+def test_no_code_keeps_one_of_the_batches_of_combined_chunks() -> None:
     """`combine_chunks` leaves a column of 2 GiB in several chunks, so that one of the batches lacks rows."""
     found = set()
     for file in (path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py")):

@@ -55,7 +55,11 @@ def _messages(spec: PipelineSpec) -> Iterator[Finding]:
     yield from _of_source(SourceCheck(checked.place, build.kept_for_freshness(spec)))
     warehouse = build.job_warehouse(spec)
     if not spec.pipeline.accept_gap:
-        lacking = lacking_messages(build.shape(spec, warehouse), build.filled_tables(spec, warehouse))
+        lacking = lacking_messages(
+            build.shape(spec, warehouse),
+            build.filled_tables(spec, warehouse),
+            retries_parked=spec.pipeline.retry_parked,
+        )
         yield from lacking_tables(lacking, READS_ON)
     position = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().offsets
     if position is None:

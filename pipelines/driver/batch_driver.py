@@ -23,6 +23,7 @@ from penstock.pipelines.tasks.range_report import BadRecords
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.table.commit.committer import Committer
+from penstock.table.meta.store import TableMissing
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
 
@@ -97,7 +98,11 @@ class BatchDriver:
     def _has_later(self, missed: MissedBatch, table: str) -> bool:
         """Return whether the table has a later batch of the checkpoint: batches of a table are committed in order."""
         user = BatchIdentity(self.pipeline, missed.checkpoint, missed.number, missed.start, missed.end).user
-        newest = Committer(self.reader.warehouse.store(table), user).committed(missed.number)
+        try:
+            store = self.reader.warehouse.store(table)
+        except TableMissing:  # the batch creates it
+            return False
+        newest = Committer(store, user).committed(missed.number)
         return newest is not None and newest.commit_identifier > missed.number
 
     def take_late(self, missed: MissedBatch, table: str) -> bool:

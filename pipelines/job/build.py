@@ -165,7 +165,9 @@ def ready(spec: PipelineSpec) -> Job:
         # Listed again, because preparing has created tables.
         tables = TablesAtStart(known_tables(spec, made.warehouse), found.left_out, found.goes_to, filled)
         return replace(made, source=found.source, recovery=recovery, tables=tables)
-    lacking_messages(mapping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
+    lacking_messages(mapping, filled, retries_parked=spec.pipeline.retry_parked).check(
+        filled, READS_ON, accept=spec.pipeline.accept_gap
+    )
     warn_of_adoption(filled)
     opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
     tables = replace(made.tables, goes_to=where_sources_go(filled, mapping), filled=filled)

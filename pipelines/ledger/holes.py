@@ -90,15 +90,25 @@ def check_kind(filled: FilledTables) -> None:
         )
 
 
-def lacking_messages(shaping: TableMapping, filled: FilledTables) -> IncompleteTables:
+def lacking_messages(shaping: TableMapping, filled: FilledTables, *, retries_parked: bool) -> IncompleteTables:
     """Return the tables that lack rows of a message source, which cannot be copied again."""
     parked = ParkedTables.of(filled.checkpoint).tables
     goes_to = where_sources_go(filled, shaping)
+    replaced = _replaced(filled, goes_to, parked) if retries_parked else []
     # A parked table lacks batches that are recorded, and catches up with them.
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
     # A table that the pipeline never filled, because no message came since its gap was accepted, lacks nothing more.
     lacking = (one for one in found if one.reason != REASONS["missing"] or one.table in filled.marks)
-    return IncompleteTables(refused=tuple(found if filled.is_adopted else lacking))
+    return IncompleteTables(refused=(*(found if filled.is_adopted else lacking), *replaced))
+
+
+def _replaced(
+    filled: FilledTables, goes_to: Mapping[SourceName, str | None], parked: Collection[str]
+) -> list[Difference]:
+    """Return the parked tables that lack also rows from before they were parked, which no missed batch has."""
+    with_rows = {table for table in parked if (mark := filled.marks.get(table)) and mark.snapshot is not None}
+    found = filled.differences({source: table for source, table in goes_to.items() if table in with_rows})
+    return [one for one in found if one.reason in REASONS.values()]
 
 
 def where_sources_go(filled: FilledTables, shaping: TableMapping) -> dict[SourceName, str | None]:
@@ -140,8 +150,9 @@ def lacking_rows(
     if spec.pipeline.resnapshot:  # all tables are copied again
         return IncompleteTables()
     parked = ParkedTables.of(filled.checkpoint).tables
-    goes_to = {name: shape.target(*name) for name in found}
-    goes_to = {name: target for name, target in goes_to.items() if target not in parked}
+    every = {name: shape.target(*name) for name in found}
+    replaced = _replaced(filled, every, parked) if spec.pipeline.retry_parked else []
+    goes_to = {name: target for name, target in every.items() if target not in parked}
     # A pipeline that reads only the log cannot copy rows again.
     copies = capture.reads_rows
     unknown = goes_to.keys() - filled.sources.keys() - filled.left.keys()
@@ -161,6 +172,7 @@ def lacking_rows(
             again.append(difference)
         elif not (spec.sink.ignore_incompatible and difference.was_left_out):  # it may still be incompatible
             refused.append(difference)
+    refused += [one for one in replaced if one.table not in spec.pipeline.reset]
     return IncompleteTables(tuple(again), tuple(refused), tuple(passed))
 
 

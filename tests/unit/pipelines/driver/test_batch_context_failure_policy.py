@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ def parking(shop: Shop) -> ParkedTables:
 
 
 def retry(shop: Shop, **sections: Any) -> PipelineSpec:
-    return shop.spec(pipeline={"retry-parked": True}, errors=ISOLATE | sections.pop("errors", {}), **sections)
+    pipeline = {"retry-parked": True} | sections.pop("pipeline", {})
+    return shop.spec(pipeline=pipeline, errors=ISOLATE | sections.pop("errors", {}), **sections)
 
 
 def conflict(shop: Shop, table: str) -> None:
@@ -175,6 +177,37 @@ def test_a_new_checkpoint_does_not_pass_over_the_batches_that_a_parked_table_mis
     last = resumed(accept_gap=True).reader.resumes
     assert last is not None
     assert last.parked == ("ods.orders",)
+
+
+def test_a_retry_refuses_a_parked_table_that_was_dropped_with_its_earlier_rows(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    run(shop.spec())
+    conflict(shop, "orders")
+    run(shop.spec(errors=ISOLATE))
+    shutil.rmtree(shop.table("orders").path)
+    run(shop.spec(errors=ISOLATE))  # it stays parked, and the others go on
+    with pytest.raises(CheckpointMismatch, match="lacks rows") as error:
+        run(retry(shop))
+    assert error.value.facts["ods.orders"] == "the table does not exist"
+    run(retry(shop, pipeline={"accept-gap": True}))
+    assert shop.ids("orders") == [7]
+    assert not parking(shop).tables
+
+
+def test_a_retry_fills_a_dropped_table_that_was_parked_before_it_had_rows(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put("1.json", insert("users", {"id": 1}))
+    run(shop.spec())
+    shop.put("2.json", insert("orders", {"id": 2}))
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "TableTaskWriter", torn_for("ods.orders"))
+        run(shop.spec(errors=ISOLATE))
+    assert parking(shop).tables
+    shutil.rmtree(shop.table("orders").path)
+    run(retry(shop))
+    assert shop.ids("orders") == [2]
+    assert not parking(shop).tables
 
 
 def test_a_parked_table_stays_parked_under_another_failure_policy(shop: Shop) -> None:

@@ -124,6 +124,7 @@ def _planned_table(
     schemas = [shape.shaped(schema) for schema in merged]
     try:
         store = warehouse.store(target)
+        current = store.schema()  # a store that this process opened before may be of a table that is dropped by now
     except TableMissing:
         _check_shared_key(target, sink, merged)
         try:
@@ -136,7 +137,6 @@ def _planned_table(
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
             raise _no_key(target, merged) from None
         return replace(schema, comment=merged[0].comment)
-    current = store.schema()
     for one in schemas if checks else ():
         _check_compatible(target, one, current, shape)
     for one in merged:

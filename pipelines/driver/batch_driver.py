@@ -23,8 +23,8 @@ from penstock.pipelines.tasks.range_report import BadRecords
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.table.commit.committer import Committer
-from penstock.table.meta.store import TableMissing
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.store import TableMissing
 from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
 
 log = logging.getLogger(__name__)

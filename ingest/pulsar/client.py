@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 REACH_SECONDS = 8.0
 QUEUE = 10_000
+_LAST_LINES_S = 0.3
 # The client's own log lines. INFO has one for each step of each connection.
 client_log = logging.getLogger("penstock.pulsar")
 client_log.setLevel(logging.WARNING)
@@ -97,6 +99,8 @@ def _shut_down() -> None:
         if process == os.getpid():
             with suppress(pulsar.PulsarException):
                 opened.close()
+    # Threads of the client log its end. One that waits for Python's lock while Python ends aborts the process.
+    time.sleep(_LAST_LINES_S)
     _clients.clear()
 
 

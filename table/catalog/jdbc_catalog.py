@@ -128,16 +128,19 @@ class JdbcCatalog(FileCatalog):
     def open(self, name: str, branch: str | None) -> TableStore:
         if not self.has_table(name):
             raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
-        if not super().has_table(name):
+        commits: TableCommits | None = LockedCommits(self._locks) if self._locks else None
+        try:
+            return TableStore.open(self._storage, self._table(name), branch, self._ambient, commits, name)
+        except TableMissing as missing:
+            if super().has_table(name):
+                raise  # the branch is missing
             raise TableMissing(
                 "the catalog has the name of the table, and its folder has no table",
                 table=name,
                 path=self._table(name),
                 hint="after a rename that was interrupted: rename it again to the same name; after a creation that was"
                 " interrupted: create it again; otherwise drop it",
-            )
-        commits: TableCommits | None = LockedCommits(self._locks) if self._locks else None
-        return TableStore.open(self._storage, self._table(name), branch, self._ambient, commits, name)
+            ) from missing
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
         database, table = split_name(name)

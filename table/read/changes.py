@@ -17,7 +17,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.scans import INCREMENTAL_BETWEEN_SCAN_MODE
-from penstock.table.read.deleted_last import deletes_first
+from penstock.table.read.change_order import deletes_first
 from penstock.table.read.plan import grouped
 from penstock.table.read.snapshot_diff import difference
 from penstock.table.read.snapshot_range import Ends, SnapshotRange

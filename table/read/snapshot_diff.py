@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,13 +20,10 @@ from penstock.table.read.plan import Plan, grouped, plan_state
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, only
 from penstock.table.values.buffers import Flags, rows_at
-from penstock.table.values.fingerprints import fingerprints
+from penstock.table.values.fingerprints import MARK, Marks, fingerprints
 from penstock.table.values.internal import entry_types, internal_values
 from penstock.table.values.sort_keys import comparable_keys
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
-
-Marks = npt.NDArray[np.void]
-_MARK = np.dtype("V16")
 
 
 def difference(
@@ -97,7 +93,7 @@ class _Keys:
         # both states. So the keys are found first, and then their rows are read from all files.
         keys = replace(reader, wanted=fields, where=None, kinds=False)
         parts = [_marks(batch, fields) for split in splits for batch in keys.read_files(split)]
-        return cls(fields, np.unique(np.concatenate(parts)) if parts else np.empty(0, _MARK))
+        return cls(fields, np.unique(np.concatenate(parts)) if parts else np.empty(0, MARK))
 
     def rows(self, reader: SplitReader, splits: Iterable[Split]) -> pa.Table:
         """Return the merged rows of these keys."""
@@ -111,8 +107,7 @@ def _marks(rows: pa.Table | pa.RecordBatch, fields: Sequence[Field]) -> Marks:
     columns = [rows.column(field.name) for field in fields]
     if isinstance(rows, pa.Table):
         columns = [column.combine_chunks() for column in columns]
-    found = fingerprints(columns, [field.type for field in fields])
-    return np.stack([found.high, found.low], axis=1).view(_MARK).ravel()
+    return fingerprints(columns, [field.type for field in fields]).marks
 
 
 def _check_same_buckets(store: TableStore, start: Snapshot | None, end: Snapshot | None, layout: Layout) -> None:

@@ -28,8 +28,8 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import READ_BATCH_SIZE
+from penstock.table.read.change_order import deleted_in_the_end, rows_of_keys
 from penstock.table.read.column_conditions import column_conditions
-from penstock.table.read.deleted_last import deleted_in_the_end, rows_of_keys
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.run_reader import MANY_ROWS, RunReader
 from penstock.table.read.splits import Split, SplitKeys, VectorPlace

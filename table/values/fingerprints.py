@@ -9,8 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.table.values.arrow_types import to_arrow
@@ -26,12 +28,21 @@ _SEEDS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
 _FACTORS = ((0x87C37B91114253D5, 0x4CF5AD432745937F), (0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
 
+Marks: TypeAlias = npt.NDArray[np.void]
+MARK = np.dtype("V16")
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
     """The fingerprints of many keys as parallel arrays: the upper and the lower 64 bits of each."""
 
     high: Words
     low: Words
+
+    @property
+    def marks(self) -> Marks:
+        """Return each fingerprint as one value of 16 bytes, for sets of them in numpy."""
+        return np.stack([self.high, self.low], axis=1).view(MARK).ravel()
 
 
 def fingerprints(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Fingerprints:

@@ -1,4 +1,4 @@
-"""Changes of cross-partition tables, of which a reader keeps the newest row of each primary key."""
+"""A reader that keeps the newest row of each primary key ends with the rows of a cross-partition table."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
-from penstock.pipelines.job.described_source import plan_tables
+from penstock.pipelines.job.described_source import CapturedTables, captured_tables, plan_tables
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
@@ -26,11 +26,8 @@ from penstock.pipelines.ledger.holes import (
     COPIES,
     READS_ON,
     IncompleteTables,
-    away,
     lacking_messages,
-    lacking_rows,
     refusal,
-    with_undescribed,
 )
 from penstock.pipelines.mapping.described_tables import name_of
 from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
@@ -97,30 +94,31 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     for name, lines in checked.selections.items():
         for line in lines:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")
+    captured = captured_tables(spec, shape, filled, checked.tables)
     refused = False
     for finding in _tables_planned(spec, checked.tables, filled.sources, checked.hiding) if names else ():
         refused = refused or finding.level == "error"
         yield finding
     if not refused and not any(finding.level == "error" for finding in checked.findings):
-        yield from _start_refusal(spec, shape, filled, checked.tables)
+        yield from _start_refusal(spec, shape, filled, checked.tables, captured)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().offsets
     if reached is not None:
         yield from _resume_findings(spec, reached)
     if not spec.pipeline.accept_gap:
         left_out = {plan.table for plan in _plans(spec, checked.tables) if plan.action == "leave out"}
-        names = with_undescribed(names, filled, lambda: kind.undescribed(spec.source, request))
-        capture = kind.capture(spec.source, request)
-        names = [*names, *(away(names, filled, capture) if capture.follows_drop else ())]
-        lacking = lacking_rows(spec, capture, names, shape, filled)
-        yield from lacking_tables(lacking, COPIES, left_out)
+        yield from lacking_tables(captured.lacking, COPIES, left_out)
 
 
 def _start_refusal(
-    spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, tables: Sequence[SourceSchema]
+    spec: PipelineSpec,
+    shape: PipelineMapping,
+    filled: FilledTables,
+    tables: Sequence[SourceSchema],
+    captured: CapturedTables,
 ) -> Iterator[Finding]:
     """Yield the error with which a start would refuse the pipeline, although each table alone is right."""
     try:
-        plan_tables(spec, shape, build.job_warehouse(spec), filled, tables)
+        plan_tables(spec, shape, build.job_warehouse(spec), filled, tables, captured)
     except PenstockError as error:
         yield of_error("tables", error)
 

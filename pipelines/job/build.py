@@ -51,7 +51,6 @@ def job(spec: PipelineSpec) -> Job:
     mapping = shape(spec, warehouse)
     report(f"pipeline {pipeline.name}", sink.options)
     on_error, compaction, batch = pipeline.on_error, sink.compaction, pipeline.max_batch
-    passes = connector(spec).capabilities.passes_places
     return Job(
         name=pipeline.name,
         source=with_freshness(spec, open_source(spec), warehouse),
@@ -61,9 +60,7 @@ def job(spec: PipelineSpec) -> Job:
         tables=TablesAtStart(known_tables(spec, warehouse)),
         table_options=sink.options,
         trigger=Trigger(pipeline.trigger, Limit(batch.rows, batch.bytes), pipeline.until == "caught-up"),
-        delivery=Delivery(
-            pipeline.accept_replay, pipeline.resume_from_tables, sink.eager_init, pipeline.accept_gap, passes
-        ),
+        delivery=Delivery(pipeline.accept_replay, pipeline.resume_from_tables, sink.eager_init, pipeline.accept_gap),
         errors=_error_policy(spec),
         retry=RetryPolicy(on_error.retries, on_error.backoff, on_error.longest_backoff),
         recovery=Recovery(pipeline.retry_parked, pipeline.resnapshot, pipeline.reset),
@@ -72,6 +69,7 @@ def job(spec: PipelineSpec) -> Job:
         ),
         readers=connector(spec).readers(spec.source),
         first_look=_first_look(spec),
+        passes_places=connector(spec).capabilities.passes_places,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.job.unseen_columns import warn_of_unseen_columns
 from penstock.pipelines.ledger.batch_identity import shows_replay
-from penstock.pipelines.ledger.filled_tables import FilledTables
+from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, source_text
 from penstock.pipelines.ledger.holes import (
     COPIES,
     IncompleteTables,
@@ -26,6 +27,8 @@ from penstock.pipelines.ledger.holes import (
 from penstock.pipelines.mapping.described_tables import DescribedTables, name_of, plan_described
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.catalog.settings import CatalogSettings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +46,33 @@ class DescribedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class TablesPlan:
-    """The decisions of a start, made before it changes anything.
+class CapturedTables:
+    """The names of captured tables, those among them that do not exist any more, and target tables that lack rows."""
 
-    `names` are the captured tables, `gone` those that do not exist any more.
-    """
-
-    tables: DescribedTables
-    lacking: IncompleteTables
     names: list[TableName]
     gone: list[TableName]
+    lacking: IncompleteTables
+
+
+def captured_tables(
+    spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, found: Sequence[SourceSchema]
+) -> CapturedTables:
+    """Return the captured tables, of which the source has described those in `found`."""
+    kind, request = connector(spec), request_of(spec)
+    capture = kind.capture(spec.source, request)
+    names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
+    gone = away(names, filled, capture)
+    if capture.follows_drop:
+        names = [*names, *gone]
+    return CapturedTables(names, gone, lacking_rows(spec, capture, names, shape, filled))
+
+
+@dataclass(frozen=True, slots=True)
+class TablesPlan:
+    """The decisions of a start, made before it changes anything. `copies` are tables that are copied again."""
+
+    tables: DescribedTables
+    copies: tuple[Difference, ...]
     reset: tuple[str, ...]
     preparation: Preparation
 
@@ -63,31 +83,28 @@ def plan_tables(
     warehouse: CatalogSettings,
     filled: FilledTables,
     found: Sequence[SourceSchema],
+    captured: CapturedTables,
 ) -> TablesPlan:
     """Return the decisions about the described tables; raise what a start refuses, except for lacking rows."""
     kind, request = connector(spec), request_of(spec)
-    capture = kind.capture(spec.source, request)
-    names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
-    gone = list(away(names, filled, capture))
-    if capture.follows_drop:
-        names = [*names, *gone]
-    lacking = lacking_rows(spec, capture, names, shape, filled)
+    capture, names = kind.capture(spec.source, request), captured.names
     # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
     # Until then target tables may differ from their sources' current columns.
     checks = not capture.renames_columns or filled.is_new
     planned = plan_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     left_out = planned.left_out
+    copies = captured.lacking.to_copy(left_out)
     # The tables that the user names, and the tables that lack rows, each once.
-    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
+    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *(one.table for one in copies)]))
     reread = _sources_of(reset, names, shape)
     # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
     # have to be read as of a position.
     exact = any(map(shows_replay, planned.tables))
     shared = {shape.target(*name) for name in names}
-    outdated = frozenset(name for name in gone if shape.target(*name) not in shared)
+    outdated = frozenset(name for name in captured.gone if shape.target(*name) not in shared)
     preparation = Preparation(filled.is_new, left_out, reread, exact, planned.before_images, outdated)
     kind.check_preparation(spec.source, request, preparation)
-    return TablesPlan(planned, lacking, names, gone, reset, preparation)
+    return TablesPlan(planned, copies, reset, preparation)
 
 
 def prepare_tables(
@@ -100,13 +117,17 @@ def prepare_tables(
         check_rules(spec, shape, found, filled.sources)
         warn_of_unseen_columns(shape, found)
     capture = kind.capture(spec.source, request)
-    plan = plan_tables(spec, shape, warehouse, filled, found)
-    plan.lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
+    captured = captured_tables(spec, shape, filled, found)
+    plan = plan_tables(spec, shape, warehouse, filled, found, captured)
+    captured.lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
+    for one in plan.copies:
+        sources = ",".join(map(source_text, one.sources))
+        log.warning("event=table_copied_again table=%s sources=%s reason=%s", one.table, sources, one.reason)
     warn_of_adoption(filled)
     plan.tables.create(spec.sink, warehouse)
     left_out, preparation = plan.tables.left_out, plan.preparation
     source = kind.prepare(spec.source, request, preparation)
-    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in plan.names}
+    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in captured.names}
     # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are
     # skipped from now on, which has to be recorded.
     goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.includes(name, left_out)}

@@ -41,14 +41,12 @@ class Delivery:
     """How batches become commits: the rules for a new checkpoint over tables that the pipeline wrote before.
 
     With `eager`, each batch makes a snapshot of every table that the pipeline writes, with or without rows.
-    `passes_places` is that of the source's connector: watermarks depend on it.
     """
 
     accept_replay: bool = False
     resume_from_tables: bool = False
     eager: bool = False
     accept_gap: bool = False
-    passes_places: bool = False
 
 
 def may_pass(error: BaseException) -> bool:
@@ -122,6 +120,7 @@ class Job:
     background: BackgroundWork = BackgroundWork()
     readers: int | None = None  # tasks reading at once, to limit the load on the source
     first_look: FirstLook | None = None
+    passes_places: bool = False  # as the source's connector says; watermarks depend on it
 
     def check_start(self) -> None:
         """Raise what `driver` refuses, except for tables of another checkpoint. Nothing is changed."""
@@ -196,7 +195,7 @@ class Job:
             on_batch,
             eager=eager,
             filled=filled,
-            watermarks=TableWatermarks(self.delivery.passes_places),
+            watermarks=TableWatermarks(self.passes_places),
         )
 
     def knowing(self, tables: Iterable[str]) -> Job:

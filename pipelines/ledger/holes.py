@@ -14,7 +14,7 @@ from penstock.ingest.connector_answers import TableCapture
 from penstock.ingest.connector_requests import TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
-from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, source_text
+from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName
 from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.ledger.table_marks import REASONS
@@ -57,13 +57,9 @@ class IncompleteTables:
         for one in self.passed:
             log.warning("event=table_not_copied table=%s reason=%s", one.table, one.reason)
 
-    def tables_to_copy(self, left_out: Collection[SourceName] = ()) -> tuple[str, ...]:
+    def to_copy(self, left_out: Collection[SourceName] = ()) -> tuple[Difference, ...]:
         """Return the tables to empty and copy again. `left_out` are sources that no table can store in this run."""
-        found = [one for one in self.again if not set(one.sources) <= set(left_out)]
-        for one in found:
-            sources = ",".join(map(source_text, one.sources))
-            log.warning("event=table_copied_again table=%s sources=%s reason=%s", one.table, sources, one.reason)
-        return tuple(one.table for one in found)
+        return tuple(one for one in self.again if not set(one.sources) <= set(left_out))
 
 
 def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:

@@ -22,11 +22,11 @@ from penstock.ingest.database.settings import (
     Address,
     ChunkedSettings,
     log_reread,
-    refused_names,
     requested_parts,
     requested_tables,
+    with_refused_names,
 )
-from penstock.ingest.database.table_parts import REFUSALS, TablePart, accepted_parts
+from penstock.ingest.database.table_parts import TablePart, accepted_parts
 from penstock.ingest.source import Barrier, Limit
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
             progress = progress.reading(requested_tables(requests, list(tables)))
             wanted = requested_parts(requests, list(tables))
             parts, refused = accepted_parts(wanted, lambda one: self.check_part(connection, tables[one.name], one))
-            refused = (*refused_names(requests, list(tables)), *refused)[:REFUSALS]
+            refused = with_refused_names(requests, list(tables), refused)
             progress = replace(progress.reading_parts(parts), refused=refused)
         return replace(progress, signals=tuple(request.name for request in requests))
 

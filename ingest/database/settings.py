@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 from penstock.formats.demand import ConditionLanguage, DemandPolicy
 from penstock.ingest.connector_requests import TableName, TableSelection
-from penstock.ingest.database.table_parts import REFUSAL_LENGTH, TablePart
+from penstock.ingest.database.table_parts import REFUSAL_LENGTH, REFUSALS, TablePart
 from penstock.storage.state_folder import StateFolder
 from penstock.table_pattern import TablePattern
 
@@ -141,13 +141,16 @@ def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[Table
     return names
 
 
-def refused_names(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> tuple[str, ...]:
-    """Return why names in the requests of users are refused: no captured table has them."""
+def with_refused_names(
+    requests: Sequence[RereadRequest], captured: Sequence[TableName], refused: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the refusals of parts, after those of names in the requests of users that no captured table has."""
     asked = {table for request in requests if not request.is_own for table in request.tables}
     unknown = sorted(asked - _names_of(captured))
     if unknown:
         log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(unknown))
-    return tuple(f"{name}: no such table is captured"[:REFUSAL_LENGTH] for name in unknown)
+    names = (f"{name}: no such table is captured"[:REFUSAL_LENGTH] for name in unknown)
+    return (*names, *refused)[:REFUSALS]
 
 
 def _names_of(captured: Sequence[TableName]) -> set[str]:

@@ -16,11 +16,11 @@ from penstock.ingest.database.findings import NothingCaptured, ServerFinding
 from penstock.ingest.database.settings import (
     MAX_CHUNKS,
     CapturedTables,
-    refused_names,
     requested_parts,
     requested_tables,
+    with_refused_names,
 )
-from penstock.ingest.database.table_parts import REFUSALS, PartRead, TablePart, accepted_parts, check_key
+from penstock.ingest.database.table_parts import PartRead, TablePart, accepted_parts, check_key
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.offsets import Progress
@@ -148,8 +148,7 @@ def with_requests(settings: FollowSettings, connection: Connection, progress: Pr
         progress = progress.reading(requested_tables(requests, names))
         wanted = requested_parts(requests, names)
         parts, refusals = accepted_parts(wanted, lambda part: _check_part(connection, settings, part))
-        refusals = (*refused_names(requests, names), *refusals)[:REFUSALS]
-        progress = replace(progress.reading_parts(parts), refused=refusals)
+        progress = replace(progress.reading_parts(parts), refused=with_refused_names(requests, names, refusals))
     return replace(progress, signals=tuple(request.name for request in requests))
 
 

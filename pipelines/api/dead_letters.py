@@ -17,7 +17,8 @@ Content: TypeAlias = tuple[str, bytes | None]
 
 _CONTENT = ("source_position", "raw_value")
 
-# The place of rows that were read with their table, by databases: `shop.orders/3`.
+# The place of rows that were read with their table, by databases: `shop.orders/3`. Partitions of Kafka topics may have
+# such names too; in which order topics are replayed does not matter.
 _CHUNK = re.compile(r".+\..+/\d+")
 
 

@@ -105,7 +105,7 @@ class ParkedTables:
         """Return the error with which a run with parked tables ends."""
         reasons = {
             one.table: f"since batch {one.batch}, {one.error}: {one.reason}"
-            + (f" To repair: {one.hint}" * bool(one.hint))
+            + (f" To repair: {one.hint}" if one.hint else "")
             for one in self.tables.values()
         }
         some = dict(sorted(reasons.items())[:10])

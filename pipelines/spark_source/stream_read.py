@@ -36,7 +36,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import CONSUMER_ID, RANGE_KEYS
 from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
-from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
+from penstock.table.read.follow import is_another, next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan
 from penstock.table.read.stream_start import consumer_files, level_of_state, starting
 from penstock.table.read.update_pairs import packed_updates, whole_updates
@@ -122,15 +122,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"state": state, "first": first, "next": following, "mark": mark, "created": created}
 
     def _check_history(self, offset: Offset) -> None:
-        """Raise SnapshotReplaced if the snapshot that was read last is another now.
-
-        If it has expired, the time at which the table was created says whether the table is the one that was read.
-        """
+        """Raise SnapshotReplaced if the snapshot that was read last is another now."""
         number = offset["next"] - 1
-        found = self.store.snapshots.find(number) if number else None
-        # Checkpoints of older versions have no mark, and not the other time.
-        then = offset.get("created" if found is None else "mark") if number else None
-        if then and then != (self.store.schemas.created_millis() if found is None else found.time_millis):
+        # Checkpoints of older versions lack one of the times, or both.
+        if is_another(self.store, number, offset.get("mark"), offset.get("created")):
             raise SnapshotReplaced(
                 f"snapshot {number} was replaced after this query had read it: the table was rolled back, or dropped "
                 "and created again",

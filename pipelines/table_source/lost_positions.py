@@ -9,6 +9,7 @@ from penstock.errors import PositionLost
 from penstock.pipelines.table_source.progress import TableProgress
 from penstock.pipelines.table_source.upstream import Upstream
 from penstock.table.errors import SnapshotMissing, SnapshotReplaced
+from penstock.table.read.follow import is_another
 
 _AGAIN = (
     "penstock run FILE --resnapshot  empties the target tables and reads the rows that the source tables have now;"
@@ -33,16 +34,8 @@ def lost_positions(table: str) -> Iterator[None]:
 
 
 def check_history(table: Upstream, number: int, begin: TableProgress) -> None:
-    """Raise PositionLost if a snapshot that was read has been replaced by another.
-
-    If it has expired, the time at which the table was created says whether the table is the one that was read.
-    """
-    found = table.store.snapshots.find(number) if number else None
-    if found is None:
-        is_another = bool(number and begin.created) and table.store.schemas.created_millis() != begin.created
-    else:
-        is_another = bool(begin.mark) and found.time_millis != begin.mark
-    if is_another:
+    """Raise PositionLost if a snapshot that was read has been replaced by another."""
+    if is_another(table.store, number, begin.mark, begin.created):
         raise PositionLost(
             f"snapshot {number} was replaced after it was read: the table was rolled back, or created again",
             source_table=table.name,

@@ -53,8 +53,9 @@ def rewritten_columns(
         if now is not None and (now.name in unknown or not keeps_values(column, now, is_strict=is_strict)):
             found.append(now.name)
         elif now is not None:
-            has_other_types |= (now.type, now.charset) != (column.type, column.charset)
-            generated += [now.name] * now.is_generated
+            has_other_types = has_other_types or (now.type, now.charset) != (column.type, column.charset)
+            if now.is_generated:
+                generated.append(now.name)
     # They may be computed from the spelling, the bytes or the number of a value, which is the same otherwise.
     return tuple([*found, *generated] if has_other_types or found else found)
 

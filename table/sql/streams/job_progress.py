@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.read.follow import is_another
 from penstock.table.sql.streams.stream_text import StreamSource
 
 PIPELINE_NAME = "pipeline.name"
@@ -34,6 +37,15 @@ class JobProgress:
     query: str
     named: bool
 
+    @property
+    def _store(self) -> TableStore:
+        return self.source.table.store
+
+    @cached_property
+    def _created(self) -> int:
+        # Not looked up for each commit: the stream itself notices a source that is created again while it runs.
+        return self._store.schemas.created_millis()
+
     def last(self) -> int | None:
         """Return the newest snapshot of the source that the target records. ConfigError if it is of another job."""
         snapshot = self.table.committer(self.user).committed(0)
@@ -50,12 +62,12 @@ class JobProgress:
         """Commit the place in the source without rows; nothing if the rows of its first snapshot are not read yet."""
         if position is None:
             return
-        snapshot = self.source.table.store.snapshots.find(position)
+        snapshot = self._store.snapshots.find(position)
         self.table.committer(self.user).commit([], position, properties=self.properties(snapshot), force_empty=True)
 
     def properties(self, snapshot: Snapshot | None) -> dict[str, str]:
         """Return the properties of the commit for a snapshot of the source."""
-        identity = {_CREATED: str(self.source.table.store.schemas.created_millis())}
+        identity = {_CREATED: str(self._created)}
         if snapshot is not None:
             identity |= {_MILLIS: str(snapshot.time_millis), _CHANGES: snapshot.delta_manifest_list}
         return {_SOURCE: self.source.name, _QUERY: self.query, **identity}
@@ -73,10 +85,8 @@ class JobProgress:
                 hint=f"SET '{PIPELINE_NAME}' = '...': a new name begins at the start; a job with a name that is set "
                 "continues, whatever its query",
             )
-        snapshots = self.source.table.store.snapshots
-        snapshot = snapshots.find(last.commit_identifier)
-        is_another = self._is_another(last.commit_identifier, snapshot, last.properties)
-        if is_another or (snapshots.latest_id() or 0) < last.commit_identifier:
+        position = last.commit_identifier
+        if self._is_another(position, last.properties) or (self._store.snapshots.latest_id() or 0) < position:
             raise ConfigError(
                 f"snapshot {last.commit_identifier} of {source} was replaced or removed after the job had read it: the "
                 "table was rolled back, or dropped and created again",
@@ -85,16 +95,17 @@ class JobProgress:
                 hint=hint,
             )
 
-    def _is_another(self, position: int, snapshot: Snapshot | None, known: Mapping[str, str]) -> bool:
+    def _is_another(self, position: int, known: Mapping[str, str]) -> bool:
         """Return whether the source, or its snapshot that was read last, is another now.
 
         Commits of an older release have no creation time, and do not name the changes.
         """
-        if snapshot is None:  # it has expired, or the table is another
-            created = known.get(_CREATED) if position else None  # nothing was read up to 0
-            return created is not None and created != str(self.source.table.store.schemas.created_millis())
-        now = {_MILLIS: str(snapshot.time_millis), _CHANGES: snapshot.delta_manifest_list}
-        return any(known.get(name, value) != value for name, value in now.items())
+        if is_another(self._store, position, int(known.get(_MILLIS, 0)), int(known.get(_CREATED, 0))):
+            return True
+        snapshot = self._store.snapshots.find(position)
+        return (
+            snapshot is not None and known.get(_CHANGES, snapshot.delta_manifest_list) != snapshot.delta_manifest_list
+        )
 
 
 def job_user(options: Mapping[str, str], source: StreamSource, table: Table, others: list[str]) -> str:

@@ -12,9 +12,9 @@ from penstock.ingest.database.settings import (
     CapturedTables,
     RereadRequests,
     names_pattern,
-    refused_names,
     requested_parts,
     requested_tables,
+    with_refused_names,
 )
 from penstock.storage.state_folder import StateFolder
 
@@ -64,10 +64,10 @@ def test_a_name_of_no_captured_table_is_refused(tmp_path: Path, caplog: pytest.L
     requests = requests_in(tmp_path, a=["shop.t", "u"], b=["w"])
     requests.add(("shop", "gone"))
     requests.folder.write("c.json", json.dumps({"tables": ["t", "x"], "where": "id > 1"}).encode())
-    found = refused_names(requests.pending(()), [("shop", "t"), ("erp", "u")])
+    found = with_refused_names(requests.pending(()), [("shop", "t"), ("erp", "u")], ())
     assert found == ("w: no such table is captured", "x: no such table is captured")
     assert caplog.messages == ["event=signal_unknown tables=w,x note=no such table is captured"]
-    assert refused_names(requests_in(tmp_path / "none").pending(()), [("shop", "t")]) == ()
+    assert with_refused_names(requests_in(tmp_path / "none").pending(()), [("shop", "t")], ()) == ()
 
 
 def test_a_table_that_was_dropped_before_the_pipeline_reads_it_again_is_no_signal(

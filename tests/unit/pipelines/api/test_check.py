@@ -24,7 +24,7 @@ ROWS = [{"id": 1, "city": "Rome", "score": 1}]
 
 @dataclass
 class Lake:
-    """A warehouse with two source tables, of which one has no changelog, and pipelines that read them."""
+    """A warehouse with two source tables, one without a changelog, and pipelines that read them."""
 
     folder: Path
     catalog: Catalog = field(init=False)

@@ -44,8 +44,8 @@ def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, deco
     columns = MemberColumns(rows, members)
     names = tuple(name for (name,) in layout.paths)
     kinds, times = np.full(len(rows), INSERT, np.int8), np.full(len(rows), -1, np.int64)
-    for text in JSON_TEXTS if members else ():
-        kinds[rows.have(members, text)] = UNDECIDED
+    if members:
+        kinds[rows.have(members, JSON_TEXTS)] = UNDECIDED
     schema = SourceSchema("text", None, None, text_fields(names))
     table = TableRows(columns, None, RowMembers(names, members), kinds, times, schema, read_text(columns))
     return table.add(options.rule(None, None, ()), messages, decoded)

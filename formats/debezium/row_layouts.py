@@ -155,8 +155,8 @@ class _LayoutDecoder:
         kinds[~(rows.are_texts_or_null(members.texts) & rows.are_null(members.nulls))] = UNDECIDED
         kinds[self.keys.group[rows.numbers] == UNREAD] = UNDECIDED
         images = [*members.rows.after, *members.rows.before, *members.rows.deleted]
-        for text in JSON_TEXTS if images else ():
-            kinds[rows.have(images, text)] = UNDECIDED
+        if images:
+            kinds[rows.have(images, JSON_TEXTS)] = UNDECIDED
         return kinds
 
     def _parts(self, rows: LayoutRows, places: Int64s | None) -> Iterator[Int64s | None]:

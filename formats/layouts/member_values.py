@@ -144,19 +144,25 @@ class LayoutRows:
         texts: list[str] = self._texts(bounds.reshape(-1)).to_pylist()
         return texts
 
-    def have(self, members: Sequence[int], text: bytes) -> Mask:
-        """Return which messages have this text, at least eight bytes long, in any of these members."""
+    def have(self, members: Sequence[int], texts: Sequence[bytes]) -> Mask:
+        """Return which messages have one of these texts, each at least eight bytes long, in any of these members."""
         scalars = self._scalars(members)
         starts = self.starts[scalars]
-        # Usually no value has this length, and none has to be read.
-        places = np.flatnonzero(self.quoted[scalars] & (self.ends[scalars] - starts == len(text)))
-        begins = starts.reshape(-1)[places]
-        same: Mask = np.ones(len(places), bool)
-        for offset in [*range(0, len(text) - 8, 8), len(text) - 8] if len(places) else []:
-            same &= self.piece.words[begins + offset] == int.from_bytes(text[offset : offset + 8], "little")
+        lengths = self.ends[scalars] - starts
+        lengths[~self.quoted[scalars]] = 0
         found: Mask = np.zeros(len(self), bool)
-        found[places[same] % len(self)] = True
+        for text in texts:
+            # Usually no value has this length, and none has to be read.
+            places = np.flatnonzero(lengths == len(text))
+            if len(places):
+                found[places[self._are(starts.reshape(-1)[places], text)] % len(self)] = True
         return found
+
+    def _are(self, begins: Int32s, text: bytes) -> Mask:
+        same: Mask = np.ones(len(begins), bool)
+        for offset in [*range(0, len(text) - 8, 8), len(text) - 8]:
+            same &= self.piece.words[begins + offset] == int.from_bytes(text[offset : offset + 8], "little")
+        return same
 
     def cut(self, members: Sequence[int]) -> pa.Array:
         """Return the values of some members as they are in the messages, one member after the other."""

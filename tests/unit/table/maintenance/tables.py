@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from penstock.storage.environment import seeded
+from penstock.table.handle import Table
 from penstock.table.maintenance.file_deletion import with_folders
 from penstock.table.maintenance.orphans import find_orphans
 from penstock.table.maintenance.reachable import changelogs_of, lines, snapshots_of, tagged
@@ -14,6 +17,7 @@ from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore
 from tests.golden.cases import unpacked
 from tests.simulation.store import Disk, Faults, SimStore, never
+from tests.unit.table.tables import rows
 
 ROOT = "/w/golden.db/t"
 LATE = 1 << 60
@@ -86,3 +90,19 @@ def put_snapshot(store: TableStore, like: int, snapshot_id: int, **changes: obje
     store.storage.write(store.paths.snapshot(snapshot_id), snapshot_json(snapshot))
     store.snapshots.folder.write_latest(snapshot_id)
     return snapshot
+
+
+def write(table: Table, *ids: int) -> None:
+    with table.writer() as writer:
+        writer.write(rows(table, *((number, "x", None) for number in ids)))
+        writer.commit()
+
+
+def put(table: Table, **row: int) -> None:
+    with table.writer() as writer:
+        writer.write(pa.table({name: pa.array([value], pa.int32()) for name, value in row.items()}))
+        writer.commit()
+
+
+def names(store: TableStore, snapshot_id: int) -> set[str]:
+    return {entry.file.name for entry in live_entries(store, store.snapshots.get(snapshot_id))}

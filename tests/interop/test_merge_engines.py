@@ -21,7 +21,7 @@ from penstock.table.compaction.compact import CompactionInput, compact
 from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.lookup import Lookup
 from penstock.table.compaction.plan import CompactionSpec
-from penstock.table.compaction.policy import Pick, pick, pick_all
+from penstock.table.compaction.policy import Pick, Policy, pick, pick_all
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.file_reader import FileReader
 from penstock.table.merge.sorted_runs import Levels
@@ -200,6 +200,7 @@ class CompactedBucket(Bucket):
         super().__init__(path)
         self.columns = columns
         self.spec = CompactionSpec.of(self.schema)
+        self.policy = Policy.of(self.schema.typed)
         self.memory = MemoryFiles(self.spec)
 
     def compare(self, what: str, *, full: bool) -> None:
@@ -209,9 +210,9 @@ class CompactedBucket(Bucket):
         before = latest
         if latest.commit_kind is CommitKind.COMPACT:
             before = self.store.snapshots.get(latest.id - 1)
-        levels = Levels.of(self.files(before), self.spec.policy.num_levels)
+        levels = Levels.of(self.files(before), self.policy.num_levels)
         vectors = self.vectors(before)
-        picked = pick_all(levels, vectors) if full else pick(self.spec.policy, levels)
+        picked = pick_all(levels, vectors) if full else pick(self.policy, levels)
         assert (picked is None) == (latest is before), f"{what}: Java compacted otherwise"
         if picked is None:
             return

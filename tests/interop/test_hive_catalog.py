@@ -13,11 +13,11 @@ import pytest
 
 import penstock
 from penstock.storage.environment import Environment
-from penstock.table.catalog.hive_catalog import HiveCatalog
 from penstock.table.catalog.hive_commits import HiveLocks
 from penstock.table.handle import Table
 from penstock.table.metastore.hive_client import HiveMetastore
 from tests.integration.hive.conftest import metastore
+from tests.integration.hive.overwriting_folders import overwriting_catalog
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage
@@ -241,9 +241,9 @@ def test_commits_of_both_under_one_lock_are_kept(lake: Lake) -> None:
     """Commit from both sides, ours to a store that overwrites files: without the lock, commits would be lost."""
     commits = int(os.environ.get("PENSTOCK_MIXED_COMMITS", "20")) // 2
     events(lake)
-    backend = HiveCatalog(lake.warehouse, {}, Environment(), lake.metastore, HiveLocks(lake.metastore, 60_000, 100))
-    backend._place = lambda location: (OverwritingStorage(sync=False), location.removeprefix("file:"))  # type: ignore[method-assign]
+    backend = overwriting_catalog(lake.warehouse, lake.metastore)
     table = penstock.Catalog(lake.warehouse, backend=backend).table("shop.events")
+    assert isinstance(table.store.storage, OverwritingStorage)
     failures: list[BaseException] = []
 
     def java() -> None:

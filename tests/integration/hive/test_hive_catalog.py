@@ -18,13 +18,13 @@ from penstock.errors import CommitConflict, ConfigError, StoreError
 from penstock.pipelines.commands.main import main
 from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
-from penstock.table.catalog.hive_catalog import HiveCatalog
 from penstock.table.catalog.hive_commits import HiveLocks
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
 from penstock.table.metastore.hive_client import HiveMetastore
 from tests.here import run
+from tests.integration.hive.overwriting_folders import overwriting_catalog
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage
 from tests.shop import Shop, insert
@@ -294,17 +294,11 @@ def test_a_commit_waits_for_the_lock_and_fails_without_it(
 
 def append_from(folder: str, metastore: str, first: str) -> None:
     """Commit in a separate process, on a store that overwrites files."""
-    store = overwriting(metastore, Path(folder)).store("shop.events")
+    backend = overwriting_catalog(f"{folder}/warehouse", HiveMetastore.of(metastore))
+    store = penstock.Catalog(f"{folder}/warehouse", backend=backend).store("shop.events")
+    assert isinstance(store.storage, OverwritingStorage)
     for number in range(int(first), int(first) + 10):
         put(Table(store), number)
-
-
-def overwriting(metastore: str, folder: Path) -> penstock.Catalog:
-    """Return a catalog on a store like those on which Java relies on the lock."""
-    locks = HiveLocks(HiveMetastore.of(metastore), 60_000, 100)
-    backend = HiveCatalog(f"{folder}/warehouse", {}, Environment(), HiveMetastore.of(metastore), locks)
-    backend._place = lambda location: (OverwritingStorage(sync=False), location.removeprefix("file:"))  # type: ignore[method-assign]
-    return penstock.Catalog(f"{folder}/warehouse", backend=backend)
 
 
 def test_two_processes_lose_no_commit_on_a_store_that_overwrites(

@@ -58,12 +58,13 @@ def locked(text: str) -> Iterator[Locked]:
 
 def licences(package: Distribution) -> list[dict[str, Any]]:
     """Return the licences of an installed package as CycloneDX has them."""
-    expression = package.metadata.get("License-Expression")
+    metadata: Any = package.metadata  # a message of an e-mail, with get: its type does not say so
+    expression = metadata.get("License-Expression")
     if expression:
         return [{"expression": expression}]
-    listed = package.metadata.get_all("Classifier") or []
+    listed = metadata.get_all("Classifier") or []
     names = [one.rpartition(" :: ")[2] for one in listed if one.startswith(_CLASSIFIER) and one.count("::") > 1]
-    stated = (package.metadata.get("License") or "").strip().splitlines()
+    stated = (metadata.get("License") or "").strip().splitlines()
     # Some packages have the whole text of the licence here.
     if not names and len(stated) == 1 and stated[0] != "UNKNOWN":
         names = stated

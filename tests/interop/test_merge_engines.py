@@ -349,7 +349,7 @@ def test_an_insert_after_a_delete_in_one_commit_is_merged_as_in_java(
 ) -> None:
     """docs/tables.md says so: a commit holds one row of a key, and that is the insert."""
     columns = [("id", "INT NOT NULL"), ("a", "INT"), ("b", "INT")]
-    changes = [("-D", 1, None, None), ("+I", 1, None, 7)]
+    changes: list[tuple[Any, ...]] = [("-D", 1, None, None), ("+I", 1, None, 7)]
     found = []
     for name in ("ours", "javas"):
         path = oracle.create(

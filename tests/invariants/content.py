@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.buckets.layout import POSTPONE_BUCKET, BucketMode
+from penstock.table.buckets.layout import BucketMode
 from penstock.table.buckets.route import key_hashes
 from penstock.table.dynamic_buckets.assigner import decode_hashes
 from penstock.table.files.file_reader import FileReader
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.entries import HASH_INDEX, Bucket, ManifestEntry
 from penstock.table.meta.live import index_entries
+from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.internal import internal_values
 from penstock.table.values.types import AtomicType, Field

@@ -13,11 +13,11 @@ from penstock.errors import PenstockError, SourceError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.kafka.source import KafkaSource
 from penstock.ingest.source import Range
-from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.storage.local import LocalStorage
+from penstock.table.commit.committer import Committer
 from tests.integration.failing_calls import Countdown, die
 
 _KILLS: tuple[tuple[type, str], ...] = (
@@ -115,11 +115,11 @@ class Troubles:
 
     def _park(self, patch: pytest.MonkeyPatch) -> None:
         self.tell(f"commits to {self.parked} fail")
-        commit, parked = committing.Committer.commit, self.parked
+        commit, parked = Committer.commit, self.parked
 
-        def fails(self: committing.Committer, *given: Any, **named: Any) -> Any:
+        def fails(self: Committer, *given: Any, **named: Any) -> Any:
             if self.store.name == parked:
                 raise PenstockError("the table is broken")
             return commit(self, *given, **named)
 
-        patch.setattr(committing.Committer, "commit", fails)
+        patch.setattr(Committer, "commit", fails)

@@ -11,9 +11,9 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError
 from penstock.formats.change import SourceField, SourceSchema
-from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.job import build
 from penstock.pipelines.job.unmet_rules import unmet_rules
+from penstock.table.commit.committer import Committer
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.test_soft_deletes import message, spec
@@ -36,15 +36,15 @@ def test_rules_of_each_kind_over_a_death(broker: Broker, tmp_path: Path, monkeyp
     pipeline = spec(tmp_path, broker, topic, expect=expect, errors={"bad-record": "dead-letter"})
     broker.send(topic, *(message("INSERT", table, number) for table in ("orders", "users") for number in (1, 3, 4, 9)))
     counted: Counter[str] = Counter()
-    commit = committing.Committer.commit
+    commit = Committer.commit
 
-    def dying(self: committing.Committer, *given: object, **named: object) -> object:
+    def dying(self: Committer, *given: object, **named: object) -> object:
         if self.store.name == "ods.users":
             raise PenstockError("died between two tables")
         return commit(self, *given, **named)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(committing.Committer, "commit", dying)
+        patched.setattr(Committer, "commit", dying)
         with pytest.raises(PenstockError, match="died"):
             run(pipeline)
     run(pipeline, on_batch=lambda _, report: counted.update(report.passed_over))

@@ -11,8 +11,8 @@ import pytest
 from penstock.errors import ConfigError, PenstockError, PositionLost
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.errors import CheckpointMismatch
+from penstock.table.commit.committer import Committer
 from tests.here import note_as_spark_does, run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert
@@ -44,14 +44,14 @@ class Died(PenstockError):
 
 
 def die_before_users(patch: pytest.MonkeyPatch) -> None:
-    commit = committing.Committer.commit
+    commit = Committer.commit
 
-    def dying(self: committing.Committer, *given: object, **named: object) -> object:
+    def dying(self: Committer, *given: object, **named: object) -> object:
         if self.store.name == "ods.users":
             raise Died("died between two tables")
         return commit(self, *given, **named)  # type: ignore[arg-type]
 
-    patch.setattr(committing.Committer, "commit", dying)
+    patch.setattr(Committer, "commit", dying)
 
 
 def test_a_lost_checkpoint_is_rebuilt_from_the_tables_exactly_once(

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver import commit as committing
+from penstock.table.commit.committer import Committer
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop
@@ -49,15 +49,15 @@ def test_by_pipeline_and_by_route_over_a_death_between_two_tables(
     run(pipeline)
     for table in ("logs", "orders", "users"):
         broker.send(topic, message("DELETE", table, 2), message("DELETE", table, 3), message("INSERT", table, 3))
-    commit = committing.Committer.commit
+    commit = Committer.commit
 
-    def dying(self: committing.Committer, *given: object, **named: object) -> object:
+    def dying(self: Committer, *given: object, **named: object) -> object:
         if self.store.name == "ods.users":
             raise PenstockError("died between two tables")
         return commit(self, *given, **named)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
-        patched.setattr(committing.Committer, "commit", dying)
+        patched.setattr(Committer, "commit", dying)
         with pytest.raises(PenstockError, match="died"):
             run(pipeline)
     run(pipeline)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.pipelines.driver import table_evolution
+from penstock.pipelines.driver.emptied_tables import end_versions
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.integration.mysql.test_soft_deletes import ROOT
@@ -95,7 +96,7 @@ def test_a_truncate_ends_all_versions_once_if_the_driver_is_killed(
     sync = Sync(server, tmp_path, flags=[*HISTORY, "--on-truncate", "delete-all"])
     sync.run()
     server.run("TRUNCATE t", "INSERT INTO t VALUES (3, 'new')")
-    end = table_evolution.end_versions
+    end = end_versions
 
     def dying(*arguments: Any) -> None:
         if after:

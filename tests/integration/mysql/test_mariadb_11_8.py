@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.ingest.mysql.binlog.captured_rows import ROWS
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_plan import PlanLimits
-from penstock.ingest.mysql.binlog.range_cutter import ROWS
 from penstock.ingest.mysql.errors import RowImageError
 from penstock.ingest.mysql.position import LogPosition
 from penstock.row_kinds import DELETE, UPDATE_BEFORE

@@ -13,6 +13,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.ingest.mysql.server import connection as server_connection
+from penstock.ingest.mysql.server.login import GuardedConnection
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from tests.integration.failing_calls import Countdown, Killed, die, lose_connection
 from tests.integration.mysql.playground import Playground
@@ -106,7 +107,7 @@ def test_a_lost_connection_hides_no_table(before: Sync) -> None:
     for number, sync in copies(before):
         countdown = Countdown(number, lose_connection, counts=False)
         with pytest.MonkeyPatch.context() as patch:
-            connection = server_connection.GuardedConnection
+            connection = GuardedConnection
             patch.setattr(connection, "query", countdown.around(connection.query))
             patch.setattr(server_connection, "_PAUSE_S", 0.0)
             patch.setattr(Planner, "next", countdown.within(Planner.next))

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.ingest.mysql.server import connection as server_connection
+from penstock.ingest.mysql.server.login import GuardedConnection
 from penstock.pipelines.api.verify import TableVerdict
 from tests.integration.failing_calls import Countdown, lose_connection
 from tests.integration.mysql.playground import Playground
@@ -26,7 +27,7 @@ class MySqlPlay(Play):
         return Sync(self.server, self.folder, flags=(*flags, *more))
 
     def lose_connection(self, patch: pytest.MonkeyPatch) -> str:
-        connection, lost = server_connection.GuardedConnection, Countdown(self.draw.randint(1, 60), lose_connection)
+        connection, lost = GuardedConnection, Countdown(self.draw.randint(1, 60), lose_connection)
         patch.setattr(server_connection, "_PAUSE_S", 0.0)
         patch.setattr(connection, "query", lost.around(connection.query))
         return f"statement {lost.left}"

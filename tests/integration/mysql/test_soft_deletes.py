@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.pipelines.driver import table_evolution
+from penstock.pipelines.driver.emptied_tables import mark_rows
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 
@@ -71,7 +72,7 @@ def test_a_truncate_marks_all_rows_once_if_the_driver_is_killed(
     sync = Sync(server, tmp_path, flags=[*SOFT, "--on-truncate", "delete-all"])
     sync.run()
     server.run("TRUNCATE t", "INSERT INTO t VALUES (3, 'new')")
-    mark = table_evolution.mark_rows
+    mark = mark_rows
 
     def dying(*arguments: Any) -> None:
         if after:

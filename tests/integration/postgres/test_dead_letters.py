@@ -11,8 +11,8 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.rules import ExpectConfig
-from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
+from penstock.table.commit.committer import Committer
 from tests.here import run
 from tests.integration.postgres.sync import PgPlayground, PgSync
 
@@ -65,15 +65,15 @@ def test_a_repeated_batch_counts_its_bad_rows_once(
     server.create("t", "id int PRIMARY KEY, n int NOT NULL")
     server.run("INSERT INTO t SELECT i, i FROM generate_series(0, 9) i")
     spec = spec_of(PgSync(server, tmp_path, flags=["--on-bad-record", "dead-letter", "--max-bad-share", "100%"]))
-    commit = committing.Committer.commit
+    commit = Committer.commit
 
-    def dying(self: committing.Committer, *given: Any, **named: Any) -> Any:
+    def dying(self: Committer, *given: Any, **named: Any) -> Any:
         if self.store.name == dies:
             raise PenstockError("died between two tables")
         return commit(self, *given, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(committing.Committer, "commit", dying)
+        patched.setattr(Committer, "commit", dying)
         with pytest.raises(PenstockError, match="died"):
             run(spec)
     assert counted(spec) == {"bad": 2}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.driver import commit as committing
+from penstock.table.commit.committer import Committer
 from tests.here import run
 from tests.integration.pulsar.conftest import Broker
 from tests.integration.pulsar.sync import Sync
@@ -38,15 +38,15 @@ def test_a_batch_is_committed_once_after_a_death_between_two_tables(
     broker.send(topic, insert("orders", {"id": 1}), insert("users", {"id": 1}))
     run(sync.spec(topic, *flags))
     broker.send(topic, *(insert(table, {"id": number}) for number in (2, 3) for table in ("orders", "users")))
-    commit = committing.Committer.commit
+    commit = Committer.commit
 
-    def dying(self: committing.Committer, *given: Any, **named: Any) -> object:
+    def dying(self: Committer, *given: Any, **named: Any) -> object:
         if self.store.name == "ods.users":
             raise Died
         return commit(self, *given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(committing.Committer, "commit", dying)
+        patch.setattr(Committer, "commit", dying)
         with pytest.raises(Died):
             run(sync.spec(topic, *flags))
     assert (sync.ids("orders"), sync.ids("users")) == ([1, 2, 3], [1])

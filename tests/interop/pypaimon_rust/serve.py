@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pypaimon_rust.datafusion import PaimonCatalog
@@ -42,7 +44,7 @@ def write(path, rows):
     return {}
 
 
-OPERATIONS = {"read": read, "write": write}
+OPERATIONS: dict[str, Callable[..., Any]] = {"read": read, "write": write}
 
 
 def answer(question):

@@ -42,5 +42,7 @@ def spec_of(sample: Sample, folder: Path) -> PipelineSpec:
         *("--kafka-conf", f"value.format={sample.format}", "--until-caught-up"),
     ]
     spec = spec_of_action(sample.action, words)
-    source = FilesConfig(type="files", path=str(folder / "in"), value_format=sample.format, order="name")
+    source = FilesConfig.model_validate(
+        {"type": "files", "path": str(folder / "in"), "value.format": sample.format, "order": "name"}
+    )
     return spec.model_copy(update={"source": source})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.storage.private_folder import _own, private_folder
-from penstock.table.compaction.bucket_compactor import lookup_folder
+from penstock.table.compaction.lookup_store import lookup_folder
 from penstock.table.dynamic_buckets.index_folder import default_folder
 
 

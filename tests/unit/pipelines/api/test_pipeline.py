@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.ingest.files.connector import FilesConfig
 from penstock.pipelines.config import yaml_file
 from tests.shop import Shop, insert
 
@@ -49,7 +50,8 @@ def test_references_are_resolved_as_in_files(described: dict[str, Any], monkeypa
     described["source"]["path"] = "${WHERE_FROM}"
     described["sink"]["catalog"]["options"] = {"s3.secret-key": "${NO_SUCH_KEY}"}
     spec = penstock.Pipeline(described).spec
-    assert spec.source.path == "elsewhere"  # type: ignore[union-attr]
+    assert isinstance(spec.source, FilesConfig)
+    assert spec.source.path == "elsewhere"
     assert spec.sink.catalog.options == {"s3.secret-key": "${NO_SUCH_KEY}"}
 
 

@@ -15,6 +15,7 @@ from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
 from penstock.pipelines.tasks.batch_report import BatchReport
+from penstock.table.commit.committer import Committer
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -264,17 +265,16 @@ def test_resume_commits_only_the_table_missing_after_a_kill(shop: Shop, monkeypa
     shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
     run(shop.spec())
     shop.put("2.json", insert("orders", {"id": 2}), insert("users", {"id": 2}))
-    from penstock.pipelines.driver import commit as committing
 
-    commit = committing.Committer.commit
+    commit = Committer.commit
 
-    def dying(self: committing.Committer, *given: object, **named: object) -> object:
+    def dying(self: Committer, *given: object, **named: object) -> object:
         if self.store.name == "ods.users":
             raise Died("died between two tables")
         return commit(self, *given, **named)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(committing.Committer, "commit", dying)
+        patch.setattr(Committer, "commit", dying)
         with pytest.raises(Died):
             run(shop.spec())
     assert (shop.ids("orders"), shop.ids("users")) == ([1, 2], [1])
@@ -310,11 +310,10 @@ def test_a_rewound_checkpoint_is_refused(shop: Shop) -> None:
 def test_a_commit_of_another_writer_makes_the_batch_write_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
     run(shop.spec(sink={"table-options": {"bucket": "1"}}))
-    from penstock.pipelines.driver import commit as committing
 
-    commit, met = committing.Committer.commit, []
+    commit, met = Committer.commit, []
 
-    def interrupted(self: committing.Committer, *given: object, **named: object) -> object:
+    def interrupted(self: Committer, *given: object, **named: object) -> object:
         if not met:
             met.append(self.store.name)
             with shop.table("orders").writer(commit_user="stranger") as stranger:
@@ -322,7 +321,7 @@ def test_a_commit_of_another_writer_makes_the_batch_write_again(shop: Shop, monk
                 stranger.commit(1)
         return commit(self, *given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(committing.Committer, "commit", interrupted)
+    monkeypatch.setattr(Committer, "commit", interrupted)
     shop.put("2.json", insert("orders", {"id": 1, "name": "b"}))
     run(shop.spec(sink={"table-options": {"bucket": "1"}}))
     assert shop.rows("orders") == [{"id": 1, "name": "b"}]

@@ -20,6 +20,7 @@ from penstock.pipelines.job.job import Delivery
 from penstock.pipelines.ledger.batch_identity import BatchIdentity, range_of
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.tasks import write as writing
+from penstock.pipelines.tasks.table_task_writer import TableTaskWriter
 from penstock.table.meta.snapshot import Snapshot
 from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
@@ -52,7 +53,7 @@ def conflict(shop: Shop, table: str) -> None:
 
 
 def torn_for(table: str) -> Any:
-    opened = writing.TableTaskWriter
+    opened = TableTaskWriter
 
     def broken(warehouse: Any, name: str, *rest: Any, **more: Any) -> Any:
         if name == table:

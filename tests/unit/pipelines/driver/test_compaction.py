@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 from penstock.errors import StoreError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.driver import compaction as compacting
 from penstock.pipelines.driver.compaction import (
     DueBucket,
@@ -27,6 +27,7 @@ from penstock.pipelines.driver.compaction import (
 from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Maintenance
 from penstock.pipelines.tasks.batch_result import SCHEMA, BatchResult
 from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.commit.committer import Committer
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -220,7 +221,7 @@ def test_a_background_task_starts_no_bucket_after_10_seconds(shop: Shop, monkeyp
         return compacted(warehouse, due)
 
     monkeypatch.setattr(compacting, "compacted", for_six_seconds)
-    monkeypatch.setattr(compacting.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(time, "monotonic", lambda: seconds[0])
     numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
     list(compact_task(shop.warehouse, [dues], ErrorMark())(iter([numbers])))
     assert (len(dues), begun) == (4, [dues[0].bucket, dues[1].bucket])
@@ -245,18 +246,18 @@ def test_a_lost_compact_snapshot_is_committed_by_the_next_batch(
     sink = {"table-options": {"bucket": "1", **options}}
     batches(shop, 0, 1, **sink)
     shop.put("001.json", insert("orders", {"id": 9, "name": "x"}))
-    commit = committing.Committer.commit
+    commit = Committer.commit
 
     class DiedError(Exception):
         pass
 
-    def without_compaction(self: committing.Committer, messages: object, *given: object, **named: object) -> object:
+    def without_compaction(self: Committer, messages: object, *given: object, **named: object) -> object:
         done = commit(self, [strip(message) for message in messages], *given, **named)  # type: ignore[attr-defined, arg-type]
         assert done.snapshots
         raise DiedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(committing.Committer, "commit", without_compaction)
+        patch.setattr(Committer, "commit", without_compaction)
         with pytest.raises(DiedError):
             run(shop.spec(sink=sink))
     run(shop.spec(sink=sink))

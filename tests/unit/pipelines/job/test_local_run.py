@@ -555,12 +555,12 @@ def test_a_stop_while_spark_starts_is_no_error(shop: Shop) -> None:
     job = build.ready(shop.spec(pipeline={"spark": "always"}))
 
     def killed(job: Job) -> SparkRun:
-        run.stop()
+        stopped.stop()
         raise ConnectionError("Connection refused")
 
-    run = LocalRun(job, folder(shop), killed, takes_batches=False)
-    run.run()
-    assert not run.has_caught_up
+    stopped = LocalRun(job, folder(shop), killed, takes_batches=False)
+    stopped.run()
+    assert not stopped.has_caught_up
     running = LocalRun(job, folder(shop), lambda job: (_ for _ in ()).throw(ConnectionError), takes_batches=False)
     with pytest.raises(ConnectionError):
         running.run()

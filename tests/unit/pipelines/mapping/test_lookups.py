@@ -11,11 +11,11 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.pipelines.config.load import parsed
-from penstock.pipelines.ledger.batch_identity import LOOKUP
 from penstock.pipelines.mapping import lookups
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
+from penstock.table.lookup.matches import LOOKUP
 from tests.here import run
 from tests.invariants import check_invariants
 

@@ -11,6 +11,7 @@ from penstock.formats.change import DecodeOptions, ImageRule, SourceSchema
 from penstock.ingest.mysql.binlog.options import BinlogOptions as BinlogOptions
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.pipelines.job import build
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema
 from tests.shop import Shop
@@ -48,6 +49,7 @@ def test_before_images_are_decoded_for_tables_that_need_them(shop: Shop, options
 def test_columns_that_no_source_has_are_not_watched(shop: Shop) -> None:
     sink = {"computed-columns": ["year=substring(day, 0, 4)"], "metadata-columns": ["table_name"]}
     mapping = build.job(shop.spec(sink=sink)).mapping
+    assert isinstance(mapping, PipelineMapping)
     columns = [("id", "BIGINT"), ("day", "STRING"), ("year", "STRING"), ("table_name", "STRING")]
     keys = ["id", "year", "table_name"]
     table = create_schema(columns, keys, ["year", "table_name"], {"bucket": "1"}, now=0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -24,7 +25,7 @@ def home(folder: Path, version: str, modules: str = "java.base jdk.incubator.vec
 def only_these(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(java.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(java, "_packaged_home", lambda: None)
 
 
@@ -37,7 +38,7 @@ def test_the_java_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_a_java_that_is_too_old_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(home(tmp_path / "old", "1.8.0_402")))
     newer = home(tmp_path / "newer", "21.0.8")
-    monkeypatch.setattr(java.shutil, "which", lambda name: str(newer / "bin" / "java"))
+    monkeypatch.setattr(shutil, "which", lambda name: str(newer / "bin" / "java"))
     assert java.java_home() == newer
 
 

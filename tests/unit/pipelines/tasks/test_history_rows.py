@@ -13,8 +13,8 @@ import pytest
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.api.sample import tables_planned
-from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.tasks import history_rows
+from penstock.table.commit.committer import Committer
 from tests.here import run
 from tests.shop import Shop
 
@@ -120,7 +120,7 @@ def test_random_changes_in_batches_that_fail_and_are_repeated(
             shop.put(f"{batch}-{file}.json", *changes(dice, model, clock, dice.choice([1, 5, 60]) if file else 30))
         if batch % 2:
             with monkeypatch.context() as patched:
-                patched.setattr(committing.Committer, "commit", _dying)
+                patched.setattr(Committer, "commit", _dying)
                 with pytest.raises(PenstockError, match="died"):
                     run(spec)
         run(spec)

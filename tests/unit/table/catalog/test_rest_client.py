@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.errors import ConfigError, StoreError
+from penstock.errors import ConfigError, PenstockError, StoreError
 from penstock.storage.environment import Environment
 from penstock.table.catalog.rest_client import RestServer, server_address
 from penstock.table.catalog.rest_replies import (
@@ -124,6 +124,7 @@ def test_errors_are_those_of_this_library(
     with pytest.raises(kind, match=message) as caught:
         server.post("databases", body={"name": "d", "options": {}})
     assert type(caught.value) is kind
+    assert isinstance(caught.value, PenstockError)
     assert caught.value.facts["status"] == status
     assert pauses == []
     assert theirs.databases == {}
@@ -238,6 +239,7 @@ def other() -> Iterator[str]:
 def test_a_redirect_does_not_carry_the_token_elsewhere(other: str) -> None:
     with pytest.raises(RestRefused) as caught:
         client({"uri": other, "token": "t"}, []).get("databases")
+    assert isinstance(caught.value, PenstockError)
     assert caught.value.facts["status"] == 302
 
 

@@ -13,6 +13,7 @@ from penstock.errors import CommitConflict, StoreError
 from penstock.storage.base import Storage
 from penstock.storage.environment import seeded
 from penstock.table.commit import committer as commits
+from penstock.table.commit.attempt import commit_snapshot
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
@@ -71,7 +72,7 @@ def die_between_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
             raise Killed
         return plain(*arguments)
 
-    plain = commits.commit_snapshot
+    plain = commit_snapshot
     monkeypatch.setattr(commits, "commit_snapshot", land)
 
 
@@ -162,7 +163,7 @@ def test_an_overwrite_keeps_its_files_when_its_compaction_is_lost(
     with table.writer() as writer:
         writer.write(rows(table, *((key, "a", None) for key in range(50))))
         writer.commit()
-    plain, calls = commits.commit_snapshot, []
+    plain, calls = commit_snapshot, []
 
     def land(*arguments: Any) -> Any:
         calls.append(arguments)

@@ -13,6 +13,7 @@ import pytest
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.compaction import append_compactor as compacting
+from penstock.table.compaction.row_order import ordered_rows
 from penstock.table.handle import Table
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries
@@ -84,7 +85,7 @@ def test_files_are_ranges_of_the_order(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_sort_conflicts_with_deletes_and_not_with_new_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = filled(tmp_path)
-    plain, others = compacting.ordered_rows, 0
+    plain, others = ordered_rows, 0
 
     def beside(*arguments: object) -> object:
         nonlocal others
@@ -113,7 +114,7 @@ def test_a_sort_conflicts_with_deletes_and_not_with_new_rows(tmp_path: Path, mon
 
 def test_a_sort_that_always_conflicts_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = filled(tmp_path, commits=1)
-    plain = compacting.ordered_rows
+    plain = ordered_rows
 
     def against(*arguments: object) -> object:
         with table.overwrite(partition={"dt": "b"}) as writer:

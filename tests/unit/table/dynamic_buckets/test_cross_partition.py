@@ -20,6 +20,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.dynamic_buckets import index_folder
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
+from penstock.table.dynamic_buckets.index_build import IndexAdvance
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import CommitKind
@@ -341,7 +342,7 @@ def test_the_index_is_updated_without_reading_the_table_again(tmp_path: Path, mo
     table = moving_table(tmp_path)
     write(table, *((str(number), "a", number) for number in range(100)))
     write(table, ("1", "b", 0))
-    monkeypatch.setattr(index_folder.IndexAdvance, "bootstrapped", None)
+    monkeypatch.setattr(IndexAdvance, "bootstrapped", None)
     write(table, ("2", "b", 0))
     table.compact()
     write(table, ("1", "c", 0), ("2", "c", 0))

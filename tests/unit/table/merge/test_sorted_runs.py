@@ -14,8 +14,8 @@ KEY = (INT,)
 
 
 def data_file(name: str, low: int, high: int, *, level: int = 0, sequences: tuple[int, int] = (0, 0)) -> DataFile:
-    ends = [encode_row((key,), KEY) for key in (low, high)]
-    return DataFile(name, 10, 1, *ends, EMPTY_STATS, EMPTY_STATS, *sequences, 0, level)
+    smallest, largest = (encode_row((key,), KEY) for key in (low, high))
+    return DataFile(name, 10, 1, smallest, largest, EMPTY_STATS, EMPTY_STATS, *sequences, 0, level)
 
 
 def shape(files: list[DataFile]) -> list[list[list[str]]]:

@@ -14,6 +14,7 @@ import pytest
 import penstock
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.clone import clone_table
+from penstock.table.commit.attempt import commit_snapshot
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableMissing
@@ -116,7 +117,7 @@ def test_a_delete_is_retried_after_its_files_were_rewritten(
     tmp_path: Path, vectors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = append_table(tmp_path, vectors)
-    real, other = changed_files.commit_snapshot, [True]
+    real, other = commit_snapshot, [True]
 
     def land(*given: object) -> object:
         if other.pop() if other else False:
@@ -422,7 +423,7 @@ def test_a_delete_detects_rewritten_files_without_history(
 ) -> None:
     table = append_table(tmp_path, vectors, {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     add(table, (5, "e", None))
-    real, other = changed_files.commit_snapshot, [True]
+    real, other = commit_snapshot, [True]
 
     def land(*given: object) -> object:
         if other.pop() if other else False:

@@ -6,10 +6,11 @@ import pytest
 
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.errors import LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.dumped import Event, decoded, from_start, heartbeat, recorded, rotation, segments
-from tests.unit.ingest.mysql.logs import BinlogOptions, batches, changes
+from tests.unit.ingest.mysql.logs import batches, changes
 
 MYSQL = ["mysql-plain", "mysql-compressed"]
 OLD = ["mariadb-plain", "mariadb-compressed"]

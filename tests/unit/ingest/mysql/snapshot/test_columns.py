@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +34,11 @@ def read(kind: str, texts: list[str | None], between: bytes = b"9-:. ", **rules:
     room = bytes([ord("7")]) * max(SPARE, BUFFER - len(data))
     buffer = np.frombuffer(bytes(data.removesuffix(between) + room), np.uint8)
     null = np.array([text is None for text in texts], np.bool_)
-    cells = CellContext(MySqlColumn("c", parse_type(kind), True), "d.t", ValueRules(**rules))  # type: ignore[arg-type]
-    texts = Cells(buffer, np.array(start, np.int64), np.array(length, np.int64), null)
-    found = column_of(texts, cells)
+    context = CellContext(MySqlColumn("c", parse_type(kind), True), "d.t", ValueRules(**rules))  # type: ignore[arg-type]
+    cells = Cells(buffer, np.array(start, np.int64), np.array(length, np.int64), null)
+    found = column_of(cells, context)
     # As in a block of rows, where the first bytes of cells are fetched with their lengths.
-    whole = column_of(replace(texts, head=gathered_rows(buffer, texts.start, HEAD)), cells)
+    whole = column_of(replace(cells, head=gathered_rows(buffer, cells.start, HEAD)), context)
     assert whole.equals(found) or pa.types.is_floating(found.type)  # NaN is not equal
     return found
 
@@ -105,14 +106,14 @@ def test_times_of_a_day(digits: int, data: st.DataObject) -> None:
     moments = cells_of(
         st.datetimes(dt.datetime(1, 1, 1)).map(lambda m: m.replace(microsecond=m.microsecond // step * step))
     )
-    values = data.draw(moments)
+    values: list[Any] = data.draw(moments)
     texts = [
         None if m is None else m.strftime("%H:%M:%S") + f".{m.microsecond:06}"[: digits + 1 if digits else 0]
         for m in values
-    ]  # type: ignore[attr-defined]
+    ]
     kind = f"({digits})" if digits else ""
-    assert read(f"time{kind}", texts).to_pylist() == [m and m.time() for m in values]  # type: ignore[attr-defined]
-    dates = [None if m is None else f"{m.date()} {text}" for m, text in zip(values, texts, strict=True)]  # type: ignore[attr-defined]
+    assert read(f"time{kind}", texts).to_pylist() == [m and m.time() for m in values]
+    dates = [None if m is None else f"{m.date()} {text}" for m, text in zip(values, texts, strict=True)]
     assert read(f"datetime{kind}", dates).to_pylist() == values
 
 

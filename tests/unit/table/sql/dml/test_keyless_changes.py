@@ -9,6 +9,7 @@ import pytest
 
 import penstock
 from penstock.errors import CommitConflict, ConfigError, PenstockError
+from penstock.table.commit.attempt import commit_snapshot
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.operations import changed_files
 from penstock.table.sql.interpreter import Interpreter
@@ -175,7 +176,7 @@ def test_a_statement_that_fails_changes_nothing(lines: Lines) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, times: int, job: Callable[[], object]) -> None:
     """Let another job commit just before the next commits of changed files."""
-    real, left = changed_files.commit_snapshot, [*range(times)]
+    real, left = commit_snapshot, [*range(times)]
 
     def commit(*given: object) -> object:
         if left:

@@ -200,7 +200,7 @@ class CompactedBucket(Bucket):
         super().__init__(path)
         self.columns = columns
         self.spec = CompactionSpec.of(self.schema)
-        self.policy = Policy.of(self.schema.typed)
+        self.policy = Policy.of(self.schema.typed, needs_lookup=self.spec.merge.needs_upper_levels)
         self.memory = MemoryFiles(self.spec)
 
     def compare(self, what: str, *, full: bool) -> None:

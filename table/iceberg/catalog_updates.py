@@ -82,9 +82,12 @@ class CatalogUpdates:
         ]
         if replaced:
             self._add("remove-snapshots", **{"snapshot-ids": replaced})
+        latest = 0
         for number, snapshot in sorted(wanted.items()):
+            # The catalog writes the history of the table from these times, and refuses one that goes back.
+            latest = max(latest, int(snapshot["timestamp-ms"]))
             if number not in had or number in replaced:
-                self._add("add-snapshot", snapshot=self._snapshot(snapshot))
+                self._add("add-snapshot", snapshot=self._snapshot({**snapshot, "timestamp-ms": latest}))
         self._refs(set(replaced))
         gone = [number for number in had if number not in wanted]
         if gone:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from penstock.errors import TableCorrupt
@@ -98,13 +99,13 @@ class IcebergMetadata:
     def encode(self, now_millis: int) -> bytes:
         """Return the file's content."""
         fields = [field["field-id"] for field in self.spec["fields"]]
-        newest = self.current
+        history = self._history
         node: dict[str, Any] = {
             "format-version": self.version,
             "table-uuid": self.uuid,
             "location": self.location,
             "last-sequence-number": self.current_id,
-            "last-updated-ms": max(now_millis, newest.time_millis),
+            "last-updated-ms": max(now_millis, history[-1]["timestamp-ms"]),
             "last-column-id": max(highest_id(schema) for schema in self.schemas),
             "schemas": list(self.schemas),
             "current-schema-id": self.schema_id,
@@ -117,13 +118,23 @@ class IcebergMetadata:
             "current-snapshot-id": self.current_id,
             "properties": self._properties,
             "refs": self._tag_nodes,
-            "snapshot-log": [
-                {"snapshot-id": snapshot.id, "timestamp-ms": snapshot.time_millis} for snapshot in self.snapshots
-            ],
+            "snapshot-log": history,
         }
         if self.version == 3:
             node["next-row-id"] = 0  # rows have no Iceberg row ids
         return json.dumps(node).encode()
+
+    @property
+    def _history(self) -> list[dict[str, int]]:
+        """Return when each snapshot became the current one.
+
+        Iceberg's readers refuse a history that goes back by more than a minute, as the times of snapshots do after a
+        clock was set back or when writers on several machines have different clocks.
+        """
+        times = accumulate((snapshot.time_millis for snapshot in self.snapshots), max)
+        return [
+            {"snapshot-id": snapshot.id, "timestamp-ms": at} for snapshot, at in zip(self.snapshots, times, strict=True)
+        ]
 
     @property
     def _properties(self) -> dict[str, str]:

@@ -14,8 +14,9 @@ def schema(number: int, *names: str) -> Node:
     return {"type": "struct", "schema-id": number, "fields": fields}
 
 
-def snapshot(number: int, schema_id: int = 0, run: str = "a") -> Node:
-    return {"snapshot-id": number, "manifest-list": f"/t/snap-{number}-{run}.avro", "schema-id": schema_id}
+def snapshot(number: int, schema_id: int = 0, run: str = "a", at: int = 0) -> Node:
+    path = f"/t/snap-{number}-{run}.avro"
+    return {"snapshot-id": number, "timestamp-ms": at, "manifest-list": path, "schema-id": schema_id}
 
 
 def metadata(snapshots: list[Node], schemas: list[Node] | None = None, current: int = 0, **more: Any) -> Node:
@@ -65,6 +66,14 @@ def test_an_id_that_belongs_to_another_snapshot_after_a_rollback_is_replaced() -
     assert actions(updates) == ["remove-snapshots", "add-snapshot", "set-snapshot-ref", "remove-snapshots"]
     assert (updates[0]["snapshot-ids"], updates[3]["snapshot-ids"]) == ([2], [3])
     assert updates[1]["snapshot"]["manifest-list"] == "/t/snap-2-b.avro"
+
+
+def test_times_do_not_go_back_with_the_clock() -> None:
+    """A catalog refuses a history that goes back by more than a minute."""
+    hour = 3_600_000
+    after = metadata([snapshot(1, at=2 * hour), snapshot(2, at=hour), snapshot(3, at=3 * hour)])
+    updates = CatalogUpdates.between(metadata([snapshot(1, at=2 * hour)]), after)
+    assert [one["snapshot"]["timestamp-ms"] for one in updates[:2]] == [2 * hour, 3 * hour]
 
 
 def test_tags_follow_and_branches_of_others_stay() -> None:

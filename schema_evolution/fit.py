@@ -15,7 +15,7 @@ from penstock.schema_evolution.computed_arguments import Columns
 from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.text_casts import Misfits, instants_of
-from penstock.schema_evolution.types.source import holds_bits
+from penstock.schema_evolution.types.source import holds_bits, holds_instants
 from penstock.schema_evolution.value_casts import bit_texts, fit_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
@@ -114,7 +114,13 @@ class Fit:
             return pa.nulls(len(batch), arrow_schema([one]).field(0).type)
         fitted = fit_column(given, one, self.rules.mapping, misfits, in_key=one.name in self.schema.primary_keys)
         local = self.zone != "UTC" and isinstance(one.type, AtomicType) and one.type.root == "TIMESTAMP_LTZ"
-        return instants_of(given, fitted, self.zone) if local and pa.types.is_string(given.type) else fitted
+        if not local or not pa.types.is_string(given.type) or self._has_instants(one.name, batch):
+            return fitted
+        return instants_of(given, fitted, self.zone)
+
+    def _has_instants(self, name: str, batch: ChangeBatch) -> bool:
+        fields = (one for one in batch.schema.fields if self.rules.name(one.name) == name)
+        return any(holds_instants(batch.schema.dialect, one) for one in fields)
 
     def _refuse_nulls(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
         for one, column in zip(self.schema.fields, columns, strict=True):

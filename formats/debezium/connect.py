@@ -25,6 +25,7 @@ from penstock.formats.change import BAD_VALUE, SourceField, SourceSchema, TableN
 SOURCE_TYPE = "__debezium.source.column.type"
 SOURCE_LENGTH = "__debezium.source.column.length"
 SOURCE_SCALE = "__debezium.source.column.scale"
+ZONED_TIMESTAMP = "io.debezium.time.ZonedTimestamp"
 _TYPE_PARAMETERS = ("connect.decimal.precision", "scale", "length", SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE)
 _LONGEST_NUMBER = 18
 

@@ -9,7 +9,7 @@
 | Date | date32 |
 | Time, MicroTime, NanoTime | duration of the unit, since a TIME may be negative or longer than a day |
 | Timestamp, MicroTimestamp, NanoTimestamp | timestamp of the unit, no zone |
-| ZonedTimestamp | timestamp[us, UTC] |
+| ZonedTimestamp | timestamp[us, UTC]; text of the same instants if any has more than 6 digits of a second |
 | Decimal, VariableScaleDecimal | text of plain digits |
 | Bits | binary, big-endian |
 | geometry | GeoJSON text |
@@ -22,14 +22,14 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.debezium.connect import ConnectType
+from penstock.formats.debezium.connect import ZONED_TIMESTAMP, ConnectType
+from penstock.formats.debezium.connect_times import iso_texts, zoned_timestamps
 from penstock.formats.faults import Faults
 from penstock.formats.geometry import geojson
 from penstock.formats.json_text import compact_json, plain_digits
@@ -57,7 +57,6 @@ _NESTED = {"struct", "array", "map"}
 _COLUMN_SCALE, _MAX_SCALE = 100, 10_000
 _NUMERIC = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
-_UTC = pa.timestamp("us", "UTC")
 _WIDEST = 83_886_080 // 8  # bytes of PostgreSQL's widest BIT
 
 
@@ -79,10 +78,10 @@ def reader(column: str, declared: str | None) -> Read:
         return each(_variable_scale, pa.string(), what)
     if name == f"{_DEBEZIUM}data.Bits":
         return each(partial(_bits, width=((kind.number("length") or 1) + 7) // 8), pa.binary(), what)
-    if name == f"{_DEBEZIUM}time.ZonedTimestamp":
+    if name == ZONED_TIMESTAMP:
         return partial(zoned_timestamps, what=what)
     if name in _ISO:
-        return partial(_iso_texts, what=what)
+        return partial(iso_texts, what=what)
     if name.startswith(f"{_DEBEZIUM}data.geometry."):
         return each(_geometry, pa.string(), what)
     if name in _VECTORS:
@@ -246,24 +245,3 @@ def _decimal_text(value: Any, scale: int) -> str:
 
 def _variable_scale(value: Mapping[str, Any]) -> str:
     return scaled_text(int.from_bytes(base64_bytes(value["value"]), "big", signed=True), int(value["scale"]))
-
-
-def zoned_timestamps(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
-    """Return ISO timestamps with time zone as instants, value by value if Arrow cannot parse them."""
-    try:
-        return pa.array(values, pa.string()).cast(_UTC)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return each(_instant, _UTC, what)(values, faults)
-
-
-def _instant(value: str) -> datetime:
-    """Parse a timestamp with time zone; fractions beyond microseconds are cut."""
-    moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value))
-    if moment.tzinfo is None:
-        raise ValueError("no zone")
-    return moment.astimezone(UTC)
-
-
-def _iso_texts(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
-    """Remove the Z that Debezium appends to dates and times that have no time zone."""
-    return each(lambda value: value.removesuffix("Z"), pa.string(), what)(values, faults)

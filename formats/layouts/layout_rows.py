@@ -98,7 +98,10 @@ class TableRows:
         at = self.columns.rows.numbers if wanted is None else self.columns.rows.numbers[wanted]
         subs = (kinds != DELETE).astype(np.int32)
         if with_before:
-            columns = _interleaved(self._read(self.members.before, wanted, faults), columns)
+            befores = self._read(self.members.before, wanted, faults)
+            if [one.type for one in befores] != [one.type for one in columns]:
+                return nothing  # the values decide the type of some columns, and the record path reads them together
+            columns = _interleaved(befores, columns)
             at, times = np.repeat(at, 2), np.repeat(times, 2)
             kinds = np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), len(kinds))
             subs = np.tile(np.array([0, 1], np.int32), len(subs))

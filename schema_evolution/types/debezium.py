@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.formats.debezium.avro_schema import connect_type_of, member_connect_type
-from penstock.formats.debezium.connect import SOURCE_LENGTH, SOURCE_SCALE, ConnectType
+from penstock.formats.debezium.connect import SOURCE_LENGTH, SOURCE_SCALE, ZONED_TIMESTAMP, ConnectType
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.mysql import mysql_type
 from penstock.table.values.arrow_types import NO_ID
@@ -40,7 +40,7 @@ _SEMANTIC: dict[str, DataType] = {
     f"{_TIME}Timestamp": AtomicType("TIMESTAMP", precision=3),
     f"{_TIME}MicroTimestamp": AtomicType("TIMESTAMP", precision=6),
     f"{_TIME}NanoTimestamp": AtomicType("TIMESTAMP", precision=9),
-    f"{_TIME}ZonedTimestamp": AtomicType("TIMESTAMP", precision=6),
+    ZONED_TIMESTAMP: AtomicType("TIMESTAMP", precision=6),
     f"{_TIME}ZonedTime": STRING,
     f"{_TIME}Interval": STRING,
     f"{_TIME}MicroDuration": AtomicType("BIGINT"),

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceField
-from penstock.formats.debezium.connect import ConnectType
+from penstock.formats.debezium.connect import ZONED_TIMESTAMP, ConnectType
 from penstock.schema_evolution.types.debezium import avro_type, debezium_type
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.mysql import knows, mysql_type
@@ -42,6 +42,11 @@ def holds_bits(dialect: str, field: SourceField) -> bool:
     """Return whether the values are the bytes of BIT(n): no other type is a BINARY."""
     type_ = _mapped(dialect, field.type, TypeMapping())
     return isinstance(type_, AtomicType) and type_.root == "BINARY"
+
+
+def holds_instants(dialect: str, field: SourceField) -> bool:
+    """Return whether texts of the column are instants in UTC, which have no time zone behind them."""
+    return dialect in {"debezium", "avro"} and ZONED_TIMESTAMP in (field.type or "")
 
 
 def is_known(dialect: str, field: SourceField) -> bool:

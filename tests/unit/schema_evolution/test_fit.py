@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.errors import SchemaConflict
@@ -186,3 +187,26 @@ def test_bits_as_text_are_digits_and_other_bytes_are_characters(declared: str, t
     held = table(("id", "STRING"), ("b", "STRING"))
     fitted = Fit(held, ColumnRules(TypeMapping.of(["to-string"]))).rows(batch)
     assert fitted.batch.rows.column("b").to_pylist() == [text, None]
+
+
+@pytest.mark.parametrize("dialect", ["debezium", "avro"])
+def test_instants_that_came_as_text_are_cut_and_counted_or_kept_and_refused_in_a_key(dialect: str) -> None:
+    declared = "string io.debezium.time.ZonedTimestamp"
+    if dialect == "avro":
+        declared = '{"type": "string", "connect.name": "io.debezium.time.ZonedTimestamp"}'
+    schema = replace(source(("id", declared), ("t", declared)), dialect=dialect)
+    batch = change(
+        schema,
+        ("2024-02-29 12:34:56.000001", "2024-02-29 12:34:56.789012999"),
+        ("2024-02-29 12:34:56.000001001", "2024-02-29 12:34:56.789012"),
+    )
+    found = {}
+    for type_ in ("TIMESTAMP(6)", "TIMESTAMP(9)", "TIMESTAMP_LTZ(9)", "STRING"):
+        fitted = Fit(table(("id", type_), ("t", type_)), ColumnRules(), zone="Asia/Tokyo").rows(batch)
+        found[type_] = [str(pc.cast(value, pa.string())) for value in fitted.batch.rows.column("t")], fitted.inexact
+        assert [bad.pos for bad in fitted.bad] == ([1] if type_ == "TIMESTAMP(6)" else [])
+    both = ["2024-02-29 12:34:56.789012999", "2024-02-29 12:34:56.789012000"]
+    assert found["TIMESTAMP(6)"] == (["2024-02-29 12:34:56.789012"], 1)
+    assert found["TIMESTAMP(9)"] == (both, 0)
+    assert found["TIMESTAMP_LTZ(9)"] == ([f"{one}Z" for one in both], 0)
+    assert found["STRING"] == (["2024-02-29 12:34:56.789012999", "2024-02-29 12:34:56.789012"], 0)

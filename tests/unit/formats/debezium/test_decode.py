@@ -204,9 +204,15 @@ NOON = datetime(2024, 2, 29, 12, 34, 56, 789012)
         ),
         (
             {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
-            "2024-02-29T12:34:56.789012999Z",
+            "2024-02-29T12:34:56.789012000Z",
             pa.timestamp("us", "UTC"),
             NOON.replace(tzinfo=UTC),
+        ),
+        (
+            {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+            "2024-02-29T13:34:56.7890129+01:00",
+            pa.string(),
+            "2024-02-29 12:34:56.789012900",
         ),
         ({"type": "string", "name": "io.debezium.time.IsoDate"}, "2024-02-29Z", pa.string(), "2024-02-29"),
         ({"type": "int32", "name": "io.debezium.time.Year"}, 2024, pa.int64(), 2024),
@@ -256,6 +262,29 @@ def test_values_of_connect_types(field: dict[str, Any], value: Any, column: pa.D
     assert array.type == column
     assert array.to_pylist() == [expected]
     assert one_column(None, **field).to_pylist() == [None]
+
+
+def test_instants_with_digits_beyond_microseconds_are_whole_at_any_year_and_in_both_images() -> None:
+    zoned = {"field": "c", "type": "string", "name": "io.debezium.time.ZonedTimestamp"}
+    changes = [
+        ("2024-02-29T12:34:56.789012Z", "2024-02-29T12:34:56.789012001Z"),
+        ("9999-12-31T23:59:59.999999999Z", "0001-01-01T00:00:00Z"),
+        (None, "2024-02-29T12:34:56.789012002Z"),
+    ]
+    updates = [
+        wrapped([zoned], payload("u", {"c": before}, {"c": after}) | {"source": {"db": "d", "table": "t"}})
+        for before, after in changes
+    ]
+    for bulk_rows in (1, 200):
+        decoded = read("debezium-json", *updates, before_images="all", bulk_rows=bulk_rows)
+        assert [row["c"] for _, row in rows(decoded)] == [
+            "2024-02-29 12:34:56.789012",
+            "2024-02-29 12:34:56.789012001",
+            "9999-12-31 23:59:59.999999999",
+            "0001-01-01 00:00:00.000000",
+            None,
+            "2024-02-29 12:34:56.789012002",
+        ]
 
 
 @pytest.mark.parametrize("scale", ["0", "2", "7"])

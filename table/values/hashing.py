@@ -24,6 +24,10 @@ State = npt.NDArray[np.uint32]
 _SEED = 42
 # Number of rows mixed at a time. The state and the temporary arrays then fit into the second-level cache.
 _CHUNK = 32_768
+# Up to so many rows, Python's integers mix a word of each row faster than numpy mixes the word of all rows: the call
+# of numpy costs more. Long keys need it, since few of them have the same length.
+_FEW = 16
+_BITS = 0xFFFFFFFF
 
 
 def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Hashes:
@@ -40,8 +44,7 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Hashes:
 def hash_row(row: bytes) -> int:
     """Return the hash of one row, given without its arity prefix."""
     state = np.full(1, _SEED, np.uint32)
-    for word in np.frombuffer(row, "<u4"):
-        _mix(state, np.full(1, word, np.uint32))
+    _mix_words(state, np.frombuffer(row, "<u4").reshape(1, -1))
     return int(_finish(state, np.full(1, len(row), np.int64))[0])
 
 
@@ -95,17 +98,35 @@ def _mix_group(state: State, tail: Tail, span: int) -> None:
 
 
 def _mix_words(state: State, words: npt.NDArray[np.uint32]) -> None:
+    if len(state) <= _FEW:
+        _mix_few(state, words)
+        return
     for i in range(words.shape[1]):
         _mix(state, words[:, i])
 
 
-def _mix(state: State, words: npt.NDArray[np.uint32]) -> None:
+def _mix_few(state: State, words: npt.NDArray[np.uint32]) -> None:
+    scrambled, _ = _scrambled(words)
+    for place, mixed in enumerate(state.tolist()):
+        for word in memoryview(scrambled[place]):
+            mixed ^= word
+            mixed = ((mixed << 13 | mixed >> 19) * 5 + 0xE6546B64) & _BITS
+        state[place] = mixed
+
+
+def _scrambled(words: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """Return the words as they enter the state, and an array of the same size that may be written to."""
     # All steps after the first multiplication work in place, which saves temporary arrays.
     k = words * np.uint32(0xCC9E2D51)
     high = k << np.uint32(15)
     k >>= np.uint32(17)
     k |= high
     k *= np.uint32(0x1B873593)
+    return k, high
+
+
+def _mix(state: State, words: npt.NDArray[np.uint32]) -> None:
+    k, high = _scrambled(words)
     state ^= k
     np.left_shift(state, np.uint32(13), out=high)
     state >>= np.uint32(19)

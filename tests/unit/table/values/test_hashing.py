@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -71,6 +72,21 @@ def test_recorded_hashes_and_buckets(group: dict[str, Any]) -> None:
 def test_hashes_of_the_reference_rows(types: list[Any], values: tuple[object, ...], expected: int) -> None:
     parsed = [parse_type(text) for text in types]
     assert hash_row(encode_row(values, parsed)[4:]) == expected
+
+
+@pytest.mark.parametrize("count", [1, 16, 17])
+def test_few_rows_and_many_rows_of_a_length_have_the_same_hashes(count: int) -> None:
+    texts = [f"{number:03}" * 50 for number in range(count)]
+    expected = [scalar_hash(encode_row((text,), [STRING])[4:]) for text in texts]
+    assert hash_rows([pa.array(texts)], [STRING]).tolist() == expected
+
+
+def test_keys_of_a_megabyte_are_hashed_in_little_time() -> None:
+    """A call of numpy for each word of few rows took three seconds a key."""
+    texts = pa.array([letter * (1 << 20) for letter in "abcd"])
+    begin = time.process_time()
+    hash_rows([texts, pa.array(range(4), pa.int32())], [STRING, INT])
+    assert time.process_time() - begin < 2
 
 
 def test_buckets_of_three_key_types() -> None:

@@ -19,7 +19,7 @@ from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.mapping.target_tables import TableVersion, state_at
 from penstock.pipelines.tasks.range_report import TableFailed
 from penstock.pipelines.tasks.router import bucket_writer, own_number
-from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, as_batch, pieces, unpacked
+from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, SCHEMA, Blob, as_batch, pieces, unpacked
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.buckets.route import slices
 from penstock.table.catalog.settings import CatalogSettings
@@ -59,7 +59,9 @@ class KeyPlacement:
     _moving: dict[tuple[str, int], bool] = field(default_factory=dict)
 
     def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for given in batches:
+            # All batches of a task's output must have the same types, and Spark may be set to large types for its own.
+            batch = given.cast(SCHEMA)
             moving = self._moving_rows(batch)
             # Most batches are passed on unchanged, without a copy.
             if not moving.any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,30 @@ def test_a_pipeline_in_python_uses_a_session_and_does_not_stop_it(
     assert spark.range(3).count() == 3
 
 
+# Settings of a user's session that change how Spark plans, and what it sends to Python.
+OTHERS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "3",
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@pytest.fixture
+def other_settings(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    before = {key: spark.conf.get(key) for key in request.param}
+    for key, value in request.param.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+@pytest.mark.parametrize("other_settings", [{}, OTHERS], ids=["usual settings", "other settings"], indirect=True)
+@pytest.mark.usefixtures("other_settings")
 def test_keys_move_between_partitions_and_other_tables_skip_that_step(shop: Shop, spark: SparkSession) -> None:
     sink = {"partition-keys": ["q1"], "primary-keys": ["id"], "table-options": {"bucket": "-1"}}
     for day in range(2):

@@ -121,7 +121,10 @@ class LocalStorage:
 
     def delete_tree(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+            if Path(path).is_symlink():  # what it refers to is not in this tree
+                Path(path).unlink()
+            else:
+                shutil.rmtree(path)
 
     def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         # rename(2) replaces an empty folder.

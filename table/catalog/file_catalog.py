@@ -15,6 +15,7 @@ from penstock.table.catalog.base import CatalogBackend, split_name
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_folder import create_first_schema, delete_table_folder
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.names import path_step
 
@@ -78,6 +79,8 @@ class FileCatalog(CatalogBackend):
 
     def drop_database(self, database: str) -> None:
         tables = self.possible_tables(database)
+        for table in tables:
+            delete_table_folder(self._storage, self._table(f"{database}.{table}"))
         self._storage.delete_tree(self._database(database))
         for table in tables:
             self._forget(f"{database}.{table}")
@@ -97,15 +100,15 @@ class FileCatalog(CatalogBackend):
         return TableStore.open(self._storage, self._table(name), branch, self._ambient, catalog_name=name)
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
-        files = SchemaFiles(self._storage, self._table(name))
-        if files.ids():
+        folder = self._table(name)
+        if SchemaFiles(self._storage, folder).ids():
             return False
         self._probe()
         # If two processes create the table at once, it is created by the process that creates the first schema file.
-        return files.create(schema)
+        return create_first_schema(self._storage, folder, schema)
 
     def drop_table(self, name: str) -> None:
-        self._storage.delete_tree(self._table(name))
+        delete_table_folder(self._storage, self._table(name))
         self._forget(name)
 
     def rename_table(self, name: str, new_name: str) -> None:

@@ -23,6 +23,7 @@ from penstock.table.metastore.hive_client import HiveMetastore, NameExists, Name
 from penstock.table.metastore.hive_objects import is_external, is_paimon, new_database, new_table
 from penstock.table.options.definition import PATH
 from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_folder import delete_table_folder
 from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
@@ -180,7 +181,7 @@ class HiveCatalog(CatalogBackend):
             client.drop_table(*split_name(name), deleteData=False)
         if not is_external(found):
             storage, root = self._folders.open(self._metastore.location(found))
-            storage.delete_tree(root)
+            delete_table_folder(storage, root)
             _forget(root)
 
     def rename_table(self, name: str, new_name: str) -> None:

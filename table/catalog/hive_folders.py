@@ -11,6 +11,7 @@ from penstock.storage.base import Storage
 from penstock.storage.open import open_storage, probe
 from penstock.table.metastore.hive_client import HiveMetastore
 from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_folder import create_first_schema
 from penstock.table.schema.table_schema import TableSchema
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:.*")
@@ -39,7 +40,7 @@ class HiveFolders:
         self._probe(storage, root)
         files = SchemaFiles(storage, root)
         found = files.latest()
-        return files.latest() if found is None and not files.create(schema) else found
+        return files.latest() if found is None and not create_first_schema(storage, root, schema) else found
 
     def _probe(self, storage: Storage, root: str) -> None:
         folder = root.rpartition("/")[0]

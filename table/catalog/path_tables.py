@@ -19,6 +19,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.option_needs import report_table
 from penstock.table.schema.new_schema import ColumnLike, create_schema
 from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_folder import create_first_schema
 from penstock.table.usable import check_usable
 
 
@@ -63,10 +64,9 @@ def create_table_at(
     ambient: Environment,
 ) -> bool:
     """Create a table; return False, and do nothing, when one exists at `path` already."""
-    files = SchemaFiles(storage, path)
     first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=ambient.now_millis())
     check_usable(first)
-    made = not files.ids() and files.create(first)
+    made = not SchemaFiles(storage, path).ids() and create_first_schema(storage, path, first)
     if made:
         report_table(TableStore.open(storage, path).name, first)
     return made

@@ -17,6 +17,7 @@ from penstock.table.meta.tag_files import Tag, tag_json
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.schema.numbered_files import MAIN_BRANCH, branch_folder
 from penstock.table.schema.schema_files import schema_json
+from penstock.table.schema.table_folder import delete_table_folder, old_snapshots
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.names import LONGEST_NEW, path_step
 
@@ -42,6 +43,7 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
         store.commits.versions.create_branch(store, name, tag)
         return
     root = branch_folder(store.paths.root, name)
+    _check_snapshots(store, name, None if found is None else found.snapshot.id)
     if found is not None:
         store.storage.write(f"{root}/tag/tag-{tag}", tag_json(found))
         store.storage.write(f"{root}/snapshot/snapshot-{found.snapshot.id}", snapshot_json(found.snapshot))
@@ -53,8 +55,20 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
             raise CommitConflict(f"another job creates branch {name!r} at the same time", table=store.name)
     # Whoever deletes files looks at branches that have a schema. Before, only the tag or the snapshot kept the files.
     if found is not None and not is_kept(store, found.snapshot):
-        store.storage.delete_tree(root)
+        delete_table_folder(store.storage, root)
         raise TagMissing(f"the tag {tag!r} was deleted while the branch was created", table=store.name, branch=name)
+
+
+def _check_snapshots(store: TableStore, name: str, first: int | None) -> None:
+    """Raise ConfigError when the folder of the new branch has snapshots besides the one with which it begins."""
+    left = [one for one in old_snapshots(store.storage, branch_folder(store.paths.root, name)) if one != first]
+    if left:
+        raise ConfigError(
+            f"branch {name!r} has snapshots that an interrupted creation or deletion has left",
+            table=store.name,
+            snapshots=f"{left[0]} to {left[-1]}",
+            hint="delete the branch, then create it again",
+        )
 
 
 def _check_name(store: TableStore, name: str) -> None:
@@ -81,7 +95,7 @@ def delete_branch(store: TableStore, name: str) -> None:
         if store.commits.versions is not None:
             store.commits.versions.delete_branch(store, name)
         else:
-            store.storage.delete_tree(branch_folder(store.paths.root, name))
+            delete_table_folder(store.storage, branch_folder(store.paths.root, name))
 
 
 def branch_missing(store: TableStore, name: str) -> BranchMissing:

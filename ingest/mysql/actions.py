@@ -209,7 +209,10 @@ def flink_cdc_source(given: Mapping[str, Any]) -> TranslatedSource:
         conf["debezium.include.schema.comments"] = "true"
     for key in conf:
         if _has_effect(key) is None:
-            log.warning("event=source_key_unknown key=%s", key)
+            known_keys = sorted(_KNOWN | _WITHOUT_EFFECT | _APART | _ITS_OWN)
+            raise ConfigError(
+                f"`{key}` is no key of Flink CDC", key=f"source.{key}", hint=did_you_mean(key, known_keys, "remove it")
+            )
     known = {key: value for key, value in conf.items() if _has_effect(key)}
     made = conf_section(_NEEDED | known, names_table=True)
     # Placeholders are removed again, so that the model reports the missing key under its name in a pipeline file.

@@ -8,20 +8,30 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.connectors import CONNECTORS, only_types
 from penstock.ingest.sync_actions import TranslatedSource
-from penstock.pipelines.config.rules import EventType
+from penstock.pipelines.config.flink_cdc_changes import events, name_unfollowed
 from penstock.table_pattern import TablePattern
 
 log = logging.getLogger(__name__)
 
 _CATALOG, _TABLE = "catalog.properties.", "table.properties."
-# Keys with an effect here. All others of a section are logged as without effect.
+# Keys with an effect here. Flink CDC's other keys are logged as without effect. Keys that it does not know are refused,
+# as it refuses them: a misspelt key would otherwise copy columns or follow changes that the file excludes.
 _PIPELINE = {"name", "parallelism", "local-time-zone", "schema.change.behavior", "execution.runtime-mode", "route-mode"}
+_PIPELINE_OF_FLINK = {
+    "schema.operator.uid",
+    "schema-operator.rpc-timeout",
+    "operator.uid.prefix",
+    "sink.partitioning.strategy",
+    "transform.decimal.precision.mode",
+}
+_SECTIONS = {"source", "sink", "route", "transform", "pipeline"}
 _REFUSED = {"user-defined-function": "functions of Java", "model": "models", "udf": "functions of Java"}
+_EXPRESSIONS = "remove it, and write expressions with the functions that docs/transforms.md lists"
 _ROUTE = {"source-table", "sink-table", "replace-symbol", "description"}
 _TRANSFORM = {
     "source-table",
@@ -30,9 +40,12 @@ _TRANSFORM = {
     "primary-keys",
     "partition-keys",
     "table-options",
+    "table-options.delimiter",
+    "converter-after-transform",
     "description",
 }
-_SINK = {"type", "name", "commit.user", "partition.key", "include.schema.changes", "exclude.schema.changes"}
+_SINK = {"type", "name", "partition.key", "include.schema.changes", "exclude.schema.changes"}
+_SINK_OF_FLINK = {"commit.user", "commit.user-prefix"}
 _LIST = ("include.schema.changes", "exclude.schema.changes")
 
 
@@ -48,6 +61,7 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     Raise ConfigError for settings that would change rows and have no counterpart here.
     """
     passed: list[str] = []
+    _check_keys(values, _SECTIONS, "")
     pipeline, source, sink = (_section(values, name) for name in ("pipeline", "source", "sink"))
     routes, transforms = (_rules(values, name) for name in ("route", "transform"))
     first_counts = str(pipeline.get("route-mode", "")).lower().replace("-", "_") == "first_match"
@@ -58,13 +72,23 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
         "pipeline": made | translated_source.pipeline,
         "source": translated_source.section,
         "sink": _sink(sink, passed) | translated_source.sink,
-        "route": [_kept(rule, _ROUTE, "route", passed) for rule in routes],
-        "transform": [_transform(rule, passed) for rule in transforms],
+        "route": [_kept(rule, _ROUTE, f"route.{number}") for number, rule in enumerate(routes)],
+        "transform": [_transform(rule, f"transform.{number}") for number, rule in enumerate(transforms)],
     }
-    passed += [key for key in values if key not in found]
+    name_unfollowed(found["pipeline"]["schema.change.behavior"], found["sink"])
     if passed:
         log.warning("event=flink_keys_without_effect keys=%s", ",".join(passed))
     return found
+
+
+def _check_keys(given: Mapping[str, Any], known: set[str], section: str) -> None:
+    """Raise ConfigError for a key that Flink CDC does not know either."""
+    if unknown := next((key for key in given if key not in known), None):
+        raise ConfigError(
+            f"`{unknown}` is no key of Flink CDC",
+            key=f"{section}.{unknown}".lstrip("."),
+            hint=did_you_mean(unknown, sorted(known), "remove it"),
+        )
 
 
 def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -101,7 +125,11 @@ def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mappi
                 )
 
 
-_ONE_RULE = "only the first matching rule of a table is applied: distinguish rows with  CASE WHEN ... END"
+_ONE_RULE = (
+    "only the first matching rule of a table is applied here, as in Flink CDC since 3.6; older versions pass the rows "
+    "that its filter drops to the next rule. Leave the tables of the first rule out of the second one, for example with"
+    "  mydb.(?!web_order$)\\.*  , or distinguish rows with  CASE WHEN ... END"
+)
 _ONE_TARGET = (
     "Flink CDC writes such a table to both targets. To apply only the first matching route (a catch-all after "
     "special ones), set  pipeline: {route-mode: FIRST_MATCH} ; to write both targets, use a pipeline file for "
@@ -119,8 +147,9 @@ def _shares(earlier: str, later: str) -> bool:
 def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     for key in given:
         if key in _REFUSED:
-            raise ConfigError(f"{_REFUSED[key]} are not supported", key=f"pipeline.{key}")
-    passed += [f"pipeline.{key}" for key in given if key not in _PIPELINE]
+            raise ConfigError(f"{_REFUSED[key]} are not supported", key=f"pipeline.{key}", hint=_EXPRESSIONS)
+    _check_keys(given, _PIPELINE | _PIPELINE_OF_FLINK, "pipeline")
+    passed += [f"pipeline.{key}" for key in given if key in _PIPELINE_OF_FLINK]
     # The default of Flink CDC is lenient, the default of a Penstock file is evolve.
     made: dict[str, Any] = {"schema.change.behavior": str(given.get("schema.change.behavior") or "lenient").lower()}
     if name := re.sub(r"[^A-Za-z0-9._-]+", "-", str(given.get("name") or "")).strip("-"):
@@ -161,43 +190,34 @@ def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
         }
     for key in _LIST:
         if key in given:
-            made[key] = _events(given[key])
-    passed += [
-        f"sink.{key}" for key in given if key not in _SINK - {"commit.user"} and not key.startswith((_CATALOG, _TABLE))
-    ]
+            made[key] = events(given[key])
+    own = {key: value for key, value in given.items() if not key.startswith((_CATALOG, _TABLE))}
+    _check_keys(own, _SINK | _SINK_OF_FLINK, "sink")
+    passed += [f"sink.{key}" for key in own if key in _SINK_OF_FLINK]
     return made
 
 
-def _events(given: Any) -> list[str]:
-    """Expand shorthand event names.
-
-    `add`, `column` and `table` mean all events with that word in their name, `all` means every event.
-    """
-    texts = given if isinstance(given, list) else str(given or "").strip("[]").split(",")
-    written = [str(text).strip().lower().removesuffix(".event") for text in texts]
-    events = get_args(EventType)
-    known = {"all", *events, *(part for event in events for part in event.split("."))}
-    if unknown := next((one for one in written if one and one not in known), None):
-        raise ConfigError(f"unknown schema change {unknown!r}", hint=f"the schema changes are {', '.join(events)}")
-    return [event for event in events if any(one in {"all", event, *event.split(".")} for one in written)]
-
-
-def _transform(rule: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
+def _transform(rule: Mapping[str, Any], place: str) -> dict[str, Any]:
     if rule.get("converter-after-transform"):
         raise ConfigError(
             "converter-after-transform is not supported",
+            key=f"{place}.converter-after-transform",
             hint="remove it; in a pipeline file of Penstock  sink: {deletes: soft}  keeps deleted rows with a mark",
         )
-    made = _kept(rule, _TRANSFORM, "transform", passed)
+    made = _kept(rule, _TRANSFORM, place)
+    made.pop("converter-after-transform", None)
+    if delimiter := str(made.pop("table-options.delimiter", "")):
+        options = (one.partition("=") for one in str(made.get("table-options", "")).split(delimiter) if one.strip())
+        made["table-options"] = {key.strip(): value.strip() for key, _, value in options}
     if "projection" in made:
         # in a Flink CDC file the asterisk is escaped because of YAML
         made["projection"] = made["projection"].replace("\\*", "*")
     return made
 
 
-def _kept(rule: Mapping[str, Any], known: set[str], section: str, passed: list[str]) -> dict[str, Any]:
-    passed += [f"{section}.{key}" for key in rule if key not in known]
-    return {key: value for key, value in rule.items() if key in known and value is not None}
+def _kept(rule: Mapping[str, Any], known: set[str], place: str) -> dict[str, Any]:
+    _check_keys(rule, known, place)
+    return {key: value for key, value in rule.items() if value is not None}
 
 
 def _under(given: Mapping[str, Any], prefix: str) -> dict[str, str]:

@@ -107,6 +107,8 @@ def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigErro
         values = translated(values) if is_flink_cdc(values) else values
         found = examined(values, lambda place: _line(lines, place))
     except ConfigError as error:
+        line = _line_of_key(lines, str(error.facts.get("key", "")))
+        error.facts = ({} if line is None else {"line": line}) | error.facts
         found = [error]
     if isinstance(found, list):
         for problem in found:
@@ -133,6 +135,13 @@ def _composed(text: str) -> yaml.MappingNode:
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("the file does not describe a pipeline", hint="add the sections  source:  and  sink:")
     return root
+
+
+def _line_of_key(lines: dict[Place, int], key: str) -> int | None:
+    """Return the line of the longest place that the key begins with. The names of a place may contain dots."""
+    named = ((".".join(map(str, place)), line) for place, line in lines.items() if place)
+    found = [(len(name), line) for name, line in named if key == name or key.startswith(f"{name}.")]
+    return max(found)[1] if found else None
 
 
 def _line(lines: dict[Place, int], place: Place) -> int | None:

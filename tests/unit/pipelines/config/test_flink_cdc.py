@@ -180,7 +180,7 @@ def test_routes_have_the_targets_of_flink_cdc() -> None:
             "converter-after-transform is not supported",
         ),
         ("  parallelism: 4", "  user-defined-function: [x]", "functions of Java"),
-        ("  tables: adb", "  tabels: adb", "no tables are selected"),
+        ("  tables: adb", "  tabels: adb", "`tabels` is no key of Flink CDC"),
         ("  exclude.schema.changes: drop", "  exclude.schema.changes: [dorp]", "unknown schema change 'dorp'"),
         ("  schema-change.enabled", "  scan.read-changelog-as-append-only.enabled", "converting updates and deletes"),
         (
@@ -193,11 +193,52 @@ def test_routes_have_the_targets_of_flink_cdc() -> None:
             "  - {source-table: adb.\\.*, filter: id < 10}\n\nroute:",
             "a transform matches tables of an earlier one",
         ),
-        ("pipeline:\n", "pipeline: [x]\nx-rest:\n", "`pipeline` must be a mapping"),
-        ("route:\n", "route: all\nx-rest:\n", "`route` must be a list of rules"),
+        (FILE[FILE.index("pipeline:") :], "pipeline: [x]\n", "`pipeline` must be a mapping"),
+        (FILE[FILE.index("route:") : FILE.index("sink:\n")], "route: all\n", "`route` must be a list of rules"),
     ],
 )
 def test_keys_without_a_counterpart_are_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         yaml_file.read(FILE.replace(old, new, 1))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "near"),
+    [
+        ("\ntransform:", "\ntransfrom:", "transform"),
+        ("    projection: ", "    projecton: ", "projection"),
+        ("    replace-symbol: ", "    replace-symbl: ", "replace-symbol"),
+        ("  scan.startup.mode: ", "  scan.startup.mod: ", "scan.startup.mode"),
+        ("  exclude.schema.changes: ", "  exclude.schema.change: ", "exclude.schema.changes"),
+        ("  parallelism: ", "  paralelism: ", "parallelism"),
+    ],
+)
+def test_misspelt_keys_are_refused_with_their_line_and_the_nearest_key(old: str, new: str, near: str) -> None:
+    text = FILE.replace(old, new, 1)
+    with pytest.raises(ConfigError) as caught:
+        yaml_file.read(text)
+    written = new.strip().removesuffix(":")
+    assert (caught.value.hint, caught.value.facts["line"]) == (
+        f"did you mean {near}?",
+        1 + next(number for number, line in enumerate(text.splitlines()) if written in line),
+    )
+
+
+@pytest.mark.parametrize(("behavior", "differs"), [("evolve", True), ("TRY_EVOLVE", True), ("lenient", False)])
+def test_changes_that_flink_cdc_would_follow_are_named(
+    behavior: str, differs: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    yaml_file.read(f"{FILE}  schema.change.behavior: {behavior}\n")
+    named = [record.getMessage() for record in caplog.records if "source_ddl_not_followed" in record.message]
+    assert bool(named) == differs
+    assert all("changes=rename.column,truncate.table behavior" in text for text in named)  # the file excludes drop
+
+
+def test_table_options_may_have_another_delimiter() -> None:
+    written = "sequence.field=made,changed;file-index.bloom-filter.columns=id\n    table-options.delimiter: ;"
+    spec = yaml_file.read(FILE.replace("bucket=2,comment=from source", written))
+    assert spec.transform[0].table_options == {
+        "sequence.field": "made,changed",
+        "file-index.bloom-filter.columns": "id",
+    }

@@ -25,7 +25,7 @@ from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT
 from penstock.pipelines.ledger.lineage import Lineage
-from penstock.pipelines.spark.checkpoint_files import prefer_quick_files
+from penstock.pipelines.spark.checkpoint_files import accept_left_files, prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.spark.worker_start import start_workers
@@ -214,6 +214,7 @@ class JobRun:
         )
         self.session.dataSource.register(source)
         prefer_quick_files(self.session, self.job.checkpoint)
+        accept_left_files(self.session)
         stream = self.session.readStream.format(self._source).load()
         writer = stream.writeStream.queryName(self.job.name).option(
             "checkpointLocation", checkpoint_url(self.job.checkpoint)

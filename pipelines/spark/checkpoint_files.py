@@ -1,4 +1,4 @@
-"""How Spark writes the files of a checkpoint: on a local disk, with fewer processes than by default."""
+"""How Spark reads and writes the files of a checkpoint: with fewer processes than by default, and after a kill."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTING = "spark.sql.streaming.checkpointFileManagerClass"
+_REFUSES_LEFT_FILES = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
 # Whether the setting is from here, and not the user's.
 _CHOSEN_HERE = "spark.penstock.checkpointFilesChosen"
 _QUICK = "FileSystemBasedCheckpointFileManager"
@@ -34,6 +35,17 @@ def prefer_quick_files(session: SparkSession, checkpoint: str) -> None:
     elif chosen_here:
         session.conf.unset(SETTING)
         session.conf.unset(_CHOSEN_HERE)
+
+
+def accept_left_files(session: SparkSession) -> None:
+    """Let a query begin although its checkpoint contains files and no batch.
+
+    A driver that is killed while it writes its first batch leaves a temporary file there, and then newer versions of
+    Spark refuse every further start. Of two drivers that begin together, Spark would end one with an error about other
+    data; its log of offsets ends one too, and says that two use it. Which tables belong to a checkpoint is compared
+    before a query starts.
+    """
+    session.conf.set(_REFUSES_LEFT_FILES, "false")
 
 
 def _is_local(checkpoint: str) -> bool:

@@ -248,6 +248,20 @@ def test_a_checkpoint_on_a_plain_path_is_not_in_the_default_file_system(shop: Sh
     assert shop.ids("orders") == [1]
 
 
+@pytest.mark.parametrize("log", ["offsets", "commits"])
+def test_a_file_that_a_killed_first_batch_left_does_not_stop_the_next_start(
+    shop: Shop, spark: SparkSession, log: str
+) -> None:
+    """Spark writes each file of a log under another name first. It takes such a file for a foreign checkpoint."""
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    spec = shop.spec()
+    left = Path(spec.checkpoint, log, ".0.3f2b0a9c-1111-4444-8888-000000000000.tmp")
+    left.parent.mkdir(parents=True)
+    left.write_text("v1\n")
+    run(spark, spec)
+    assert shop.ids("orders") == [1]
+
+
 def test_files_of_a_local_checkpoint_are_written_by_the_quick_class(shop: Shop, spark: SparkSession) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
     run(spark, shop.spec())

@@ -32,6 +32,7 @@ from penstock.pipelines.ledger.holes import (
 from penstock.pipelines.mapping.described_tables import name_of
 from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.table.commit.rows_of_others import HINT, rows_of_others
 
 _LOOK = Limit(rows=200, bytes=8 << 20)
 
@@ -150,6 +151,9 @@ def _tables_planned(
             yield Finding("tables", "warning", f"{table.table} is excluded", table.problem or "")
         if table.action == "refuse":
             yield Finding("tables", "error", f"{table.table}: {table.problem}", "see  penstock plan FILE", 5)
+        exists = table.action in {"keep", "alter"}
+        if exists and not before and (said := rows_of_others(warehouse.store(table.table), spec.pipeline.name)):
+            yield Finding("tables", "warning", said, HINT)
 
 
 def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedTable]:

@@ -12,6 +12,7 @@ from penstock.pipelines.driver.compaction import compact_owed
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
+from penstock.table.commit.rows_of_others import HINT, rows_of_others
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 
@@ -59,6 +60,8 @@ class CommitPhase:
             # By this number, a `BatchView` recognizes that all tables have the batch. A late batch has no number: its
             # other tables were counted when they were committed.
             identity = replace(identity, tables=len(messages))
+        if self.number == 0 and self.late is None:
+            self._name_rows_of_others(messages)
         uncompacted: set[str] = set()
         snapshots: dict[str, Snapshot] = {}
         for attempt in range(1, MOST_FOREIGN + 2):
@@ -81,6 +84,13 @@ class CommitPhase:
         if run.filled is not None:
             run.filled.record_batch(identity.number, report.sources, snapshots)
         return uncompacted
+
+    def _name_rows_of_others(self, tables: Collection[str]) -> None:
+        """Warn of tables that another job filled, before a new pipeline adds rows to them."""
+        warehouse = self.run.reader.warehouse
+        for table in sorted(set(tables) - self.run.reader.errors.on_bad.letters):
+            if said := rows_of_others(warehouse.store(table), self.run.pipeline):
+                log.warning("event=rows_of_other_jobs table=%s reason=%s hint=%s", table, said, HINT)
 
     def _park(self, failed: Mapping[str, PenstockError], identity: BatchIdentity) -> None:
         """Park the tables whose commit failed. Raise the first error that the policy does not allow to park for."""

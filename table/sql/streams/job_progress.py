@@ -6,16 +6,20 @@ continues behind that, exactly once, and without a checkpoint.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.errors import ConfigError
+from penstock.table.commit.rows_of_others import HINT, rows_of_others
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.follow import is_another
 from penstock.table.sql.streams.stream_text import StreamSource
+
+log = logging.getLogger(__name__)
 
 PIPELINE_NAME = "pipeline.name"
 # Properties of the job's snapshots: the source table whose snapshot id the identifier is, the time of that snapshot's
@@ -50,6 +54,8 @@ class JobProgress:
         """Return the newest snapshot of the source that the target records. ConfigError if it is of another job."""
         snapshot = self.table.committer(self.user).committed(0)
         if snapshot is None:
+            if said := rows_of_others(self.table.store, self.user):
+                log.warning("event=rows_of_other_jobs table=%s reason=%s hint=%s", self.table.name, said, HINT)
             return None
         self._check(snapshot)
         return snapshot.commit_identifier

@@ -131,3 +131,29 @@ def test_check_refuses_what_a_start_refuses(tmp_path: Path, monkeypatch: pytest.
         run_here(spec)
     assert errors, refused.value
     assert any(one.code == refused.value.exit_code for one in errors), (refused.value.exit_code, errors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["aggregation", "deduplicate"])
+def test_rows_of_another_pipeline_are_named_where_rows_are_added(
+    tmp_path: Path, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A second pipeline into a table of sums doubled them, and `check` said that no table exists yet."""
+    lake = Lake(tmp_path)
+    options = KEYED if engine == "aggregation" else {"bucket": "1"}
+    first, second = (
+        lake.spec(
+            ("orders",),
+            {"pipeline": {"name": name, "checkpoint": f"{tmp_path}/{name}"}, "sink": {"table-options": options}},
+        )
+        for name in ("first", "second")
+    )
+    run_here(first)
+    for spec, named in ((first, False), (second, engine == "aggregation")):
+        caplog.clear()
+        said = [one.message for one in checked_spec(spec) if "rows that other jobs wrote" in one.message]
+        assert bool(said) == named
+        assert not said or "dwd.orders" in said[0]
+        assert "(first)" in "".join(said) or not named
+        run_here(spec)
+        assert any("event=rows_of_other_jobs" in record.message for record in caplog.records) == named

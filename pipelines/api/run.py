@@ -136,7 +136,8 @@ def run_here(
                 running.run()
             parking = job.parking()
             done = summary(watch) | {"parked": sorted(parking.tables), "spark": spark.is_used}
-            log.info("event=ended pipeline=%s batch=%s records=%d", job.name, done["batch"], watch.facts.get("rows", 0))
+            batch = "none" if done["batch"] is None else done["batch"]
+            log.info("event=ended pipeline=%s batch=%s records=%d", job.name, batch, watch.facts.get("rows", 0))
             spark.offer_faster_start()
             on_summary(done)
             if parking.tables:

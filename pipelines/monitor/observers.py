@@ -86,7 +86,8 @@ def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
     reached = watch.folder.batches.progress().offsets
     follows_tables = reached is None and spec.pipeline.resume_from_tables  # which is known once they were examined
     unit = connector(spec).capabilities.lag_unit
-    if unit not in {RECORDS, ROWS} or follows_tables:
+    # The lag of a table counts the rows of later snapshots, and not those that a new pipeline begins with.
+    if unit not in {RECORDS, ROWS} or follows_tables or (unit == ROWS and reached is None):
         return
     try:
         # A run does not wait for a number that is only logged.

@@ -69,7 +69,7 @@ def test_only_a_run_that_needs_spark_starts_it_and_each_continues_after_the_othe
 
     shop.put("1.json", insert("orders", {"id": 1}))
     assert "event=ended pipeline=shop batch=0 records=1" in run_here(1)
-    assert "event=ended pipeline=shop batch=None records=0" in run_here(1)
+    assert "event=ended pipeline=shop batch=none records=0" in run_here(1)
     status = checkpoint.status()
     assert status is not None
     assert (status["state"], status["tables"]) == ("stopped", {})
@@ -85,7 +85,7 @@ def test_only_a_run_that_needs_spark_starts_it_and_each_continues_after_the_othe
     (shop.folder / f"checkpoint/commits/{number}").unlink()
     assert run_by_spark(shop) == {"ods.orders": 1}  # read again, and not written again
     assert shop.snapshots("orders") == 3
-    assert "event=ended pipeline=shop batch=None records=0" in run_here(1, 2, 3)
+    assert "event=ended pipeline=shop batch=none records=0" in run_here(1, 2, 3)
     # A batch that is too large for this process.
     weight = TIMES_SMALL * SMALL_BYTES // 100
     shop.put("4.json", *(insert("orders", {"id": id_ % 5}) + " " * weight for id_ in range(101)))

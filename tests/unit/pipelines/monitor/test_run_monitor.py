@@ -182,3 +182,17 @@ def test_a_kafka_pipeline_logs_its_backlog_at_the_start(
     with caplog.at_level("INFO"), watch_of(shop, Backlog()) as watch, observed(spec, watch):
         pass
     assert [message for message in caplog.messages if "backlog" in message] == messages
+
+
+def test_a_pipeline_of_tables_logs_no_backlog_before_it_has_read_their_rows(
+    shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of the first batch are not in the lag of a table: a first run with three rows logged rows=0."""
+    sink = {"database": "d", "catalog": {"warehouse": "/w"}}
+    spec = parsed({"source": {"type": "table", "table": "a.b"}, "pipeline": {"name": "shop"}, "sink": sink})
+    for reached, logged in ((None, False), ({"tables": {}}, True)):
+        caplog.clear()
+        monkeypatch.setattr(BatchLogs, "progress", lambda folder, at=reached: CheckpointProgress(0, 0, at))
+        with caplog.at_level("INFO"), watch_of(shop, Backlog()) as watch, observed(spec, watch):
+            pass
+        assert any("event=backlog rows=494" in message for message in caplog.messages) == logged

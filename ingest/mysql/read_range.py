@@ -20,6 +20,7 @@ from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import BLOCK_BYTES, DumpRequest
 from penstock.ingest.mysql.binlog.gtid import outside
 from penstock.ingest.mysql.binlog.options import BinlogOptions
+from penstock.ingest.mysql.binlog.rolled_back import without_rolled_back
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, HistoryPart
 from penstock.ingest.mysql.definition import schema_of
@@ -66,7 +67,8 @@ def range_batches(
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[ChangeBatch]:
     """Yield the changes of a range from given segments."""
-    decoder = Decoder(options, Counter() if oddities is None else oddities)
+    settled = [end for _, end in part.rolled_back]
+    decoder = Decoder(options, Counter() if oddities is None else oddities, settled)
     known: TransactionSet | None = None
     open_is_known, first = False, True
     for segment in segments:
@@ -80,7 +82,7 @@ def range_batches(
             keep, open_is_known = outside(known, segment, open_is_known)
             segment = segment.chosen(keep)
         for plain in unpacked(segment, block_bytes):
-            yield from decoder.decode(plain)
+            yield from decoder.decode(without_rolled_back(plain, part.rolled_back))
 
 
 # Bits for the row number within an event. The other 39 are for the position: a log file has less than 2^39 bytes.

@@ -51,6 +51,7 @@ ACTIONS = {
     "delete": 2,
     "update": 2,
     "move_keys": 1,
+    "roll_back": 1,
     "add_column": 3,
     "drop_column": 3,
     "rename_column": 1,
@@ -179,6 +180,8 @@ class Play(ABC):
                 self.say(f"DELETE FROM {table} WHERE id % {self.draw.choice((2, 3))} = 0")
             case "move_keys":
                 self.say(f"UPDATE {table} SET id = id + 1000 WHERE id % 5 = 0")
+            case "roll_back":
+                self.roll_back(table)
             case "add_column":
                 self.add_column(table)
             case "truncate":
@@ -199,6 +202,15 @@ class Play(ABC):
                 self.say(self.widening(table, column))
             case "rewrite_column" if column:
                 self.say(self.rewriting(table, column))
+
+    def roll_back(self, table: str) -> None:
+        """Take back changes; MariaDB logs them too, because of the temporary table."""
+        row = f"INSERT INTO {table} (id) VALUES (%d)"
+        more = [row % (5000 + self.number()), "SAVEPOINT two"] if self.draw.random() < 0.5 else []
+        end = self.draw.choice((["ROLLBACK"], ["ROLLBACK TO SAVEPOINT one", row % (7000 + self.number()), "COMMIT"]))
+        taken_back = [f"UPDATE {table} SET id = -id", f"DELETE FROM {table} WHERE id % 2 = 0"]
+        before = ["BEGIN", row % (6000 + self.number()), "SAVEPOINT one", *more, *self.draw.sample(taken_back, 1)]
+        self.say(*before, f"CREATE TEMPORARY TABLE aside{self.number()} (id INT)", *end)
 
     def add_column(self, table: str) -> None:
         """Add a column, perhaps with the name of one that the table had."""

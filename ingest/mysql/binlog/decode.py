@@ -12,8 +12,8 @@ from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.columns import column_of
 from penstock.ingest.mysql.binlog.event_groups import EventGroup, TableMapTracker, others, unreadable
+from penstock.ingest.mysql.binlog.open_rows import OpenRows
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query, written_tables
-from penstock.ingest.mysql.binlog.range_cutter import STARTS
 from penstock.ingest.mysql.binlog.row_images import EventRows, partial_rows, whole_rows
 from penstock.ingest.mysql.binlog.row_layout import locate_images
 from penstock.ingest.mysql.errors import (
@@ -25,42 +25,55 @@ from penstock.ingest.mysql.values.rules import CellContext
 from penstock.row_kinds import DELETE, UPDATE_BEFORE
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from penstock.formats.change import ImageRule
     from penstock.ingest.database.buffers import Int64s
     from penstock.ingest.mysql.binlog.options import BinlogOptions
+    from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.binlog.segment import Segment
 
 
 # Rows before a change whose generated columns are null, because the log lacks them.
 GENERATED_BEFORE = "generated-value-before-change"
+# Statements on tables that are not captured; a trigger, a view or a function in them may change captured ones.
+STATEMENT_OF_OTHER = "statement-of-other-table"
 
 
 class Decoder:
     """A decoder of consecutive segments to change batches. `oddities` counts values that do not fit their column.
 
+    `rolled_back` are the positions of rollbacks whose rows are left out before; None if they are left out afterwards.
+
     Table maps are remembered from one segment to the next, because a transaction may span several segments.
     """
 
-    def __init__(self, options: BinlogOptions, oddities: Counter[str] | None = None) -> None:
+    def __init__(
+        self,
+        options: BinlogOptions,
+        oddities: Counter[str] | None = None,
+        rolled_back: Collection[int] | None = (),
+    ) -> None:
         self.options = options
         self.oddities: Counter[str] = Counter() if oddities is None else oddities
         self._grouping = TableMapTracker(options)
         self._last_pos, self._rows_at_last_pos = -1, 0
-        self._open_has_rows = False  # whether the open transaction has rows of captured tables
+        self._open_rows = OpenRows(rolled_back)
 
     def remember_map(self, body: bytes, *, mariadb: bool) -> None:
         """Remember a TABLE_MAP that is in force where the first segment begins, within a transaction."""
-        self._open_has_rows |= self._grouping.remember(body, mariadb=mariadb)
+        self._open_rows.there |= self._grouping.remember(body, mariadb=mariadb)
 
     def decode(self, segment: Segment) -> list[ChangeBatch]:
         """Return the changes of plain events; compressed events must be unpacked before."""
+        rollbacks = []
         for event in others(segment):
-            if segment.kind[event] == events.QUERY:
-                self._check_statement(segment, event)
-            else:
+            if segment.kind[event] != events.QUERY:
                 raise _incident(segment, event)
+            if self._checked_statement(segment, event).verb == "ROLLBACK":
+                rollbacks.append(event)
         groups = self._grouping.groups(segment)
-        self._check_prepared(segment, [np.array(group.event, np.int64) for group in groups])
+        self._open_rows.check(segment, [np.array(group.event, np.int64) for group in groups], rollbacks)
         # All groups are located before any is decoded: rows at the same position are numbered across the tables of
         # a transaction.
         located = [(group, self._located_rows(segment, group)) for group in groups]
@@ -159,49 +172,26 @@ class Decoder:
             self.oddities[GENERATED_BEFORE] += old
         return self.options.missing.completed(batch, lacking, self.oddities)
 
-    def _check_prepared(self, segment: Segment, rows_read: list[Int64s]) -> None:
-        """Raise UnsupportedBinlogEvent if an XA transaction changed captured rows.
-
-        Its rows are logged where it was prepared; its commit follows later or never, except for a one-phase commit.
-        """
-        rows = np.sort(np.concatenate(rows_read)) if rows_read else np.zeros(0, np.int64)
-        starts = np.flatnonzero(STARTS[segment.kind])
-        for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
-            # Any other first byte is XA COMMIT ... ONE PHASE, which takes effect where it is logged.
-            if segment.body(event)[:1] not in {b"\0", b""}:
-                continue
-            before = starts[starts < event]
-            begin = int(before[-1]) if len(before) else 0
-            if ((rows > begin) & (rows < event)).any() or (not len(before) and self._open_has_rows):
-                raise UnsupportedBinlogEvent(
-                    "a captured table was changed by an XA transaction",
-                    file=segment.file,
-                    pos=int(segment.pos[event]),
-                    hint="an XA transaction may be committed long after it was logged, or never: do not change "
-                    "captured tables in XA transactions, and read the tables again (--resnapshot)",
-                )
-        if len(starts):
-            self._open_has_rows = bool((rows > starts[-1]).any())
-        else:
-            self._open_has_rows |= len(rows) > 0
-
-    def _check_statement(self, segment: Segment, event: int) -> None:
+    def _checked_statement(self, segment: Segment, event: int) -> Query:
         with events.reading(segment, event, "a statement in the binlog"):
             query = parse_query(segment.body(event))
         # BEGIN and DDL are statements in every binlog format. Only changes of rows must not be.
         if query.verb not in CHANGES:
-            return
+            return query
         touched = sorted(name for name in written_tables(query) if self.options.choice.includes(*name))
-        if touched:
+        if not touched and query.verb != "SELECT":
+            self.oddities[STATEMENT_OF_OTHER] += 1
+        else:
             raise StatementBinlogError(
                 "a change was logged as a statement instead of rows, so the changed rows are unknown",
-                table=", ".join(".".join(name) for name in touched),
+                table=", ".join(".".join(name) for name in touched) or "those that the called functions change",
                 file=segment.file,
                 pos=int(segment.pos[event]),
                 statement=query.sql[:200],
                 hint="SET PERSIST binlog_format = ROW, make sure that no session sets STATEMENT or MIXED, and "
                 "read the table again (--resnapshot)",
             )
+        return query
 
 
 def _incident(segment: Segment, event: int) -> UnsupportedBinlogEvent:

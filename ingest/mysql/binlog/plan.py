@@ -20,6 +20,7 @@ from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
 from penstock.ingest.mysql.binlog.range_cutter import STARTS, RangeCutter, Transactions
+from penstock.ingest.mysql.binlog.rolled_back import SAVEPOINTS, Savepoints
 from penstock.ingest.mysql.binlog.server_positions import latest
 from penstock.ingest.mysql.binlog.unpack import opened_query
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
@@ -91,6 +92,7 @@ class RangePlanner:
         self.limits, self.history, self.is_barrier, self.includes = limits, history, is_barrier, includes
         self.transactions = Transactions(start, mariadb=history.mariadb)
         self.cut = RangeCutter(start, start.gtid if limits.by_gtid else "", CapturedRows(includes))
+        self.savepoints = Savepoints()
         self.ddl: list[LoggedDdl] = []
         self.barrier: list[LoggedDdl] = []
         self.at_barrier = False
@@ -174,6 +176,8 @@ class RangePlanner:
         """Apply a DDL to the history, or end the plan before it; other statements are left to the read tasks."""
         with events.reading(segment, event, "a statement in the binlog"):
             query = parse_query(opened_query(segment, event))
+        if query.verb in SAVEPOINTS:
+            self._take_back(query, segment, event)
         if query.verb not in _DDL:
             # A change of rows as a statement must reach a read task, which raises the error for captured tables.
             self.cut.worth |= query.verb in CHANGES
@@ -192,6 +196,13 @@ class RangePlanner:
         behind = int(segment.pos[event + 1]) if event + 1 < len(segment) else segment.after
         self.cut.begin(behind, {})
         return LogPosition(segment.file, behind, self.transactions.with_open())
+
+    def _take_back(self, query: Query, segment: Segment, event: int) -> None:
+        span = self.savepoints.statement(query, self.transactions.open_at, int(segment.pos[event]))
+        # Of a transaction that an earlier plan has begun to read, rows may be in the tables: the reader refuses it.
+        is_first = (segment.file, self.transactions.open_at) == (self.start.file, self.start.pos)
+        if span is not None and not (is_first and self.start.skip_events):
+            self.cut.take_back(span)
 
     def _applied(self, query: Query, segment: Segment, event: int) -> list[LoggedDdl]:
         pos = int(segment.pos[event])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +32,8 @@ class BinlogRange:
     """The input of one read task: the events of one file from `start` to `until` (exclusive).
 
     `maps` are the bodies of the table maps in force if the range begins inside a transaction. Transactions in the GTID
-    set `known` are omitted: the binlog of another server may contain them in another order.
+    set `known` are omitted: the binlog of another server may contain them in another order. `rolled_back` are spans of
+    positions: the row events from the first on were taken back by the statement at the second.
     """
 
     file: str
@@ -40,6 +41,7 @@ class BinlogRange:
     until: int
     maps: tuple[bytes, ...] = ()
     known: str = ""
+    rolled_back: tuple[tuple[int, int], ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -64,12 +66,14 @@ class RangeCutter:
         self._maps: tuple[bytes, ...] = ()
         self._known = known
         self._start_file = start.file
+        self._rolled_back: list[tuple[int, int]] = []  # in the current file
 
     def enter(self, segment: Segment) -> None:
         """Continue in this segment's file; a range never spans two files."""
         if segment.file != self.file:
             self.close()
             self.captured.enter_file()
+            self._rolled_back = []
             if self.file is not None or segment.file != self._start_file:
                 self.begin(int(segment.pos[0]), {})
             self.file = segment.file
@@ -90,10 +94,18 @@ class RangeCutter:
         """Close the open range at a position and start the next one there."""
         if pos > self.start and self.file is not None:
             if self.worth:
-                self.ranges.append(BinlogRange(self.file, self.start, pos, self._maps, self._known))
+                spans = tuple(span for span in self._rolled_back if span[1] >= self.start)
+                self.ranges.append(BinlogRange(self.file, self.start, pos, self._maps, self._known, spans))
             # Counted for ranges without events to read as well: the dump has sent their bytes.
             self.planned += pos - self.start
         self.begin(pos, {})
+
+    def take_back(self, span: tuple[int, int]) -> None:
+        """Leave out the row events of a span of the current file, in the open range and in closed ones."""
+        self._rolled_back.append(span)
+        for place, one in enumerate(self.ranges):
+            if one.file == self.file and one.until > span[0]:
+                self.ranges[place] = replace(one, rolled_back=(*one.rolled_back, span))
 
     def close(self) -> None:
         """Close the open range after the last event followed."""

@@ -50,7 +50,7 @@ def read_as_of(
     options = replace(log, choice=TheseTables(frozenset([name])), images={name: ImageRule("all")})
 
     def changes(low: LogPosition, high: LogPosition) -> list[ChangeBatch]:
-        return [] if not low.is_before(high) else list(changes_between(server, low, high, options, server_id))
+        return [] if not low.is_before(high) else changes_between(server, low, high, options, server_id)
 
     with connected(server) as connection:
         facts = server_facts(connection)

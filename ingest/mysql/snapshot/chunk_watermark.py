@@ -20,6 +20,7 @@ from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import TheseTables
+from penstock.ingest.mysql.binlog.rolled_back import RolledBackRows, is_taken_back
 from penstock.ingest.mysql.binlog.server_positions import latest, settled, snapshot_position
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.position import file_number
@@ -30,10 +31,11 @@ from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.ingest.database.buffers import Bools
     from penstock.ingest.mysql.binlog.options import BinlogOptions
+    from penstock.ingest.mysql.binlog.rolled_back import Span
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.position import LogPosition
     from penstock.ingest.mysql.server.address import ServerAddress
@@ -81,7 +83,7 @@ def read_exact(
                 return ExactChunk(tuple(rows), high)
             name = (chunk.database, chunk.table)
             options = replace(log, choice=TheseTables(frozenset([name])), images={name: ImageRule("all")})
-            changes = list(changes_between(server, low, high, options, server_id))
+            changes = changes_between(server, low, high, options, server_id)
             if not changes:
                 return ExactChunk(tuple(rows), high)
             # Other columns mean that the table was altered between the positions.
@@ -101,19 +103,29 @@ def _columns(batch: ChangeBatch) -> tuple[tuple[str, str | None], ...]:
 
 def changes_between(
     server: ServerAddress, low: LogPosition, high: LogPosition, options: BinlogOptions, server_id: int
-) -> Iterator[ChangeBatch]:
-    """Yield the changes logged from `low` to `high`, across files; `pos` includes the file number to keep the order."""
-    decoder = Decoder(options)
+) -> list[ChangeBatch]:
+    """Return the changes logged from `low` to `high`, across files; `pos` includes the file number to keep the order.
+
+    Changes that were rolled back are left out.
+    """
+    decoder, rolled_back = Decoder(options, rolled_back=None), RolledBackRows()
+    changes: list[tuple[str, ChangeBatch]] = []
     with dumping(server, DumpRequest(low, server_id)) as segments:
         for segment in segments:
             until = high.pos if segment.file == high.file else None
             part = segment if until is None else segment.chosen(segment.pos < until)
             for plain in unpacked(part, _BLOCK_BYTES):
-                for batch in decoder.decode(plain):
-                    # Positions within a file are below 2^40.
-                    yield replace(batch, positions=batch.positions + (file_number(segment.file) << 40))
+                rolled_back.follow(plain)
+                changes += [(segment.file, batch) for batch in decoder.decode(plain)]
             if _is_past(segment, high):
-                return
+                break
+    kept = [(file, _remaining(batch, rolled_back.in_file(file))) for file, batch in changes]
+    # Positions within a file are below 2^40.
+    return [replace(one, positions=one.positions + (file_number(file) << 40)) for file, one in kept if len(one)]
+
+
+def _remaining(batch: ChangeBatch, spans: Sequence[Span]) -> ChangeBatch:
+    return batch.filter(~is_taken_back(batch.positions, spans)) if spans else batch
 
 
 def _is_past(segment: Segment, high: LogPosition) -> bool:

@@ -10,7 +10,7 @@ from penstock.ingest.mysql.ddl.tokens import tokens
 from penstock.ingest.mysql.server.charsets import charset_of_collation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from penstock.ingest.mysql.ddl.tokens import DdlToken
 
@@ -22,7 +22,9 @@ _FIXED_VARS = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17
 # Comments that begin with /*! or /*M! are executed, so their content belongs to the statement.
 _COMMENT = re.compile(r"\s*(?:/\*(?![!M]).*?\*/|--[ \t][^\n]*\n|#[^\n]*\n)", re.DOTALL)
 _WORD = re.compile(r"\s*(?:/\*M?!\d*\s*)?\(?\s*([a-zA-Z]+)")
-CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
+# SELECT is logged if a function that it calls changes rows.
+CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "SELECT"})
+_AFTER_WITH = CHANGES | {"TABLE", "VALUES"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,26 @@ class Query:
 
     @property
     def verb(self) -> str:
-        """The first word of the statement in upper case, after any comments."""
+        """The first word of the statement in upper case, after comments, SET STATEMENT ... FOR and WITH ... AS."""
         at = 0
         while comment := _COMMENT.match(self.sql, at):
             at = comment.end()
-        word = _WORD.match(self.sql, at)
-        return word[1].upper() if word else ""
+        found = _WORD.match(self.sql, at)
+        word = found[1].upper() if found else ""
+        if word in {"SET", "WITH"}:
+            words = self.words
+            return words[0].word if words else ""
+        return word
+
+    @property
+    def words(self) -> list[DdlToken]:
+        """The tokens from the verb on."""
+        words = tokens(self.sql, ansi_quotes=self.ansi_quotes, backslashes=self.backslash_escapes)
+        if [one.word for one in words[:2]] == ["SET", "STATEMENT"]:
+            words = words[_place(words, "FOR", len(words)) + 1 :]
+        if words and words[0].word == "WITH":
+            words = words[_place_outside(words, _AFTER_WITH) :]
+        return words
 
 
 def parse_query(body: bytes) -> Query:
@@ -103,7 +119,7 @@ _MODIFIERS = frozenset({"LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK", "IG
 
 def written_tables(query: Query) -> set[tuple[str, str]]:
     """Return every table that the statement may write; all tables of a join, because any of them may be written."""
-    words = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
+    words = query.words
     verb = words[0].word if words else ""
     match verb:
         case "INSERT" | "REPLACE":
@@ -121,6 +137,16 @@ def written_tables(query: Query) -> set[tuple[str, str]]:
 
 def _place(words: Sequence[DdlToken], word: str, otherwise: int) -> int:
     return next((place for place, token in enumerate(words) if token.word == word), otherwise)
+
+
+def _place_outside(words: Sequence[DdlToken], wanted: Collection[str]) -> int:
+    """Return the place of the first of these words that is not in brackets."""
+    depth = 0
+    for place, token in enumerate(words):
+        depth += (token.word == "(") - (token.word == ")")
+        if depth == 0 and token.word in wanted:
+            return place
+    return len(words)
 
 
 def _first_name(words: Sequence[DdlToken]) -> Sequence[DdlToken]:

@@ -57,7 +57,7 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class RowsMoved:
-    """Rows move without being logged: partitions dropped, truncated, exchanged; tablespaces imported.
+    """Rows move without being logged: partitions dropped, truncated, exchanged; tablespaces imported; duplicates lost.
 
     `other` is the table on the other side: rows are `exchanged` with it, it is `made` from them, or is `gone` because
     its rows moved into this table.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.ddl.alter import parse_changes
+from penstock.ingest.mysql.ddl.alter import RowsMoved, parse_changes
 from penstock.ingest.mysql.ddl.statements import (
     SEQUENCE,
     SYSTEM_VERSIONED,
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _KEYS = frozenset(
     {"PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PERIOD", "VECTOR"}
 )
+
+# Clauses by which ALTER IGNORE TABLE of MariaDB may find rows with equal keys, of which it keeps one.
+_MAKES_DUPLICATES = frozenset({"UNIQUE", "PRIMARY", "MODIFY", "CHANGE", "CONVERT"})
 
 
 def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list[Statement]:
@@ -149,9 +152,9 @@ class _Reader:
             has_name = not words.done and words.tokens[words.place].is_name
             keyword = words.at_any(frozenset({"CHARACTER", "CHARSET", "DEFAULT", "COLLATE", "COMMENT", "READ"}))
             return self.database_charset(words.name() if has_name and not keyword else self.database)
-        is_strict = self.is_strict
+        is_ignoring = False
         while word := words.accept_any("ONLINE", "OFFLINE", "IGNORE"):
-            is_strict &= word != "IGNORE"
+            is_ignoring |= word == "IGNORE"
         if not words.accept("TABLE"):
             return []
         words.accept("IF", "EXISTS")
@@ -161,6 +164,9 @@ class _Reader:
         words.accept("NOWAIT")
         rest = words.rest()
         changes, renamed = parse_changes(rest, name, mariadb=self.mariadb)
+        if is_ignoring:
+            changes += [RowsMoved("ALTER IGNORE TABLE")] * any(one.word in _MAKES_DUPLICATES for one in rest.tokens)
+        is_strict = self.is_strict and not is_ignoring
         found: list[Statement] = [AlterTableStatement(name, tuple(changes), is_strict)] if changes else []
         return [*found, RenameTablesStatement(((name, renamed),))] if renamed else found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from uuid import UUID
 
@@ -156,6 +157,36 @@ def test_a_change_logged_as_statement_stops_only_captured_tables(server: Playgro
     assert caught.value.facts["table"] == f"{DATABASE}.t"
     only_other = BinlogOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
     assert [row[0] for row in server.read(plans, only_other)] == ["other"]
+
+
+def test_a_change_is_a_statement_in_any_form(server: Playground) -> None:
+    forms = ["DO f(5)", "SET STATEMENT max_statement_time = 5 FOR INSERT INTO t VALUES (6)"]
+    if not server.is_mariadb:
+        forms[1] = "WITH seven AS (SELECT 7 AS id) UPDATE t, seven SET t.id = seven.id"
+    server.run(
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1)",
+        "SET GLOBAL log_bin_trust_function_creators = 1",
+        "CREATE FUNCTION f(x INT) RETURNS INT MODIFIES SQL DATA BEGIN UPDATE t SET id = x; RETURN x; END",
+    )
+    for form in forms:
+        start = server.here()
+        server.run("SET SESSION binlog_format = STATEMENT", form, "SET SESSION binlog_format = ROW")
+        with pytest.raises(StatementBinlogError):
+            server.read(server.plans(start, PlanLimits()))
+
+
+def test_statements_on_other_tables_are_counted_since_triggers_may_change_captured_ones(server: Playground) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)")
+    server.run("CREATE TRIGGER copy AFTER INSERT ON other FOR EACH ROW INSERT INTO t VALUES (NEW.id)")
+    start = server.here()
+    server.run(
+        "SET SESSION binlog_format = STATEMENT", "INSERT INTO other VALUES (1)", "SET SESSION binlog_format = ROW"
+    )
+    only_t, counted = BinlogOptions(choice=TheseTables(frozenset({(DATABASE, "t")}))), Counter[str]()
+    for part in (part for plan in server.plans(start, PlanLimits()) for part in plan.ranges):
+        list(read_range(server.address, part, only_t, 6010, oddities=counted))
+    assert counted == {"statement-of-other-table": 1}
 
 
 def test_partial_images_are_refused_or_completed_by_option(server: Playground) -> None:

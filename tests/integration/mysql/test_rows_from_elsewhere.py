@@ -145,6 +145,22 @@ def test_rows_that_left_with_a_partition_are_followed_or_counted(
         assert counted["messages.rows-moved"] == (2 if case == "exchange" else 1)
 
 
+@pytest.mark.mariadb
+@pytest.mark.parametrize("follows", [True, False])
+def test_rows_that_alter_ignore_removes_are_followed_or_counted(
+    mariadb: Playground, tmp_path: Path, follows: bool
+) -> None:
+    mariadb.start_over()
+    mariadb.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 1), (3, 2)")
+    sync = Sync(mariadb, tmp_path, flags=("--on-truncate", "delete-all") if follows else ())
+    sync.run()
+    counted: Counter[str] = Counter()
+    mariadb.run("ALTER IGNORE TABLE t ADD COLUMN w INT, ADD UNIQUE (v)", "INSERT INTO t VALUES (4, 4, 4)")
+    sync.run(on_batch=lambda _, report: counted.update(report.passed_over))
+    sync.run()
+    assert (sync.ids("t"), counted["messages.rows-moved"]) == (([1, 3, 4], 0) if follows else ([1, 2, 3, 4], 1))
+
+
 @pytest.mark.mysql
 @pytest.mark.parametrize("shown", ["ON", "OFF"])
 def test_a_generated_invisible_primary_key_counts_as_a_key(mysql: Playground, tmp_path: Path, shown: str) -> None:

@@ -14,6 +14,7 @@ from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
+from penstock.ingest.mysql.ddl.alter import RowsMoved
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement
@@ -290,3 +291,30 @@ def test_rename_and_change_column_are_one_change_even_if_only_the_case_differs(
     assert change.renamed_columns == pairs
     assert change.definition is not None
     assert [column.name for column in change.definition.columns] == [pairs[0][1] if pairs else "a"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "verb"),
+    [
+        ("SET STATEMENT max_statement_time = 5, x = 'FOR' FOR ALTER TABLE t ADD c INT", "ALTER"),
+        ("/* x */ SET STATEMENT a=1 FOR WITH w AS (SELECT 1) SELECT f(1)", "SELECT"),
+        ("WITH RECURSIVE `update` (a) AS (SELECT 1 UNION SELECT 2), w AS (DELETE) UPDATE t SET a = 1", "UPDATE"),
+        ("WITH w AS (SELECT 1) DELETE FROM t", "DELETE"),
+        ("SET PASSWORD = 'x'", "SET"),
+        ("SAVEPOINT `a`", "SAVEPOINT"),
+        ("", ""),
+    ],
+)
+def test_the_verb_of_a_statement_follows_what_is_in_front_of_it(sql: str, verb: str) -> None:
+    assert Query(sql, "d", ansi_quotes=False, backslash_escapes=True).verb == verb
+
+
+@pytest.mark.parametrize(
+    ("clauses", "loses"),
+    [("ADD UNIQUE (a)", True), ("MODIFY a TINYINT", True), ("ADD PRIMARY KEY (a)", True), ("ADD b INT", False)],
+)
+def test_alter_ignore_may_lose_rows_with_equal_keys(clauses: str, loses: bool) -> None:
+    for word, expected in (("IGNORE", loses), ("ONLINE IGNORE", loses), ("ONLINE", False)):
+        query = Query(f"ALTER {word} TABLE t {clauses}", "d", ansi_quotes=False, backslash_escapes=True)
+        found = [one for statement in parse_ddl(query, mariadb=True) for one in getattr(statement, "changes", ())]
+        assert any(isinstance(one, RowsMoved) for one in found) == expected

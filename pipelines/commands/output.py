@@ -76,6 +76,11 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], indent: s
         print(indent + line(row).rstrip())
 
 
+def print_text(text: str) -> None:
+    """Print a text of several lines, such as a statement or a plan, with its line breaks."""
+    print("\n".join(harmless(line) for line in text.split("\n")))
+
+
 def harmless(text: str) -> str:
     """Return a text that is safe for a terminal: characters that move the cursor or reverse the text are escaped."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given
-from penstock.pipelines.commands.output import answer, print_rows, shown
+from penstock.pipelines.commands.output import answer, print_rows, print_text, shown
 from penstock.pipelines.commands.target import number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 OUTPUTS = ("table", "json", "csv", "arrow")
+_TEXTS = ("statement", "explain_value")  # of SHOW CREATE TABLE and EXPLAIN
 _KIND = "op"  # the first column of the rows of a stream
 
 
@@ -64,7 +65,10 @@ class Results:
     def _print_table(self, rows: pa.Table, limit: int | None) -> None:
         limit = 100 if limit is None else limit
         first = rows.slice(0, limit) if limit else rows
-        print_rows(first.column_names, _values(first))
+        if rows.num_rows == 1 and rows.column_names[-1] in _TEXTS:
+            print_text(str(rows.column(rows.num_columns - 1)[0].as_py()))
+        else:
+            print_rows(first.column_names, _values(first))
         if first.num_rows < rows.num_rows:
             print(f"... {rows.num_rows - first.num_rows} more rows; show all with --limit 0")
 

@@ -427,6 +427,11 @@ def test_sql_shows_and_describes_tables(shop: Shop) -> None:
     assert str(statement).startswith("CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n  `id` INT NOT NULL")
     assert "PRIMARY KEY (`dt`, `id`) NOT ENFORCED\n) COMMENT 'what was ordered'" in str(statement)
     assert "PARTITIONED BY (`dt`) WITH (\n  'bucket' = '1'" in str(statement)
+    # It can be read, and copied into another script: the line breaks were shown as escapes in one long line.
+    assert shop.words("sql", "SHOW CREATE TABLE shop.orders", "--warehouse", shop.warehouse).startswith(
+        "CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n"
+    )
+    assert "\\n" not in shop.words("sql", "EXPLAIN SELECT id FROM shop.orders", "--warehouse", shop.warehouse)
     assert "SHOW needs an object" in shop.words("sql", "show create view x", "--warehouse", shop.warehouse, expect=2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.options.checks import check_given
 from penstock.table.sql.grammar.statements import SessionOption
 from penstock.table.sql.queries.context import SqlContext, done
@@ -23,13 +23,22 @@ _TEXTS = (PIPELINE_NAME, INTERVAL)
 # Options that scripts for Flink and Spark set and that mean nothing here. They are accepted so that such scripts
 # run.
 _OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
+_NEARLY_EQUAL = 0.92
 # `SET spark.paimon.KEY = VALUE`: options of all reads of a session, as in Paimon's Spark SQL.
 _READ_OPTION = "spark.paimon."
 READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "source.split.")
 
 
 def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
-    """Set an option of the session, take it back, or with no key all of them. ConfigError if it is not one."""
+    """Set an option of the session, take it back, or with no key all of them, or list them.
+
+    ConfigError if it is not one.
+    """
+    if option.key is None and option.value is not None:
+        found = context.options | {f"{_READ_OPTION}{key}": value for key, value in context.read_options.items()}
+        return pa.table(
+            {name: pa.array(column, pa.string()) for name, column in (("key", found), ("value", found.values()))}
+        )
     if option.key is None:
         context.options.clear()
         context.read_options.clear()
@@ -41,6 +50,9 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
     possible = _OPTIONS.get(key)
     if key not in _TEXTS and possible is None:
         if key.startswith(_OTHER_ENGINES):
+            # Another name of Flink is accepted; one that differs by a letter is a mistake.
+            if near := did_you_mean(key, (*_OPTIONS, *_TEXTS), cutoff=_NEARLY_EQUAL):
+                raise ConfigError(f"the session option {option.key!r} is not known", hint=near)
             return pa.table({"result": [f"{option.key} has no effect here"]})
         hint = "options of one read or write: t /*+ OPTIONS('key' = 'value') */"
         raise ConfigError(f"the session option {option.key!r} is not supported", hint=hint)

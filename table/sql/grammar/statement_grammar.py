@@ -129,7 +129,7 @@ def _use(cursor: Cursor) -> Use:
 def _set(cursor: Cursor) -> SessionOption:
     cursor.expect("set")
     if cursor.at_end:
-        cursor.fail("a key is expected", hint="SET 'key' = 'value'")
+        return SessionOption(None, "")
     key = cursor.key()
     cursor.expect("=")
     value = cursor.string() if cursor.kind() == "string" else cursor.rest().strip("`")

@@ -225,7 +225,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class SessionOption:
-    """SET of a session option; without a value RESET, and without a key RESET of all options."""
+    """SET of a session option; without a value RESET, and without a key RESET of all options.
+
+    SET alone, which lists the options that are set, has an empty value and no key.
+    """
 
     key: str | None
     value: str | None

@@ -143,7 +143,7 @@ class Catalog:
         check_name(table, "table")
         path = (options or {}).get(PATH.key)
         there = None if path is None else self.backend.schema_at(path)
-        self._check_database(database, f"create_database({database!r}) first")
+        self._check_database(database, f"CREATE DATABASE {database} in SQL, or create_database({database!r}) in Python")
         now = self._ambient.now_millis()
         # Without columns, the call means the existing table in the folder.
         first = there if there is not None and len(schema) == 0 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing
@@ -215,14 +215,23 @@ def _tagged(store: TableStore, name: str) -> Snapshot:
 def _at(store: TableStore, millis: int) -> Snapshot:
     snapshot = store.snapshots.by_time(millis)
     if snapshot is None:
-        earliest = store.snapshots.earliest_id()
+        first = store.snapshots.earliest_id()
+        earliest = None if first is None else store.snapshots.find(first)
         raise SnapshotMissing(
-            f"there is no snapshot as old as {millis}",
+            f"there is no snapshot as old as {_moment(millis)}",
             table=store.name,
-            earliest=earliest,
+            earliest=earliest and f"snapshot {earliest.id} of {_moment(earliest.time_millis)}",
             hint="read a later point in time, or a tag",
         )
     return snapshot
+
+
+def _moment(millis: int) -> str:
+    """Return the time as text with its zone; the number itself if it is no time of a calendar."""
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return str(millis)
 
 
 def _past_watermark(store: TableStore, watermark: int) -> Snapshot:

@@ -11,6 +11,7 @@ from penstock.table.meta.store import TableMissing
 from penstock.table.sql.grammar.cursor import TextPlace, places_of
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.tokens import tokens_of
+from penstock.table.sql.queries.function_hints import function_hint
 
 # How DuckDB reports unknown names: `column "a" not found`, `name f does not exist`.
 _NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
@@ -52,9 +53,13 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
         refused.hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
         return refused
     named = _NAMED.search(message)
+    if (function := function_hint(message, statement.text)) is not None:
+        # DuckDB suggests names that are similar and mean something else.
+        message = message.partition("\n")[0]
     # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
     quoted = named is not None and f'"{named[1]}"' in statement.text
-    hint = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else _way_out(message)
+    quotes = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
+    hint = quotes or function or _way_out(message)
     return ConfigError(f"{what}: {message}", line=place.line, column=place.column, hint=hint)
 
 

@@ -1,0 +1,56 @@
+"""What to write for functions of Flink and Spark that DuckDB does not have."""
+
+from __future__ import annotations
+
+import re
+
+_UNKNOWN = re.compile(r"Function with name \"?(\w+)\"? does not exist")
+_WRONG_ARGUMENTS = re.compile(r"No function matches the given name and argument types '(\w+)\(")
+_MATCHES = "regexp_matches(a, 'pattern')"
+# For each function an expression of DuckDB. In these, a and b are texts, j is a text of JSON, t, begins and ends are
+# timestamps, n is a number and l a list.
+INSTEAD = {
+    "date_format": "strftime(t, '%Y-%m-%d %H:%M:%S')",
+    "from_unixtime": "strftime(to_timestamp(n), '%Y-%m-%d %H:%M:%S')",
+    "unix_timestamp": "epoch(t)",
+    "to_date": "CAST(a AS DATE)",
+    "to_timestamp": "CAST(a AS TIMESTAMP)",
+    "datediff": "date_diff('day', begins, ends)",
+    "timestampdiff": "date_diff('day', begins, ends)",
+    "timestampadd": "t + INTERVAL 1 DAY",
+    "date_sub": "t - INTERVAL 1 DAY",
+    "add_months": "t + INTERVAL 1 MONTH",
+    "localtimestamp": "localtimestamp",
+    "current_timestamp": "current_timestamp",
+    "nvl": "coalesce(a, b)",
+    "get_json_object": "json_extract_string(j, '$.key')",
+    "collect_list": "list(a)",
+    "collect": "list(a)",
+    "collect_set": "list(DISTINCT a)",
+    "percentile": "quantile_cont(n, 0.5)",
+    "size": "len(l)",
+    "explode": "unnest(l)",
+    "locate": "instr(a, 'part')",
+    "split_index": "split_part(a, ',', 1)",
+    "substring_index": "split_part(a, ',', 1)",
+    "named_struct": "{'key': a}",
+    "regexp": _MATCHES,
+    "rlike": _MATCHES,
+    "sha2": "sha256(a)",
+    "trunc": "date_trunc('month', t)",
+}
+_BUCKETS = "date_trunc('hour', t), or time_bucket(INTERVAL 10 MINUTE, t), in GROUP BY"
+_WINDOWS = re.compile(r"\b(?:TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b", re.IGNORECASE)
+_ELSE = "functions are those of DuckDB; --engine spark has those of Spark"
+
+
+def function_hint(message: str, text: str) -> str | None:
+    """Return what to write instead if the message of DuckDB is about a function of the statement, else None."""
+    if _WINDOWS.search(text):
+        return f"windows of Flink are not supported:  {_BUCKETS}"
+    unknown = _UNKNOWN.search(message)
+    named = unknown or _WRONG_ARGUMENTS.search(message)
+    if named is None:
+        return None
+    instead = INSTEAD.get(named[1].lower())
+    return f"write  {instead}" if instead else _ELSE if unknown else None

@@ -18,7 +18,7 @@ from penstock.pipelines.job import build
 from penstock.pipelines.job.described_source import CapturedTables, captured_tables, plan_tables
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
-from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
+from penstock.pipelines.job.unmet_rules import NoSuchColumn, NoSuchTable, lacking_columns, unmet_rules
 from penstock.pipelines.job.unseen_columns import unseen_columns
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
@@ -34,7 +34,7 @@ from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.commit.rows_of_others import HINT, rows_of_others
 
-_LOOK = Limit(rows=200, bytes=8 << 20)
+_LOOK_BYTES = 8 << 20
 
 
 def check_source(spec: PipelineSpec) -> Iterator[Finding]:
@@ -134,17 +134,19 @@ def _tables_planned(
 ) -> Iterator[Finding]:
     """Yield all problems with rules, names, keys and options that `run` would refuse.
 
-    Of a message source only a sample is known: a rule for a table that is not in it is not an error.
+    Of a message source only a sample is known: a rule for a table or a column that is not in it is no error, unless
+    the tables that `run` creates from this sample need it.
     """
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
-    for error in unmet_rules(spec, shape, schemas, before, hiding):
+    for error in unmet_rules(spec, shape, schemas, before, hiding, sampled=sampled):
         found = of_error("tables", error)
-        passes = sampled and isinstance(error, NoSuchTable)
+        passes = sampled and isinstance(error, NoSuchTable | NoSuchColumn)
         yield replace(found, level="warning", code=0) if passes else found
-    for message, hint in (*unmet_names(spec, shape, schemas, before), *unseen_columns(shape, schemas)):
+    rows = [*map(lacking_columns, schemas)] if sampled else schemas
+    for message, hint in (*unmet_names(spec, shape, schemas, before), *unseen_columns(shape, rows)):
         yield Finding("tables", "warning", message, hint)
-    for table in _plans(spec, schemas):
+    for table in _plans(spec, schemas, sampled=sampled):
         for warning in table.warnings:
             yield Finding("tables", "warning", f"{table.table}: {warning}", "penstock plan FILE  shows the columns")
         if table.action == "leave out":
@@ -156,15 +158,19 @@ def _tables_planned(
             yield Finding("tables", "warning", said, HINT)
 
 
-def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedTable]:
+def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema], *, sampled: bool = False) -> list[PlannedTable]:
     """Return the planned tables, or an empty list if a rule cannot be applied, which was already reported."""
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
     try:
-        shaped = [shape.shaped(schema) for schema in schemas]
+        # A sample may lack columns for its transforms, but the tables are created from the columns that it has.
+        rows = [lacking_columns(schema) if sampled else schema for schema in schemas]
+        after = [
+            replace(shape.shaped(one), is_partial=given.is_partial) for one, given in zip(rows, schemas, strict=True)
+        ]
     except PenstockError:
         return []
-    return planned(shape, shaped, now=warehouse.now_millis())
+    return planned(shape, after, now=warehouse.now_millis())
 
 
 def _resume_findings(spec: PipelineSpec, reached: Offsets) -> Iterator[Finding]:
@@ -198,7 +204,9 @@ def lacking_tables(lacking: IncompleteTables, hint: str, left_out: Collection[st
 
 def _readable(spec: PipelineSpec) -> Iterator[Finding]:
     """Decode the first messages: a wrong format is reported now, not by the first batch."""
-    seen = sample(spec, _LOOK)
+    # As many as `run` looks at, which refuses what the tables need and these messages lack.
+    rows = spec.sink.schema_sample.records or spec.sink.schema_init_max_read
+    seen = sample(spec, Limit(rows=rows, bytes=_LOOK_BYTES))
     if not seen.messages:
         yield Finding(
             "source", "warning", "the source is empty so far", "tables are created when the first record arrives"

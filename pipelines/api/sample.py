@@ -19,7 +19,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
-from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
+from penstock.pipelines.job.unmet_rules import NoSuchColumn, NoSuchTable, check_rules, unmet_rules
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.target_tables import settings_of
@@ -93,8 +93,8 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         return looked, [with_selections(table, parts) for table in tables]
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
-    for error in unmet_rules(spec, shape, seen.given) if seen.given else ():
-        if not isinstance(error, NoSuchTable):  # the first messages may not contain other tables
+    for error in unmet_rules(spec, shape, seen.given, sampled=True) if seen.given else ():
+        if not isinstance(error, NoSuchTable | NoSuchColumn):  # other messages may have these tables and columns
             raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     left = not_captured(shape, seen.given)

@@ -6,12 +6,14 @@ A mask with a misspelt column would leave private data in clear text without any
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.formats.change import SourceSchema
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.schema_evolution.expression_columns import may_lack_columns
 from penstock.schema_evolution.transforms import Transform
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.validation import UnusableName
@@ -22,25 +24,36 @@ class NoSuchTable(ConfigError):
     """A rule names tables that do not exist."""
 
 
+class NoSuchColumn(ConfigError):
+    """A key or a computed column names a column that no table has."""
+
+
+def lacking_columns(schema: SourceSchema) -> SourceSchema:
+    """Return a schema that messages show, as one of rows that may lack columns of their table."""
+    return replace(schema, is_partial=True) if may_lack_columns(schema) else schema
+
+
 def unmet_rules(
     spec: PipelineSpec,
     shape: PipelineMapping,
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName] = (),
     hiding: Collection[SourceName] = (),
+    *,
+    sampled: bool = False,
 ) -> list[ConfigError]:
     """Return an error for each rule that matches no source table, or no column of them.
 
     `before` are tables read in the past: rules for those may stay. `hiding` are tables with columns that the user may
-    not see, so that rules on their columns cannot be judged.
+    not see, so that rules on their columns cannot be judged. Expressions may use columns that `sampled` rows lack.
     """
     taken = [schema for schema in schemas if shape.target(schema.database, schema.table) is not None]
     found = [
-        *_transforms(shape, taken, before, hiding),
+        *_transforms(shape, taken, before, hiding, sampled=sampled),
         *_routes(shape, taken, before),
-        *_expectations(shape, taken, before, hiding),
+        *_expectations(shape, taken, before, hiding, sampled=sampled),
         *_table_options(shape, taken, before),
-        *_columns_made(spec, shape, taken),
+        *_columns_made(spec, shape, taken, sampled=sampled),
     ]
     # A transform that fails, as with a lookup in a table that does not exist, is found again by each rule on its rows.
     return list({str(one): one for one in found}.values())
@@ -63,6 +76,8 @@ def _transforms(
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName],
     hiding: Collection[SourceName],
+    *,
+    sampled: bool,
 ) -> Iterator[ConfigError]:
     rules = shape.table_rules.transforms
     meant: dict[int, list[SourceSchema]] = {}
@@ -74,22 +89,25 @@ def _transforms(
     for number, rule in enumerate(rules):
         if number in meant:
             if not any((one.database, one.table) in hiding for one in meant[number]):
-                yield from _columns_of_rule(shape, rule, meant[number])
+                yield from _columns_of_rule(shape, rule, meant[number], sampled=sampled)
         elif not any(rule.tables.match(*name) for name in before):
             yield _no_table("transform", rule.tables, schemas)
 
 
-def _columns_of_rule(shape: PipelineMapping, rule: Transform, matched: Sequence[SourceSchema]) -> Iterator[ConfigError]:
+def _columns_of_rule(
+    shape: PipelineMapping, rule: Transform, matched: Sequence[SourceSchema], *, sampled: bool
+) -> Iterator[ConfigError]:
     """Yield errors for masks, keys and partitions whose column no matched table has after the projection."""
     try:
-        after = {field.name for one in matched for field in shape.shaped(one).fields}
+        shaped = map(shape.shaped, map(lacking_columns, matched) if sampled else matched)
+        after = {field.name for one in shaped for field in one.fields}
     except ConfigError as error:  # the error of an expression
         yield error
         return
     there = columns_there(shape, matched)
     for name in (rule.masks or {}).keys() - after if not any(one.is_partial for one in matched) else ():
         if shape.rules.name(name) not in there:
-            yield _no_column(f"mask on {name!r}", rule.tables.text, name, after)
+            yield _no_column(f"mask on {name!r}", rule.tables.text, name, after, ConfigError)
     folded = {*map(shape.rules.name, after), *there, *shape.made}
     for kind, names in (("primary key", rule.primary_keys), ("partition key", rule.partition_keys)):
         for name in names:
@@ -124,6 +142,8 @@ def _expectations(
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName],
     hiding: Collection[SourceName],
+    *,
+    sampled: bool,
 ) -> Iterator[ConfigError]:
     for rule in shape.table_rules.expectations:
         matched = [one for one in schemas if rule.tables.match(one.database, one.table)]
@@ -131,7 +151,7 @@ def _expectations(
             yield _no_table("expectation", rule.tables, schemas)
         for one in (one for one in matched if (one.database, one.table) not in hiding):
             try:
-                shape.examined(one)
+                shape.examined(lacking_columns(one) if sampled else one)
             except ConfigError as error:
                 yield error
 
@@ -148,12 +168,14 @@ def _table_options(
             )
 
 
-def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> Iterator[ConfigError]:
+def _columns_made(
+    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], *, sampled: bool
+) -> Iterator[ConfigError]:
     """Yield errors for keys and computed columns of the whole pipeline that apply to no table."""
     sink = spec.sink
     try:
         # A projection may rename, drop and compute columns, so keys are compared with the columns after it.
-        shaped = [shape.shaped(schema) for schema in schemas]
+        shaped = [shape.shaped(lacking_columns(schema) if sampled else schema) for schema in schemas]
     except ConfigError:  # already reported with its rule
         return
     names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | columns_there(shape, schemas)
@@ -193,8 +215,10 @@ def _no_table(kind: str, pattern: TablePattern, schemas: Sequence[SourceSchema])
     return NoSuchTable(f"the {kind} of {pattern.text} matches no captured table", hint=_nearest(pattern.text, known))
 
 
-def _no_column(what: str, table: str, name: str, known: Iterable[str]) -> ConfigError:
-    return ConfigError(f"{what}, which is not a column of {table}", hint=_nearest(name, sorted(known)))
+def _no_column(
+    what: str, table: str, name: str, known: Iterable[str], kind: type[ConfigError] = NoSuchColumn
+) -> ConfigError:
+    return kind(f"{what}, which is not a column of {table}", hint=_nearest(name, sorted(known)))
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

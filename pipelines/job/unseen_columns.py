@@ -27,7 +27,7 @@ def unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> I
         for rule, names in _named(shape, schema):
             for name in sorted(names - seen - {*ORIGINS}):
                 yield (
-                    f"{rule} of {schema.database}.{schema.table} uses {name!r}, which no document seen so far has:"
+                    f"{rule} of {schema.database}.{schema.table} uses {name!r}, which no row seen so far has:"
                     " it is null until one has it",
                     did_you_mean(name, seen, f"the columns seen so far are {', '.join(sorted(seen))}", cutoff=0.5),
                 )

@@ -125,7 +125,7 @@ def test_a_rule_sees_a_column_that_the_first_document_lacks(
     assert {key: row.get(column) for key, row in sync.rows("t").items()} == {"1": values["1"]}
     noticed = caplog.text.count("event=column_not_seen")
     assert noticed == (0 if "route" in sections else 1)
-    warnings = [one.message for one in checked_spec(spec) if "no document seen so far has" in one.message]
+    warnings = [one.message for one in checked_spec(spec) if "no row seen so far has" in one.message]
     assert len(warnings) == noticed
     server.db.t.insert_many([{"_id": 2, "v": 20}, {"_id": 3, "v": 30}])
     run(spec)

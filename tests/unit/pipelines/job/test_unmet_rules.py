@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.api.sample import tables_planned
@@ -262,3 +263,33 @@ def test_a_column_of_a_table_without_types_is_checked_too(shop: Shop, sections: 
     ]
     (error,) = unmet_rules(spec, build.shape(spec, shop.warehouse), schemas)
     assert "'mail', which is not a column of shop.users" in error.message
+
+
+@pytest.mark.parametrize(
+    ("sections", "named", "warns"),
+    [
+        (transform("shop.users", filter="mail is null"), "the transform of shop.users uses 'mail'", True),
+        (transform("shop.users", projection="id, upper(mail) AS m"), "the transform of shop.users uses 'mail'", True),
+        ({"expect": [{"source-table": "shop.users", "condition": "mail is null"}]}, "uses 'mail'", True),
+        ({"sink": {"partition-keys": ["day"]}}, "partition key 'day'", True),
+        ({"sink": {"primary-keys": ["id", "no"]}}, "primary key 'no'", True),
+        ({"sink": {"computed-columns": ["y=year(made)"]}}, "computed column y of shop.users uses 'made'", True),
+        # The table cannot be created without it, and a start refuses it.
+        ({"sink": {"table": "users", "primary-keys": ["id", "no"]}}, "no", False),
+    ],
+)
+def test_a_column_that_first_messages_lack_is_a_warning_unless_a_start_refuses_it(
+    shop: Shop, sections: dict[str, Any], named: str, warns: bool
+) -> None:
+    row = {"database": "shop", "table": "users", "type": "insert", "ts": 1, "data": {"id": 1, "email": "ann@x.de"}}
+    shop.put("1.json", json.dumps(row | {"primary_key_columns": ["id"]}))
+    spec = shop.spec(source={"value.format": "maxwell-json"}, **sections)
+    found = [(item.level, item.message) for item in checked_spec(spec)]
+    assert any(named in message for _, message in found), found
+    assert all(level != "error" for level, _ in found) == warns
+    if warns:
+        tables_planned(spec, 100)
+        run(spec)
+    else:
+        with pytest.raises(PenstockError):
+            run(spec)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 TableName = tuple[str, str]  # schema and table
 _SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
 _ORDINARY, _PARTITIONED = "r", "p"
+# A number of the row of pg_inherits that makes a table a partition: ATTACH PARTITION makes another row.
+PART_LINK = "hashint8((i.inhrelid::int8 << 32) + i.xmin::text::int8)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class PgTableFacts:
 
     `columns` is the highest number of a column, also of one that was dropped. `files` is another number once a
     statement has rewritten all rows, and `marks` once one has changed a column; 0 is unknown. `parts` are the highest
-    number, the count and the sum of the numbers of its partitions, which are tables, also of partitions of partitions.
+    number, the count and the sum of the numbers of its partitions, which are tables, also of partitions of partitions,
+    and another number once one of them was attached again.
     """
 
     oid: int
@@ -85,7 +88,8 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         "(SELECT COALESCE(sum(hashint8((a.attnum::int8 << 32) + a.xmin::text::int8)), 0) FROM pg_attribute a WHERE "
         "a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), "
         "CASE c.relkind WHEN 'p' THEN (SELECT concat_ws(',', COALESCE(max(t.relid::oid::int8), 0), count(*), "
-        "COALESCE(sum(t.relid::oid::int8), 0)) FROM pg_partition_tree(c.oid) t WHERE t.level > 0) ELSE '' END "
+        f"COALESCE(sum(t.relid::oid::int8), 0), COALESCE(sum({PART_LINK}), 0)) FROM pg_partition_tree(c.oid) t "
+        "JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0) ELSE '' END "
         f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
         f"AND {_SYSTEM} ORDER BY 2, 3"
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from penstock.ingest.postgres.server.catalog import PART_LINK
+
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.catalog import PgTableFacts
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -19,15 +21,17 @@ def moved_partitions(connection: PgConnection, before: Sequence[int], now: PgTab
     """
     if not before or tuple(before) == now.parts:
         return False, False
-    highest, count, total = before
+    highest, count, total, *links = before  # offsets of an older release lack the last number
     rows = connection.rows(
         "SELECT c.oid, i.xmin <> y.xmin OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND "
-        "a.attnum > 0 AND a.xmin = y.xmin AND a.cmin = y.cmin) FROM pg_partition_tree("
+        f"a.attnum > 0 AND a.xmin = y.xmin AND a.cmin = y.cmin), {PART_LINK} FROM pg_partition_tree("
         f"{now.oid}) t JOIN pg_class c ON c.oid = t.relid JOIN pg_inherits i ON i.inhrelid = c.oid "
         "JOIN pg_type y ON y.oid = c.reltype WHERE t.level > 0"
     )
-    found = {int(str(oid)): attached == "t" for oid, attached in rows}
-    known = [oid for oid in found if oid <= highest]
+    found = {int(str(oid)): attached == "t" for oid, attached, _ in rows}
+    known = {int(str(oid)): int(str(link)) for oid, _, link in rows if int(str(oid)) <= highest}
     are_others = len(known) != count or sum(known) != total
+    # The log lacks what happened to a partition while it was detached.
+    are_others |= bool(links) and len(known) == count and sum(known.values()) != links[0]
     is_attached = any(attached for oid, attached in found.items() if oid > highest or are_others)
     return is_attached, len(known) < count or (len(known) == count and are_others)

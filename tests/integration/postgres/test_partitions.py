@@ -49,6 +49,23 @@ def test_rows_of_an_attached_partition_are_read(server: PgPlayground, tmp_path: 
     assert sync.verified()["t"].is_equal
 
 
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_partition_that_changed_while_it_was_detached_is_read_again(
+    server: PgPlayground, tmp_path: Path, follows: bool
+) -> None:
+    server.create("t", "id int PRIMARY KEY, v int) PARTITION BY RANGE (id")
+    server.run("CREATE TABLE p1 PARTITION OF t FOR VALUES FROM (0) TO (10)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    sync = PgSync(server, tmp_path, "t", ["table-name=t"], ("--on-truncate", "delete-all") if follows else ())
+    sync.run()
+    server.run("ALTER TABLE t DETACH PARTITION p1", "UPDATE p1 SET v = 5 WHERE id = 1", "DELETE FROM p1 WHERE id = 2")
+    server.run("INSERT INTO p1 VALUES (3, 3)", "ALTER TABLE t ATTACH PARTITION p1 FOR VALUES FROM (0) TO (10)")
+    server.run("INSERT INTO t VALUES (4, 4)")
+    sync.run()
+    sync.run()
+    found = {key: row["v"] for key, row in sync.rows().items()}
+    assert found == {1: 5, 3: 3, 4: 4} | ({} if follows else {2: 2})
+
+
 def test_a_partition_that_is_made_as_one_lets_nothing_be_read_again(
     server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -159,7 +159,7 @@ def _warn_of_no_match(pipeline: NamedPipeline, table: Table, given: Given) -> No
 
 
 def _warn_of_newer_rows(spec: PipelineSpec, tables: list[str]) -> None:
-    """Print on stderr the tables whose newer rows the replay may have overwritten."""
+    """Print on stderr the tables in which the replay may have overwritten newer rows and undone deletes."""
     from penstock.pipelines.job.build import job_warehouse
     from penstock.schema_evolution.row_versions import keeps_versions
     from penstock.table.options.merge_engines import SEQUENCE_FIELD
@@ -172,8 +172,9 @@ def _warn_of_newer_rows(spec: PipelineSpec, tables: list[str]) -> None:
     ]
     if at_risk:
         print(
-            f"warning: {', '.join(at_risk)}: without a sequence.field the replayed rows count as the newest, and may"
-            " have overwritten newer ones. penstock verify  compares the rows of a database with the table",
+            f"warning: {', '.join(at_risk)}: without a sequence.field the replayed rows count as the newest: they may"
+            " have overwritten newer ones, and rows that were deleted since are back. penstock verify  finds both in"
+            " the tables of a database, and  --reset TABLE  reads a table again",
             file=sys.stderr,
         )
 

@@ -197,6 +197,7 @@ def test_one_dead_letter_is_called_one(shop: Shop, capsys: pytest.CaptureFixture
     printed = capsys.readouterr()
     assert printed.out == "1 dead letter was written, 1 is still bad\n"
     assert "warning: ods.orders: without a sequence.field the replayed rows count as the newest" in printed.err
+    assert "rows that were deleted since are back" in printed.err
     assert main(["dlq", "shop.yaml", "list"]) == 0
     assert capsys.readouterr().out.startswith("1 dead letter of shop in ods.")
     assert main(["dlq", "shop.yaml", "replay", "--dry-run"]) == 0

@@ -68,7 +68,7 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_second_rules([] if first_counts else routes, transforms)
     made, translated_source = _pipeline(pipeline, passed), _source(source)
     passed += [f"source.{key}" for key in translated_source.without_effect]
-    found = {
+    found: dict[str, Any] = {
         "pipeline": made | translated_source.pipeline,
         "source": translated_source.section,
         "sink": _sink(sink, passed) | translated_source.sink,

@@ -77,11 +77,11 @@ _CODECS: dict[int, Callable[[bytes, int], Any]] = {
 class OrcTail:
     """The metadata of an ORC file. It consists of the messages of the specification, with fields by number.
 
-    TableCorrupt when the bytes are not an ORC file.
+    TableCorrupt when the bytes are not an ORC file, or a message has more than `largest` bytes.
     """
 
-    def __init__(self, source: Any) -> None:
-        self.source, self.size = source, source.size()
+    def __init__(self, source: Any, largest: int = _LARGEST_TAIL) -> None:
+        self.source, self.size, self._largest = source, source.size(), largest
         try:
             self._read()
         except (ValueError, IndexError, KeyError, cramjam.DecompressionError) as reason:
@@ -101,14 +101,14 @@ class OrcTail:
             raise ValueError(f"codec {self._codec} in blocks of {self._block} bytes")
         footer_length, metadata_length = self.postscript.integer(1), self.postscript.integer(5)
         self.footer_start = self.size - 1 - length - footer_length
-        self.footer = self._message(self.footer_start, footer_length)
-        self.metadata = self._message(self.footer_start - metadata_length, metadata_length)
+        self.footer = self.message(self.footer_start, footer_length)
+        self.metadata = self.message(self.footer_start - metadata_length, metadata_length)
         self.types = self.footer.messages(4)
         _check_types(self.types)
         self.stripes = self.footer.messages(3)
         self.stripe_footers = [
             # A stripe consists of indexes, data and footer; 1 is its offset, and 2 to 4 are their lengths.
-            self._message(sum(stripe.integer(number) for number in (1, 2, 3)), stripe.integer(4))
+            self.message(sum(stripe.integer(number) for number in (1, 2, 3)), stripe.integer(4))
             for stripe in self.stripes
         ]
         self.timestamps = {
@@ -127,6 +127,11 @@ class OrcTail:
         """Return how many non-null values of a column the whole file has by its statistics, 0 if unknown."""
         statistics = self.footer.messages(7)
         return statistics[column].integer(1) if column < len(statistics) else 0
+
+    def forget(self) -> None:
+        """Give up the file's content and its statistics, which may be large. Types and codec stay."""
+        self.source, self.metadata = None, Message()
+        self.footer.put_messages(7, [])
 
     def row_bytes(self) -> int:
         """Return the approximate size of a row in memory.
@@ -154,7 +159,8 @@ class OrcTail:
         end = postscript.encode()
         return metadata + data + end + bytes([len(end)])
 
-    def _message(self, start: int, length: int) -> Message:
+    def message(self, start: int, length: int) -> Message:
+        """Return the message in these bytes of the file."""
         return Message.parse(self._plain(self._bytes(start, length)))
 
     def _bytes(self, start: int, length: int) -> bytes:
@@ -172,7 +178,7 @@ class OrcTail:
             found.append(chunk if head & 1 else bytes(decompress(chunk, self._block)))
             size += len(found[-1])
             # A few bytes can decompress to many: the limit is checked after each chunk, which has at most one block.
-            if size > _LARGEST_TAIL:
+            if size > self._largest:
                 raise ValueError("a message is too large")
             place += 3 + (head >> 1)
         return b"".join(found)

@@ -1,13 +1,13 @@
 """Assembly of an ORC file from stripes that Arrow wrote, each as a separate file.
 
-The assembly works around two limits of Arrow's writer. For timestamps before 1970 it writes negative nanoseconds, which
-Java's reader rejects; the nanoseconds of such a stripe come from a second file whose timestamps contain only
-nanoseconds. And Arrow writes CHAR as STRING, where Java expects the CHAR type.
+The assembly works around three limits of Arrow's writer. For timestamps before 1970 it writes negative nanoseconds,
+which Java's reader rejects; the nanoseconds of such a stripe come from a second file whose timestamps contain only
+nanoseconds. Arrow writes CHAR as STRING, where Java expects the CHAR type. And its statistics contain whole texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +23,10 @@ from penstock.table.orc_metadata.tail import (
     stream_message,
     stripe_message,
 )
+from penstock.table.orc_metadata.text_bounds import has_long_bounds, with_short_bounds, with_short_index
 
 _TIMESTAMP_STATISTICS = 9
+_OWN = 1 << 40  # files that were just written: their statistics are as large as their texts
 
 
 class OrcAssembly:
@@ -42,14 +44,15 @@ class OrcAssembly:
 
     def add(self, whole: pa.Buffer, nanoseconds: pa.Buffer | None) -> None:
         """Append the stripes of an ORC file. `nanoseconds` is the same file with only nanoseconds in its timestamps."""
-        tail = OrcTail(pa.BufferReader(whole))
-        finer = None if nanoseconds is None else OrcTail(pa.BufferReader(nanoseconds))
+        tail = OrcTail(pa.BufferReader(whole), _OWN)
+        finer = None if nanoseconds is None else OrcTail(pa.BufferReader(nanoseconds), _OWN)
         if self._like is None:
             self._like = tail
             self._write(HEADER)
         for number in range(len(tail.stripes)):
             self._add_stripe(tail, finer, number)
         self._count(tail)
+        tail.forget()
 
     def _add_stripe(self, tail: OrcTail, finer: OrcTail | None, number: int) -> None:
         start, index_length = self._offset, 0
@@ -58,6 +61,8 @@ class OrcAssembly:
             if finer is None
             else {part.column: part for part in finer.parts(number) if part.kind == Stream.SECONDARY}
         )
+        statistics = tail.metadata.messages(1)[number].messages(1)
+        long = {column for column, one in enumerate(statistics) if has_long_bounds(one)}
         streams = []
         for part in tail.parts(number):
             is_index = part.kind in INDEX_STREAMS
@@ -66,6 +71,8 @@ class OrcAssembly:
             is_nanos = part.kind == Stream.SECONDARY and part.column in nanos and finer is not None
             # Everything but the nanoseconds comes from the file that has the true seconds.
             data = _bytes(finer, nanos[part.column]) if is_nanos and finer else _bytes(tail, part)
+            if part.kind == Stream.ROW_INDEX and part.column in long:
+                data = tail.framed(with_short_index(tail.message(part.offset, part.length)).encode())
             self._write(data)
             index_length += len(data) if is_index else 0
             streams.append(stream_message(part.kind, part.column, len(data)))
@@ -77,9 +84,9 @@ class OrcAssembly:
         # Field numbers here and below are those of ORC's protobuf messages: 5 is the number of rows of a stripe.
         rows = tail.stripes[number].integer(5)
         self._stripes.append(stripe_message(start, index_length, length - index_length, len(data), rows))
-        self._statistics.append(
-            _without_seconds(tail, number) if finer is not None else tail.metadata.messages(1)[number]
-        )
+        kept = statistics if finer is None else _without_seconds(tail, statistics)
+        self._statistics.append(Message())
+        self._statistics[-1].put_messages(1, [with_short_bounds(one) for one in kept])
 
     def _count(self, tail: OrcTail) -> None:
         # Of the statistics of each column, 1 is the number of values, and 10 says whether there are nulls.
@@ -125,15 +132,11 @@ def _bytes(tail: OrcTail, part: Part) -> bytes:
     return bytes(tail.source.read_at(part.length, part.offset))
 
 
-def _without_seconds(tail: OrcTail, stripe: int) -> Message:
+def _without_seconds(tail: OrcTail, columns: Sequence[Message]) -> list[Message]:
     """Return a stripe's statistics without the bounds of timestamps, which lack the fraction of a second."""
-    columns = tail.metadata.messages(1)[stripe].messages(1)
-    kept = [
+    return [
         Message([one for one in column.fields if one[0] != _TIMESTAMP_STATISTICS])
         if place in tail.timestamps
         else column
         for place, column in enumerate(columns)
     ]
-    found = Message()
-    found.put_messages(1, kept)
-    return found

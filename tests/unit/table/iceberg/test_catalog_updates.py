@@ -68,7 +68,7 @@ def test_an_id_that_belongs_to_another_snapshot_after_a_rollback_is_replaced() -
     assert updates[1]["snapshot"]["manifest-list"] == "/t/snap-2-b.avro"
 
 
-def test_times_do_not_go_back_with_the_clock() -> None:
+def test_times_never_decrease_when_a_clock_is_set_back() -> None:
     """A catalog refuses a history that goes back by more than a minute."""
     hour = 3_600_000
     after = metadata([snapshot(1, at=2 * hour), snapshot(2, at=hour), snapshot(3, at=3 * hour)])

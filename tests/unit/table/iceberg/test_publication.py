@@ -104,7 +104,7 @@ def test_deletes_of_an_append_table_by_deletion_vectors(tmp_path: Path) -> None:
     assert len(content(table)) == 7
 
 
-def test_the_history_does_not_go_back_with_the_clock(tmp_path: Path) -> None:
+def test_the_history_never_decreases_when_a_clock_is_set_back(tmp_path: Path) -> None:
     """Java's Iceberg refuses metadata whose history goes back by more than a minute."""
     table, noon, hour = append_table(tmp_path), 1_800_000_000_000, 3_600_000
     for number, now in enumerate((noon, noon - hour, noon - hour + 1, noon + 1)):

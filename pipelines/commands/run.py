@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.ingest.connector import StartPlace
     from penstock.pipelines.config.model import PipelineSpec
 
-_START_HINT = "earliest, latest, or a time such as 2026-01-31T12:00:00Z or 1769860800000"
+_START_HINT = "earliest, latest, or a time such as 2026-01-31T12:00:00Z (in UTC if it has no offset) or 1769860800000"
 FLAGS = (
     Flag("until-caught-up", "read what the source contains now, commit, exit with code 0", "bool"),
     Flag("accept-replay", "continue with a new checkpoint, although rows may be written twice", "bool"),
@@ -40,7 +40,8 @@ FLAGS = (
     Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
     Flag(
         "from",
-        "start position of a new checkpoint: earliest, latest, or a time such as 2026-01-31T12:00:00Z",
+        "start position of a new checkpoint: earliest, latest, or a time such as 2026-01-31T12:00:00Z, in UTC if it has"
+        " no offset",
         metavar="PLACE",
     ),
     Flag("json", "print the result as JSON", "bool"),

@@ -18,6 +18,7 @@ from penstock.pipelines.job import build
 from penstock.pipelines.job.described_source import CapturedTables, captured_tables, plan_tables
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
+from penstock.pipelines.job.unmet_patterns import unmet_patterns
 from penstock.pipelines.job.unmet_rules import NoSuchColumn, NoSuchTable, lacking_columns, unmet_rules
 from penstock.pipelines.job.unseen_columns import unseen_columns
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -88,7 +89,10 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     shown = ", ".join(map(".".join, names[:5]))
     yield Finding("source", "ok", f"{checked.place}: {counted(len(names), 'table')} to capture: {shown}")
     yield from _of_source(checked)
-    for name, reason in kind.left_out(spec.source, request).items():
+    left_out_tables = kind.left_out(spec.source, request)
+    for message, hint in unmet_patterns(spec, {*names, *left_out_tables}) if names else ():
+        yield Finding("source", "warning", message, hint)
+    for name, reason in left_out_tables.items():
         fix = "exclude it by name if that is meant"
         fix = f"{NO_KEY_HINT}; or {fix}" if reason == NO_KEY else fix
         yield Finding("source", "warning", f"{'.'.join(name)} is left out: {reason}", fix)

@@ -12,6 +12,7 @@ from penstock.ingest.connector_requests import Preparation, TableName
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.source_request import connector, request_of
+from penstock.pipelines.job.unmet_patterns import warn_of_unmet_patterns
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.job.unseen_columns import warn_of_unseen_columns
 from penstock.pipelines.ledger.batch_identity import shows_replay
@@ -116,6 +117,8 @@ def prepare_tables(
     if found:
         check_rules(spec, shape, found, filled.sources)
         warn_of_unseen_columns(shape, found)
+    if found and filled.is_new:
+        warn_of_unmet_patterns(spec, {*map(name_of, found)}, lambda: kind.left_out(spec.source, request))
     capture = kind.capture(spec.source, request)
     captured = captured_tables(spec, shape, filled, found)
     plan = plan_tables(spec, shape, warehouse, filled, found, captured)

@@ -211,7 +211,9 @@ def flink_cdc_source(given: Mapping[str, Any]) -> TranslatedSource:
         if _has_effect(key) is None:
             known_keys = sorted(_KNOWN | _WITHOUT_EFFECT | _APART | _ITS_OWN)
             raise ConfigError(
-                f"`{key}` is no key of Flink CDC", key=f"source.{key}", hint=did_you_mean(key, known_keys, "remove it")
+                f"Flink CDC does not know the key `{key}`",
+                key=f"source.{key}",
+                hint=did_you_mean(key, known_keys, "remove it"),
             )
     known = {key: value for key, value in conf.items() if _has_effect(key)}
     made = conf_section(_NEEDED | known, names_table=True)

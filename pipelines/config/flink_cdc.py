@@ -85,7 +85,7 @@ def _check_keys(given: Mapping[str, Any], known: set[str], section: str) -> None
     """Raise ConfigError for a key that Flink CDC does not know either."""
     if unknown := next((key for key in given if key not in known), None):
         raise ConfigError(
-            f"`{unknown}` is no key of Flink CDC",
+            f"Flink CDC does not know the key `{unknown}`",
             key=f"{section}.{unknown}".lstrip("."),
             hint=did_you_mean(unknown, sorted(known), "remove it"),
         )

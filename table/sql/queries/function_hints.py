@@ -1,4 +1,4 @@
-"""What to write for functions of Flink and Spark that DuckDB does not have."""
+"""Hints for functions of Flink and Spark that DuckDB does not have: an expression with the same result."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_routes_have_the_targets_of_flink_cdc() -> None:
             "converter-after-transform is not supported",
         ),
         ("  parallelism: 4", "  user-defined-function: [x]", "functions of Java"),
-        ("  tables: adb", "  tabels: adb", "`tabels` is no key of Flink CDC"),
+        ("  tables: adb", "  tabels: adb", "Flink CDC does not know the key `tabels`"),
         ("  exclude.schema.changes: drop", "  exclude.schema.changes: [dorp]", "unknown schema change 'dorp'"),
         ("  schema-change.enabled", "  scan.read-changelog-as-append-only.enabled", "converting updates and deletes"),
         (

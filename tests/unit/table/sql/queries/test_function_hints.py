@@ -30,7 +30,7 @@ def test_what_a_hint_says_runs(name: str) -> None:
         ("SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))", "time_bucket"),
     ],
 )
-def test_errors_about_functions_say_what_to_write(tmp_path: object, query: str, hint: str) -> None:
+def test_errors_about_functions_have_an_expression_instead(tmp_path: object, query: str, hint: str) -> None:
     with pytest.raises(ConfigError) as refused, Interpreter(Catalog(f"{tmp_path}")) as interpreter:
         list(interpreter.run(query))
     assert hint in (refused.value.hint or "")

@@ -44,6 +44,9 @@ class SourceAltered(SourceError):
     """The source was altered, and its rows do not fit the table before the table's next batch."""
 
 
+_BY_QUERY = "verify the tables that it is made from, and compare totals with  penstock sql"
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedColumns:
     """The compared part of a table: the columns that its sources have, except ignored ones, and computed keys."""
@@ -67,11 +70,14 @@ class ComparedColumns:
                 table=table.name,
                 merge_engine=engine.name if schema.primary_keys else None,
                 primary_key=None if schema.primary_keys else "none",
+                hint=_BY_QUERY,
             )
         transforms = [shape.table_rules.transform(source.database, source.table) for source in sources]
         if any(one is not None and one.filter_moves for one in transforms):
             raise NotComparable(
-                "which rows this table has depends on lookups, or on the time or the kind of a change", table=table.name
+                "which rows this table has depends on lookups, or on the time or the kind of a change",
+                table=table.name,
+                hint=_BY_QUERY,
             )
         own = {name for source in sources for name in shape.compared_columns(source)}
         apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}

@@ -80,8 +80,9 @@ def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
         spec, given = spec_of_flags(f"{name} {words[1]}", [action.name, *words[2:]], _OF_LETTERS, _DOES)
         given.pop("table", None)  # of the action: the target table
         return words[1], of_spec(spec), given
+    verb = next((word for word in words[1:2] if not word.startswith("-")), None)
     raise ConfigError(
-        "what shall be done?",
+        "a verb is missing" if verb is None else f"the verb {verb!r} is unknown",
         hint=f"penstock dlq {action.name if action else 'pipeline.yaml'} list | show | replay | drop",
     )
 

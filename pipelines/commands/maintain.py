@@ -101,8 +101,11 @@ def mark_partition_done(given: Given) -> int:
 
 def reset_consumer(given: Given) -> int:
     name, following = needed(given, "consumer-id"), number(given, "next-snapshot")
-    table_of(given).reset_consumer(name, following)
-    said = f"deleted consumer {name}" if following is None else f"consumer {name} continues at snapshot {following}"
+    table = table_of(given)
+    known = name in table.consumers
+    table.reset_consumer(name, following)
+    gone = f"deleted consumer {name}" if known else f"there is no consumer {name!r}"
+    said = gone if following is None else f"consumer {name} continues at snapshot {following}"
     return answer(given, {"consumer": name, "next_snapshot": following}, said)
 
 

@@ -134,7 +134,11 @@ def test_dead_letters_of_a_run_with_flags_are_replayed_with_the_same_flags(
     table = ["kafka_sync_table", "show", *flags, "--table", "orders", "--target", "ods.orders"]
     assert answered(capsys, *table)["letters"] == []
     assert main(["dlq", "kafka-sync-database", *flags, "replay"]) == 2
-    assert "penstock dlq kafka-sync-database list | show | replay | drop" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "a verb is missing" in said
+    assert "penstock dlq kafka-sync-database list | show | replay | drop" in said
+    assert main(["dlq", "shop.yaml", "lst"]) == 2
+    assert "the verb 'lst' is unknown" in capsys.readouterr().err
     assert main(["dlq", "shop", "replay", "--warehouse", f"{shop.folder}/warehouse"]) == 2
     assert "the action and its flags" in capsys.readouterr().err
 

@@ -146,7 +146,8 @@ def test_consumers_are_reset_and_removed(shop: Shop) -> None:
     assert "snapshot ids start at 1" in shop.run(
         "reset-consumer", "--consumer-id", "two", "--next-snapshot", "0", expect=2
     )
-    shop.run("reset-consumer", "--consumer-id", "two")
+    assert shop.run("reset-consumer", "--consumer-id", "tow") == "there is no consumer 'tow'\n"
+    assert shop.run("reset-consumer", "--consumer-id", "two") == "deleted consumer two\n"
     assert shop.orders.consumers == {}
 
 

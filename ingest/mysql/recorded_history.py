@@ -160,7 +160,8 @@ class RecordedHistory:
 
     def _empty(self, connection: Connection, facts: ServerFacts) -> SchemaHistory:
         rows = ask(connection, "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
-        return SchemaHistory.of_server(facts, {str(row[0]): str(row[1]) for row in rows})
+        charsets = {str(row[0]): str(row[1]) for row in rows}
+        return SchemaHistory.of_server(facts, charsets, self.settings.rules.spelled)
 
     def store(self, server: str) -> None:
         """Record the new definitions of the history in the checkpoint."""

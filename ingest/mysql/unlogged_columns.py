@@ -74,7 +74,7 @@ def rewritten_in(
         if change.old_name is not None and is_a_tools_swap(change.old_name, change.name):
             before = history.definition_at(change.name, seen.file, seen.pos - 1)
             if before is not None and change.definition is not None:
-                columns = rewritten_columns(before, change.definition)
+                columns = rewritten_columns(before, change.definition, spelled=settings.rules.spelled)
         if columns and not (settings.empties_rewritten and change.rewrites_key):
             last = history.tables.known.get(change.name)
             # A column that was dropped since cannot be read any more, and rows that are read again lack its values.

@@ -20,7 +20,7 @@ from penstock.ingest.mysql.errors import DdlNotUnderstood
 from penstock.ingest.mysql.position import file_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from penstock.ingest.mysql.binlog.options import TableChoice
     from penstock.ingest.mysql.binlog.query import Query
@@ -160,9 +160,12 @@ class SchemaHistory:
     unsaved: list[DefinitionVersion] = field(default_factory=list)
 
     @classmethod
-    def of_server(cls, facts: ServerFacts, charsets: Mapping[str, str]) -> SchemaHistory:
-        """Return an empty history; `charsets` are the default character sets of the server's databases."""
-        return cls(facts.is_mariadb, facts.lower_case_names, Tables(charsets=charsets))
+    def of_server(cls, facts: ServerFacts, charsets: Mapping[str, str], spelled: Collection[str] = ()) -> SchemaHistory:
+        """Return an empty history; `charsets` are the default character sets of the server's databases.
+
+        Values of the types `spelled` are texts with the digits of their type.
+        """
+        return cls(facts.is_mariadb, facts.lower_case_names, Tables(charsets=charsets, spelled=spelled))
 
     def start(self, definitions: Iterable[TableDefinition], at: LogPosition) -> None:
         """Record these definitions as valid from a position on."""

@@ -19,23 +19,29 @@ from penstock.ingest.mysql.definition import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 # The characters of all other sets are in these.
 _UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _TEXT_BITS = {**dict(zip(TEXTS, (8, 16, 24, 32), strict=True)), **dict(zip(BLOBS, (8, 16, 24, 32), strict=True))}
+_MILLIS = 3
 _ALL_CHARACTERS = 4  # the largest number of bytes of a character in any character set
 # Two bytes and more for each character. The others have ASCII in one byte, and swe7 lacks some of it.
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
 def rewritten_columns(
-    before: TableDefinition, after: TableDefinition, changes: Sequence[alter.Change] = (), *, is_strict: bool = False
+    before: TableDefinition,
+    after: TableDefinition,
+    changes: Sequence[alter.Change] = (),
+    *,
+    is_strict: bool = False,
+    spelled: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return the columns, by their names in `after`, whose values in older rows may be others than in `before`.
 
     `changes` are the clauses of the statement, if it is one. A strict session gets an error where another one would
-    get a value that fits.
+    get a value that fits. Values of the types `spelled` are texts with the digits of their type.
     """
     names = {column.name.lower(): column.name for column in before.columns}
     types = {column.name.lower(): column.type.base for column in before.columns}
@@ -50,7 +56,9 @@ def rewritten_columns(
     found, generated, has_other_types = [], [], False
     for column in before.columns:
         now = None if column.name.lower() in dropped else after.column(renamed.get(column.name, column.name))
-        if now is not None and (now.name in unknown or not keeps_values(column, now, is_strict=is_strict)):
+        if now is not None and (
+            now.name in unknown or not keeps_values(column, now, is_strict=is_strict, spelled=spelled)
+        ):
             found.append(now.name)
         elif now is not None:
             has_other_types = has_other_types or (now.type, now.charset) != (column.type, column.charset)
@@ -72,8 +80,12 @@ def _may_be_others(change: alter.ChangeColumn, before: str | None, *, is_strict:
     return parsed.is_generated or loses_sign
 
 
-def keeps_values(before: MySqlColumn, after: MySqlColumn, *, is_strict: bool = False) -> bool:
+def keeps_values(
+    before: MySqlColumn, after: MySqlColumn, *, is_strict: bool = False, spelled: Collection[str] = ()
+) -> bool:
     """Return whether all values of a column are the same after its change."""
+    if before.type.base in spelled and not _is_spelled_alike(before.type, after.type):
+        return False
     if before.nullable and not after.nullable and not is_strict:
         return False
     # Where nulls are allowed, zero dates and times outside of a day are null. MariaDB makes the current time of a null.
@@ -92,6 +104,15 @@ def keeps_values(before: MySqlColumn, after: MySqlColumn, *, is_strict: bool = F
             old = replace(old, base=TEXTS[min(TEXTS.index(old.base) + 1, len(TEXTS) - 1)])
         return _has_characters(before, after) and _has_room_for(old, new, _ALL_CHARACTERS)
     return _widens(old, new)
+
+
+def _is_spelled_alike(old: MySqlType, new: MySqlType) -> bool:
+    """Return whether texts of the values have the same digits; those of DATETIME have three or six."""
+    if old.base != new.base:
+        return False
+    if old.base == "datetime":
+        return ((old.size or 0) > _MILLIS) == ((new.size or 0) > _MILLIS)
+    return (old.scale or 0) == (new.scale or 0) if old.base == "decimal" else old.size == new.size
 
 
 def _widens(old: MySqlType, new: MySqlType) -> bool:

@@ -18,7 +18,7 @@ from penstock.ingest.mysql.ddl.kept_values import rewritten_columns
 from penstock.ingest.mysql.definition import TableDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 Name = tuple[str, str]
@@ -57,8 +57,17 @@ class TableChange:
 class Tables:
     """The definitions by table name, at one position of the binlog."""
 
-    def __init__(self, known: Iterable[TableDefinition] = (), charsets: Mapping[str, str] | None = None) -> None:
-        """Create the definitions; `charsets` are the default character sets of the databases."""
+    def __init__(
+        self,
+        known: Iterable[TableDefinition] = (),
+        charsets: Mapping[str, str] | None = None,
+        spelled: Collection[str] = (),
+    ) -> None:
+        """Create the definitions; `charsets` are the default character sets of the databases.
+
+        Values of the types `spelled` are texts with the digits of their type.
+        """
+        self.spelled = spelled
         self.known: dict[Name, TableDefinition] = {table.name: table for table in known}
         self.charsets = dict(charsets or {})
 
@@ -158,7 +167,9 @@ class Tables:
         pairs = tuple(pair for pair in renamed if pair is not None)
         added = [change.parsed for change in statement.changes if isinstance(change, alter.AddColumnClause)]
         filled = tuple(parsed.column.name for parsed in added if parsed.is_filled)
-        rewritten = rewritten_columns(table, altered, statement.changes, is_strict=statement.is_strict)
+        rewritten = rewritten_columns(
+            table, altered, statement.changes, is_strict=statement.is_strict, spelled=self.spelled
+        )
         return [
             *moved,
             TableChange(
@@ -180,7 +191,9 @@ class Tables:
             altered = self._altered(table, statement.changes)
         except KeyError:  # the definition is unclear from there on
             return False
-        columns = rewritten_columns(table, altered, statement.changes, is_strict=statement.is_strict)
+        columns = rewritten_columns(
+            table, altered, statement.changes, is_strict=statement.is_strict, spelled=self.spelled
+        )
         return any(map(altered.has_in_key, columns))
 
     def _moved(self, name: Name, move: alter.RowsMoved) -> list[TableChange]:

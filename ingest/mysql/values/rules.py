@@ -26,6 +26,13 @@ class ValueRules:
     zero_date: Literal["null", "epoch", "text", "error"] = "null"
     time: Literal["null", "text", "error"] = "null"
 
+    @property
+    def spelled(self) -> frozenset[str]:
+        """The base types whose values are texts with as many digits as their type declares."""
+        if self.zero_date == "text":
+            return frozenset({"decimal", "datetime", "time", "float"})
+        return frozenset({"time"}) if self.time == "text" else frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class CellContext:

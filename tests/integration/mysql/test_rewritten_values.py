@@ -137,3 +137,21 @@ def test_a_strict_session_that_only_forbids_nulls_reads_nothing_again(
     with caplog.at_level(logging.INFO):
         settle(sync)
     assert "event=tables_read_again" not in caplog.text
+
+
+def test_texts_with_the_digits_of_their_type_are_read_again(server: Playground, tmp_path: Path) -> None:
+    kinds = ("DECIMAL(6,2)", "DATETIME(3)", "TIME", "FLOAT")
+    wider = ("DECIMAL(10,4)", "DATETIME(6)", "TIME(6)", "DOUBLE")
+    row = "(1.5, 1.5, '2026-01-02 03:04:05.5', '01:02:03', 1.1)"
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(kinds))
+    server.run(f"CREATE TABLE t (id DECIMAL(6,2) PRIMARY KEY, {columns})", f"INSERT INTO t VALUES {row}")
+    server.run(f"CREATE TABLE u (id INT PRIMARY KEY, {columns})", f"INSERT INTO u VALUES {row.replace('1.5', '1', 1)}")
+    sync = Sync(server, tmp_path, flags=("--type-mapping", "to-string"))
+    sync.run()
+    for number, kind in enumerate(wider):
+        server.run(f"ALTER TABLE u MODIFY c{number} {kind}")
+    server.run("ALTER TABLE t MODIFY id DECIMAL(10,4)", "UPDATE t SET c3 = 2", "INSERT INTO u (id) VALUES (2)")
+    sync.run()
+    sync.run()
+    assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    assert sync.ids("t") == ["1.5000"]

@@ -8,6 +8,7 @@ from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.kept_values import keeps_values
 from penstock.ingest.mysql.definition import MySqlColumn, parse_type
+from penstock.ingest.mysql.values.rules import ValueRules
 
 FILE = "binlog.000001"
 
@@ -52,6 +53,26 @@ def column(text: str, charset: str | None = None, *, nullable: bool = True) -> M
 )
 def test_a_type_that_is_wider_keeps_values(before: str, after: str, kept: bool) -> None:
     assert keeps_values(column(before), column(after)) is kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "all_texts", "time_texts"),
+    [
+        ("decimal(10,2)", "decimal(12,4)", False, True),
+        ("decimal(10,2)", "decimal(12,2)", True, True),
+        ("datetime", "datetime(3)", True, True),
+        ("datetime(3)", "datetime(4)", False, True),
+        ("timestamp", "timestamp(6)", True, True),
+        ("time", "time(1)", False, False),
+        ("float", "double", False, True),
+        ("int", "bigint", True, True),
+    ],
+)
+def test_a_wider_type_may_give_older_values_another_text(
+    before: str, after: str, all_texts: bool, time_texts: bool
+) -> None:
+    for rules, kept in ((ValueRules("text", "text"), all_texts), (ValueRules(time="text"), time_texts)):
+        assert keeps_values(column(before), column(after), spelled=rules.spelled) is kept
 
 
 @pytest.mark.parametrize(

@@ -274,3 +274,25 @@ def test_labels_that_need_full_metadata_are_reported(server: Playground) -> None
             assert told == ([] if names == "FULL" else ["mood"])
     finally:
         server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
+
+
+def test_transactions_that_are_prepared_are_reported(server: Playground) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    if not server.is_mariadb:
+        server.run("GRANT XA_RECOVER_ADMIN ON *.* TO cdc@'%'")
+    writer = server.connect(database=DATABASE)
+    with writer.cursor() as cursor:
+        for statement in ("XA START 'x'", "INSERT INTO t VALUES (1)", "XA END 'x'", "XA PREPARE 'x'"):
+            cursor.execute(statement)
+    writer.close()
+    try:
+        with connected(server.address) as connection:
+            for reads in (True, False):
+                plan = CheckedPlan(tables=[(DATABASE, "t")], snapshot=reads)
+                found = [one for one in check_source(connection, plan) if "XA" in one.message]
+                assert [(one.level, one.seen) for one in found] == [("warning", "x")] * reads
+    finally:
+        with server.connect().cursor() as cursor:
+            cursor.execute("XA ROLLBACK 'x'")
+        if not server.is_mariadb:
+            server.run("REVOKE XA_RECOVER_ADMIN ON *.* FROM cdc@'%'")

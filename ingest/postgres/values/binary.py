@@ -25,6 +25,7 @@ from penstock.ingest.postgres.values.odd_values import (
     NOT_A_NUMBER,
     OUT_OF_DAY,
     TOO_LARGE,
+    note_lengths,
     nulled,
 )
 from penstock.ingest.postgres.values.windows import WIDTHS
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Int64s
 
 
-def bit_fields(cells: Cells, kind: PgType, _oddities: Counter[str]) -> pa.Array:
+def bit_fields(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     """Return booleans for one bit, else bytes. Each distinct value is shifted once."""
+    note_lengths(kind, cells.read(">i4")[~cells.null].astype(np.int64), oddities)
     if kind.size == 1:
         # A bit string has its number of bits in four bytes, and its content begins with the highest bit.
         return booleans((cells.read("u1", 4) >= 0x80) & (cells.read(">i4") > 0), cells.null)

@@ -1,16 +1,21 @@
-"""Values of cells that a table cannot store. They become null and are counted."""
+"""Values of cells that a table cannot store. They are counted, and become null or lose what it cannot store."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools
+    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.ingest.postgres.relation import PgType
 
 # The names by which they are counted.
 INFINITY, NOT_A_NUMBER, TOO_LARGE, OUT_OF_DAY = "infinity", "not-a-number", "number-too-large", "time-out-of-day"
 ARRAY_SHAPE = "array-of-several-dimensions"
+# Of a BIT VARYING whose bits do not fill their bytes: as bytes, 1 and 01 are equal.
+BIT_LENGTH = "bit-string-without-its-length"
 
 
 def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bools:
@@ -20,3 +25,11 @@ def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bool
         return null
     oddities[reason] += int(odd.sum())
     return null | odd
+
+
+def note_lengths(kind: PgType, bits: Int64s, oddities: Counter[str]) -> None:
+    """Count values of BIT VARYING whose number of bits does not follow from their bytes, or from true and false."""
+    if kind.name == "varbit":
+        lost = np.count_nonzero(bits == 0 if kind.size == 1 else bits % 8)
+        if lost:
+            oddities[BIT_LENGTH] += int(lost)

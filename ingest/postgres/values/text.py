@@ -23,6 +23,7 @@ from penstock.ingest.postgres.values.odd_values import (
     NOT_A_NUMBER,
     OUT_OF_DAY,
     TOO_LARGE,
+    note_lengths,
 )
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ def _bytes(texts: pa.Array, _kind: PgType, oddities: Counter[str]) -> pa.Array:
 
 
 def _bits(texts: pa.Array, kind: PgType, oddities: Counter[str]) -> pa.Array:
+    note_lengths(kind, pc.binary_length(texts.drop_null()).to_numpy().astype(np.int64), oddities)
     if kind.size == 1:
         return pc.equal(texts, "1")
     return _each(texts, pa.binary(), bits_of_text, "", oddities)

@@ -89,7 +89,7 @@ CASES: list[tuple[PgType, list[bytes | None], list[str | None], list[object]]] =
     (PgType("bytea"), [b"\xde\xad", b""], ["\\xdead", "\\x"], [b"\xde\xad", b""]),
     (PgType("bit", 11), [struct.pack(">i", 11) + b"\xf8\xe0"], ["11111000111"], [b"\x07\xc7"]),
     (PgType("bit", 1), [struct.pack(">i", 1) + b"\x80", struct.pack(">i", 1) + b"\0"], ["1", "0"], [True, False]),
-    (PgType("varbit"), [struct.pack(">i", 3) + b"\xa0", struct.pack(">i", 0)], ["101", ""], [b"\5", b""]),
+    (PgType("varbit"), [struct.pack(">i", 8) + b"\x05", struct.pack(">i", 0)], ["00000101", ""], [b"\5", b""]),
     (PgType("text"), ["häuser".encode(), b"", None], ["häuser", "", None], ["häuser", "", None]),
     (
         PgType("_int4", element=PgType("int4")),
@@ -118,6 +118,22 @@ def test_both_formats_have_the_same_values(
     assert printed.type == found.type
     assert printed.to_pylist() == wanted
     assert not odd
+
+
+@pytest.mark.parametrize(("size", "texts", "lost"), [(0, ["1", "01", "00000001", None], 2), (1, ["", "0", "1"], 1)])
+def test_bit_strings_with_equal_bytes_are_counted(size: int, texts: list[str | None], lost: int) -> None:
+    fields = [None if one is None else struct.pack(">i", len(one)) + pad(one) for one in texts]
+    for read, encoded in (
+        (binary_column, fields),
+        (text_column, [None if one is None else one.encode() for one in texts]),
+    ):
+        odd: Counter[str] = Counter()
+        read(cells(encoded), PgType("varbit", size or None), odd)
+        assert odd == {"bit-string-without-its-length": lost}
+
+
+def pad(bits: str) -> bytes:
+    return int(bits.ljust(8, "0"), 2).to_bytes(1, "big") if bits else b""
 
 
 def test_jsonb_is_the_text_after_its_version() -> None:

@@ -180,12 +180,20 @@ class DecodedSource:
         if isinstance(self.source, AheadSource):
             self.source.read_next(ranges)
 
+    def fetched(self, range_: Range) -> Iterator[FetchedMessages]:
+        """Yield the messages of a range."""
+        return self.source.read(range_)
+
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
+        return self.decoded(self.source.read(range_), options)
+
+    def decoded(self, fetches: Iterable[FetchedMessages], options: DecodeOptions) -> Iterator[DecodedChunk]:
+        """Yield the messages of a range as decoded chunks."""
         # The client has connections and a cache of schemas, which cannot be pickled: it is created in the process
         # that decodes.
         if self.registry is not None:
             options = replace(options, registry=self.registry.client())
-        for fetched in widened(self.source.read(range_)):
+        for fetched in widened(fetches):
             decoded = decode(self.format, fetched.messages, options)
             # A batch of the result belongs to one table and one layout, so this is the mean number of rows that are
             # decoded together.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.formats.change import DecodeOptions
-from penstock.ingest.decoded_source import AheadSource, ChangeSource, DecodedChunk
+from penstock.ingest.decoded_source import AheadSource, ChangeSource, DecodedChunk, DecodedSource
 from penstock.ingest.deferred_ranges import DeferredRanges, DeferringSource, deferring_source, next_end
 from penstock.ingest.freshness import FreshnessRules
 from penstock.ingest.source import Limit, Offsets, Range, SmallBatchSource
@@ -60,3 +60,9 @@ class FreshnessSource:
 
     def close(self) -> None:
         self.source.close()
+
+
+def source_of_messages(source: ChangeSource) -> DecodedSource | None:
+    """Return the source of messages that this source reads, None if it reads no messages."""
+    inner = source.source if isinstance(source, FreshnessSource) else source
+    return inner if isinstance(inner, DecodedSource) else None

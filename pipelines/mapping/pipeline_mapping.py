@@ -84,6 +84,10 @@ class PipelineMapping:
     def dimensions(self) -> frozenset[str]:
         return self.table_rules.dimensions
 
+    @property
+    def reads_places(self) -> bool:
+        return bool(self.new_tables.metadata) or self.table_rules.keep_versions
+
     def transformed(
         self,
         change: ChangeBatch,

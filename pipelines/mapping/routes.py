@@ -138,6 +138,11 @@ class TableRules:
         """Return whether the target table of a source table has every version of its rows."""
         return self._deletes(database, table) == "history"
 
+    @property
+    def keep_versions(self) -> bool:
+        """True if the target tables of any source tables have every version of their rows."""
+        return "history" in {self.deletes, *(route.deletes for route in self.routes)}
+
     def _deletes(self, database: str | None, table: str | None) -> spec.Deletes:
         route = self.route(database, table)
         return self.deletes if route is None or route.deletes is None else route.deletes

@@ -65,6 +65,11 @@ class TableMapping(Protocol):
         """The tables in which columns are looked up."""
         ...
 
+    @property
+    def reads_places(self) -> bool:
+        """True if the rows of a message may depend on where it is in the source, or on its other parts."""
+        ...
+
     def transformed(
         self,
         change: ChangeBatch,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError, PositionLost
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
+from penstock.formats.change import BadRecord, ChangeBatch, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
 from penstock.ingest.deferred_ranges import lost_for
 from penstock.ingest.source import Offsets, Range
@@ -34,21 +34,21 @@ class RangeReader:
         self._context, self._task, self._range = context, context.task, range_
         self._blobs = BlobPacker(context, range_.number)
         self._reading = context.task.readings.get(range_.number)
-        self._report = RangeReport(range_, span, self._reading)
-        self._bad = BadRecordCollector(context, range_, self._report, self._blobs)
+        self.report = RangeReport(range_, span, self._reading)
+        self._bad = BadRecordCollector(context, range_, self.report, self._blobs)
         self._drifted: set[str] = set()
         self._lookups = LookupRun(dict(context.task.lookups))
         self._empty: dict[str, bool] = {}  # whether a table has no snapshot yet
         self._omitted: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # columns that updates lack
 
-    def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
-        """Yield the blobs, and the report last.
+    def blobs(self, chunks: Iterator[DecodedChunk]) -> Iterator[pa.RecordBatch]:
+        """Yield the blobs of the range, whose chunks these are, and the report last.
 
         An error that a retry cannot fix replaces the report, so that Spark does not run the task four times.
         """
         try:
-            seconds = self._report.seconds
-            for chunk in timed(self._context.source.chunks(self._range, options), seconds, "decode"):
+            seconds = self.report.seconds
+            for chunk in timed(chunks, seconds, "decode"):
                 began = time.perf_counter()
                 self._add_chunk(chunk)
                 seconds["route"] += time.perf_counter() - began
@@ -63,11 +63,11 @@ class RangeReader:
                 raise
             yield self._blobs.report(error)
         else:
-            self._report.missed, self._report.lookups = self._lookups.missed, self._lookups.used
-            yield self._blobs.report(self._report)
+            self.report.missed, self.report.lookups = self._lookups.missed, self._lookups.used
+            yield self._blobs.report(self.report)
 
     def _add_chunk(self, chunk: DecodedChunk) -> None:
-        report, decoded = self._report, chunk.decoded
+        report, decoded = self.report, chunk.decoded
         report.messages += chunk.messages
         report.bytes += chunk.bytes
         report.barriers += chunk.barriers
@@ -94,7 +94,7 @@ class RangeReader:
             self._fail_source(read, error)
             return
         left_out = left_out_rows(read, change, unread)
-        self._report.filtered += left_out
+        self.report.filtered += left_out
         # A change that was empty before the transforms is a definition of a table, and is used below.
         if given and not len(change) and not unread:
             return
@@ -105,15 +105,15 @@ class RangeReader:
             return
         if table is None or table in self._task.left_out:
             # With the rows of messages that the transform refused, which are bad records of no table.
-            self._report.filtered += given - left_out
+            self.report.filtered += given - left_out
             return
         # A replay skips the rows of other tables, unless it writes the dead letters of all tables again.
         if not (self._context.reads(table) or self._context.keeps_letters):
             return
         source = change.schema.database or "", change.schema.table or ""
         if self._leaves_out(table, change.schema):
-            self._report.filtered += given - left_out
-            self._report.keyless.add((table, source))
+            self.report.filtered += given - left_out
+            self.report.keyless.add((table, source))
             return
         try:
             checked = self._context.mapping.checked(change, fetched, self._task.now_millis)
@@ -121,12 +121,12 @@ class RangeReader:
             error.facts.setdefault("source", ".".join(source))
             self._fail(table, error)
             return
-        self._report.expectations.update(checked.counts or {})
+        self.report.expectations.update(checked.counts or {})
         change, unread = checked.change, (*unread, *checked.bad)
         # A change without rows is a definition of a table, but not if all its rows were dropped.
         if given and not len(change) and not unread:
             return
-        report = self._report.table(table)
+        report = self.report.table(table)
         if report.error is not None:
             return
         report.sources.add(source)
@@ -161,7 +161,7 @@ class RangeReader:
         """Stop sending rows of the table. If tables are not isolated, the error ends the range."""
         if not self._context.errors.isolates or not is_of_its_table(error):
             raise error
-        self._report.table(table).error = error
+        self.report.table(table).error = error
         # Blobs that were sent already become files, which the driver discards.
         self._blobs.forget(table)
 
@@ -174,9 +174,9 @@ class RangeReader:
         if table is None:
             raise error
         if table in self._task.left_out or not self._context.reads(table):
-            self._report.filtered += len(change)  # these rows are passed over anyway
+            self.report.filtered += len(change)  # these rows are passed over anyway
             return
-        self._report.table(table).sources.add((change.schema.database or "", change.schema.table or ""))
+        self.report.table(table).sources.add((change.schema.database or "", change.schema.table or ""))
         self._fail(table, error)
 
     def _fit(
@@ -206,12 +206,12 @@ class RangeReader:
             self._bad.add((*unread, *fitted.bad), fetched, table, read)
         if not is_read:
             return
-        report = self._report.table(table)
+        report = self.report.table(table)
         report.dropped += fitted.dropped
         report.nulled += fitted.nulled
         report.inexact += fitted.inexact
         report.count(fitted.batch.kinds)
-        report.see(change.event_times)
+        self._see(table, change)
         self._look_at_images(table, change, layout, fetched)
         if layout is not None and fetched is not None:  # readers of databases count their own
             self._look_at_deletes(report, fitted.batch, change.schema, layout, fetched)
@@ -219,6 +219,10 @@ class RangeReader:
         # A drifted table is read again as a whole, so rows that fit are counted here but not sent.
         if table not in self._drifted:
             self._blobs.add(table, fitted.batch)
+
+    def _see(self, table: str, change: ChangeBatch) -> None:
+        """Record the newest event time."""
+        self.report.table(table).see(change.event_times)
 
     def _note_comments(self, table: str, change: ChangeBatch) -> None:
         """Record the newest comments.
@@ -232,7 +236,7 @@ class RangeReader:
         source = (schema.database or "", schema.table or "")
         # A change without rows is a definition, and the last one is valid at the end of the batch.
         place = (self._range.number, int(change.positions.max())) if len(change) else (_END_OF_BATCH, 0)
-        newest = self._report.table(table).commented
+        newest = self.report.table(table).commented
         if source not in newest or newest[source].first <= place:
             newest[source] = SeenSchema(table, schema, place, self._range.place)
 
@@ -251,7 +255,7 @@ class RangeReader:
             known = self._context.mapping.left_out(change, layout.schema, fetched)
             self._omitted[table, change.schema] = known
         if known:
-            report = self._report.table(table)
+            report = self.report.table(table)
             report.partial += count
             report.omitted = report.omitted or known
 
@@ -288,7 +292,7 @@ class RangeReader:
 
         No more rows of the table are sent in this reading, because the driver has it read again.
         """
-        report = self._report.table(table)
+        report = self.report.table(table)
         if not any(drift.schema == change.schema for drift in report.drifts):
             # A change without rows has no positions: only its range orders it.
             first = (self._range.number, int(change.positions[0]) if len(change) else 0)

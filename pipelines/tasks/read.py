@@ -22,7 +22,7 @@ from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
 from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy
-from penstock.pipelines.tasks.range_reader import RangeReader
+from penstock.pipelines.tasks.joined_reader import ranges_together, read_together
 from penstock.pipelines.tasks.task_input import TaskContext, TaskInput
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -182,8 +182,10 @@ class BatchReader:
         options = self.mapping.decode_options(context.schemas)
         if isinstance(self.source, AheadSource):
             self.source.read_next(task.ranges)
-        for number, range_ in enumerate(task.ranges):
-            yield from RangeReader(context, range_, None if number else task.span).blobs(options)
+        span = task.span
+        for ranges in ranges_together(context):
+            yield from read_together(context, ranges, span, options)
+            span = None  # the report of the first range has it
 
     def close(self) -> None:
         self.source.close()

@@ -119,7 +119,7 @@ FLOORS = {
         {"source", "carried_errors", "patience", "sync_actions", "freshness"},
         {"batch_pace"},
         {"decoded_source", "deferred_ranges", "spark_admission", "spark_stream", "source_draft"},
-        {"connector_requests", "freshness_source"},
+        {"connector_requests", "freshness_source", "joined_ranges"},
         {"connector_answers"},
         {"connector"},
         {"database", "messages"},

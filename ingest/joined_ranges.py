@@ -1,0 +1,120 @@
+"""Small ranges of messages that are read together, as one chunk.
+
+The rows of a table are decoded, fitted and packed at once, which has a fixed cost. In a topic with many tables, or in
+many topics with one table each, a range has few rows of a table. Ranges that follow each other are then joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.formats import decode
+from penstock.formats.change import DecodeOptions, Int64s
+from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedMessages, joined
+from penstock.ingest.source import Range
+
+# Ranges with more rows per table gain little.
+FEW_ROWS = 1_000
+# The messages of joined ranges are in memory together.
+MOST_ROWS = 120_000
+MOST_BYTES = 128 << 20
+PLACES_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RangeShape:
+    """The messages and bytes of a range per unit of its weight, and its messages per table."""
+
+    messages: float
+    bytes: float
+    of_table: float
+
+
+# The shape of the latest range of each place.
+_shapes: dict[str, RangeShape] = {}
+
+
+def remember(range_: Range, messages: int, size: int, tables: int) -> None:
+    """Remember the shape of a range, for the next one at its place."""
+    if len(_shapes) >= PLACES_KEPT:
+        _shapes.clear()
+    weight = max(1, range_.weight)
+    _shapes[range_.place] = RangeShape(messages / weight, size / weight, messages / max(1, tables))
+
+
+def joinable(ranges: Sequence[Range]) -> Iterator[Sequence[Range]]:
+    """Yield the ranges in order, several at once if they are small and follow each other in their batch.
+
+    Nothing is known of the first range of a place, which is read alone.
+    """
+    run: list[Range] = []
+    for range_ in ranges:
+        joins = _is_thin(range_)
+        # Rows of other ranges must not be between those of joined ranges, which get the number of the first one.
+        if run and not (joins and range_.number == run[-1].number + 1):
+            yield from _even_parts(run)
+            run = []
+        if joins:
+            run.append(range_)
+        else:
+            yield [range_]
+    if run:
+        yield from _even_parts(run)
+
+
+def _is_thin(range_: Range) -> bool:
+    shape = _shapes.get(range_.place)
+    return shape is not None and shape.of_table < FEW_ROWS
+
+
+def _even_parts(run: Sequence[Range]) -> Iterator[Sequence[Range]]:
+    """Yield a run of ranges in as few parts as the limits allow, of about the same size."""
+    shapes = [_shapes[range_.place] for range_ in run]
+    weights = np.array([range_.weight for range_ in run])
+    messages = weights * [shape.messages for shape in shapes] / MOST_ROWS
+    shares = np.maximum(messages, weights * [shape.bytes for shape in shapes] / MOST_BYTES)
+    parts = max(1, int(np.ceil(shares.sum())))
+    # A range belongs to the part in which its middle is.
+    part_of = ((np.cumsum(shares) - shares / 2) * parts / max(shares.sum(), 1e-9)).astype(int)
+    for part in range(parts):
+        if some := [range_ for range_, own in zip(run, part_of.tolist(), strict=True) if own == part]:
+            yield some
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRanges:
+    """The messages of several ranges as one chunk, in which the offset of a message is its number.
+
+    `bounds` are the numbers of the first message of each range, and the number of all messages. `sizes` are bytes.
+    """
+
+    ranges: Sequence[Range]
+    chunk: DecodedChunk
+    bounds: Int64s
+    sizes: Sequence[int]
+
+    def edges(self, positions: Int64s) -> list[int]:
+        """Return where the rows of each range begin and the last ones end, given the positions of rows in order."""
+        found: list[int] = np.searchsorted(positions, self.bounds).tolist()
+        return found
+
+
+def decode_joined(
+    source: DecodedSource, ranges: Sequence[Range], parts: Sequence[Sequence[FetchedMessages]], options: DecodeOptions
+) -> JoinedRanges:
+    """Decode the messages of several ranges together."""
+    if source.registry is not None:
+        options = replace(options, registry=source.registry.client())
+    counts = [sum(len(one.messages) for one in part) for part in parts]
+    sizes = [sum(one.size for one in part) for part in parts]
+    bounds = np.cumsum([0, *counts], dtype=np.int64)
+    whole = joined([one for part in parts for one in part])
+    messages = replace(whole.messages, offsets=np.arange(bounds[-1], dtype=np.int64))
+    decoded = decode(source.format, messages, options)
+    chunk = DecodedChunk(
+        decoded, len(messages), whole.size, replace(whole, messages=messages, format=source.format, ids=None)
+    )
+    return JoinedRanges(ranges, chunk, bounds, sizes)

@@ -1,0 +1,176 @@
+"""Reads several small ranges as one, where their messages become nothing but rows that fit.
+
+Whatever needs the place of a message is left to the reader of single ranges, which reads the same messages again: bad
+records, schema drift, comments, failures of tables. So a joined reading is either complete, or has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import DecodeError, PenstockError
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
+from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedMessages
+from penstock.ingest.freshness_source import source_of_messages
+from penstock.ingest.joined_ranges import JoinedRanges, decode_joined, joinable, remember
+from penstock.ingest.source import Offsets, Range
+from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
+from penstock.pipelines.tasks.range_reader import RangeReader
+from penstock.pipelines.tasks.range_report import RangeReport, TableReport
+from penstock.pipelines.tasks.task_input import TaskContext
+from penstock.table.buckets.layout import Layout
+
+MOST_PAUSES = 64
+
+
+class NeedsPlaces(Exception):
+    """The messages of joined ranges yield something else than rows that fit, which needs their places."""
+
+
+@dataclass(slots=True)
+class Pauses:
+    """How many joinable groups are read one by one after a joined reading had no effect: 1, 2, 4 and so on."""
+
+    left: int = 0
+    next: int = 1
+
+    def is_over(self) -> bool:
+        """Return whether ranges may be joined again."""
+        self.left -= self.left > 0
+        return self.left == 0
+
+    def note(self, *, worked: bool) -> None:
+        """Note how a joined reading ended."""
+        self.left, self.next = (0, 1) if worked else (self.next + 1, min(2 * self.next, MOST_PAUSES))
+
+
+_pauses = Pauses()
+
+
+def ranges_together(context: TaskContext) -> Iterator[Sequence[Range]]:
+    """Yield the ranges of a task in order, several at once if they may be joined."""
+    task, source = context.task, source_of_messages(context.source)
+    # Joined ranges are read for all tables, and again for some of them one by one.
+    if source is None or context.mapping.reads_places or task.readings or task.only is not None or task.late:
+        yield from ([range_] for range_ in task.ranges)
+    else:
+        yield from joinable(task.ranges)
+
+
+def read_together(
+    context: TaskContext, ranges: Sequence[Range], span: tuple[Offsets, Offsets] | None, options: DecodeOptions
+) -> Iterator[pa.RecordBatch]:
+    """Yield the blobs and the reports of these ranges."""
+    source = source_of_messages(context.source) if len(ranges) > 1 else None
+    parts = _fetched(source, ranges) if source is not None and _pauses.is_over() else None
+    if source is not None and parts is not None:
+        try:
+            found = list(_joined(context, decode_joined(source, ranges, parts, options), span))
+        except NeedsPlaces:
+            _pauses.note(worked=False)
+        else:
+            _pauses.note(worked=True)
+            yield from found
+            return
+    for number, range_ in enumerate(ranges):
+        reader = RangeReader(context, range_, None if number else span)
+        if source is not None and parts is not None:
+            yield from reader.blobs(source.decoded(parts[number], options))
+        else:
+            yield from reader.blobs(context.source.chunks(range_, options))
+        report = reader.report
+        remember(range_, report.messages, report.bytes, len(report.tables))
+
+
+def _fetched(source: DecodedSource, ranges: Sequence[Range]) -> list[list[FetchedMessages]] | None:
+    """Return the messages of each range; None if one cannot be read, which the reader of this range reports."""
+    try:
+        return [list(source.fetched(range_)) for range_ in ranges]
+    except PenstockError as error:
+        if error.retryable:
+            raise
+        return None
+
+
+def _joined(
+    context: TaskContext, joined: JoinedRanges, span: tuple[Offsets, Offsets] | None
+) -> Iterator[pa.RecordBatch]:
+    reader = JoinedReader(context, joined, span)
+    yield from reader.blobs(iter([joined.chunk]))
+    for report in reader.others:
+        yield BlobPacker(context, report.range.number).report(report)
+    for report in (reader.report, *reader.others):
+        remember(report.range, report.messages, report.bytes, len(report.tables))
+
+
+class JoinedReader(RangeReader):
+    """Turns joined ranges into blobs, which have the number of the first one. Raises NeedsPlaces.
+
+    The report of the first range has the counts of all of them; each range has its own messages, bytes and event times.
+    """
+
+    def __init__(self, context: TaskContext, joined: JoinedRanges, span: tuple[Offsets, Offsets] | None) -> None:
+        super().__init__(context, joined.ranges[0], span)
+        self._joined = joined
+        self._bad = _NoBadRecords(context, self._range, self.report, self._blobs)
+        self.others = [RangeReport(range_) for range_ in joined.ranges[1:]]
+
+    def _add_chunk(self, chunk: DecodedChunk) -> None:
+        if chunk.decoded.truncations:
+            raise NeedsPlaces
+        super()._add_chunk(chunk)
+        counts = (self._joined.bounds[1:] - self._joined.bounds[:-1]).tolist()
+        for report, count, size in zip((self.report, *self.others), counts, self._joined.sizes, strict=True):
+            report.messages, report.bytes = count, size
+
+    def _see(self, table: str, change: ChangeBatch) -> None:
+        edges = self._joined.edges(change.positions)
+        for report, begin, end in zip((self.report, *self.others), edges[:-1], edges[1:], strict=True):
+            if begin < end:
+                report.table(table).see(change.event_times[begin:end])
+
+    def _fail(self, table: str, error: PenstockError) -> None:
+        raise NeedsPlaces from error
+
+    def _fail_source(self, change: ChangeBatch, error: PenstockError) -> None:
+        raise NeedsPlaces from error
+
+    def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
+        raise NeedsPlaces
+
+    def _note_comments(self, table: str, change: ChangeBatch) -> None:
+        super()._note_comments(table, change)
+        if self.report.table(table).commented:
+            raise NeedsPlaces
+
+    def _look_at_deletes(
+        self, report: TableReport, rows: RowBatch, source: SourceSchema, layout: Layout, fetched: FetchedMessages
+    ) -> None:
+        super()._look_at_deletes(report, rows, source, layout, fetched)
+        if report.unordered:
+            raise NeedsPlaces
+
+
+class _NoBadRecords(BadRecordCollector):
+    """Joined ranges have no bad records."""
+
+    def add(
+        self,
+        records: Sequence[BadRecord],
+        fetched: FetchedMessages | None,
+        table: str | None,
+        read: ChangeBatch | None = None,
+    ) -> None:
+        if records:
+            raise NeedsPlaces
+
+    def add_nameless(self, change: ChangeBatch, error: DecodeError, fetched: FetchedMessages | None) -> None:
+        raise NeedsPlaces from error
+
+    def add_nonsense(
+        self, table: str, change: ChangeBatch, layout: Layout | None, fetched: FetchedMessages | None
+    ) -> bool:
+        raise NeedsPlaces

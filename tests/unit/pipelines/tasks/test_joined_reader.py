@@ -1,0 +1,221 @@
+"""Ranges that are read together yield the rows and counts of the same ranges read one by one."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.ingest import joined_ranges
+from penstock.ingest.joined_ranges import RangeShape, joinable
+from penstock.ingest.source import Range
+from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.driver.small_batches import copied
+from penstock.pipelines.job import build
+from penstock.pipelines.tasks import joined_reader
+from penstock.pipelines.tasks.batch_report import BatchReport
+from penstock.pipelines.tasks.joined_reader import Pauses
+from penstock.pipelines.tasks.range_report import RangeReport
+from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, unpacked
+from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.table.values.arrow_types import arrow_schema
+from tests.here import Log, driver_of, run
+from tests.shop import Shop, change, insert
+
+TABLES = ("orders", "users", "goods")
+
+
+@dataclass
+class Shapes(dict[str, RangeShape]):
+    """What is known of all places, also of files that nobody has read."""
+
+    shape: RangeShape | None = None
+
+    def get(self, place: str, default: Any = None) -> Any:
+        return self.shape
+
+    def __getitem__(self, place: str) -> RangeShape:
+        assert self.shape is not None
+        return self.shape
+
+
+@pytest.fixture(autouse=True)
+def shapes(monkeypatch: pytest.MonkeyPatch) -> Shapes:
+    found = Shapes()
+    monkeypatch.setattr(joined_ranges, "_shapes", found)
+    monkeypatch.setattr(joined_reader, "_pauses", Pauses())
+    return found
+
+
+def messages(seed: int, count: int, first: int) -> list[str]:
+    chance = random.Random(seed)
+    found = []
+    for number in range(first, first + count):
+        table, key = chance.choice(TABLES), chance.randrange(20)
+        kind = chance.choice(("INSERT", "UPDATE", "DELETE"))
+        row = {"id": key, "name": f"n{number}", "q": number}
+        found.append(change(kind, table, row, old=[{"name": "before"}] if kind == "UPDATE" else None))
+    return found
+
+
+def prepared(folder: Path, parts: Sequence[Sequence[str]], **sections: Any) -> tuple[BatchDriver, TaskInput]:
+    """Tables that exist, and a batch of these files."""
+    shop = Shop(folder)
+    shop.put("0", *(insert(table, {"id": 0, "name": "x", "q": 1}) for table in TABLES))
+    spec = shop.spec(**sections)
+    run(spec)
+    for number, part in enumerate(parts, 1):
+        shop.put(f"{number}", *part)
+    job = build.ready(spec)
+    log = Log.at(Path(job.checkpoint) / "log.json")
+    driver = driver_of(job, log, 1, 2, None)
+    start = log.ends[-1]
+    [task] = driver.reader.inputs(start, driver.reader.latest_offsets(start, job.trigger.limit, None))
+    return driver, task
+
+
+def read(driver: BatchDriver, task: TaskInput) -> tuple[dict[Any, list[Any]], list[RangeReport] | str]:
+    """Return the rows of each bucket in their order, and the reports or the error."""
+    reader = copied(driver.reader)
+    try:
+        table = pa.Table.from_batches(list(reader.read(task))).sort_by(
+            [("range", "ascending"), ("position", "ascending")]
+        )
+    except PenstockError as error:
+        return {}, str(error)
+    rows: dict[Any, list[Any]] = {}
+    reports: list[RangeReport] = []
+    for blob in table.to_pylist():
+        if blob["table"] == NO_TABLE:
+            report = pickle.loads(blob["blob"])
+            if isinstance(report, PenstockError):
+                return {}, str(report)
+            reports.append(report)
+            continue
+        schema = reader.warehouse.layout(blob["table"], blob["schema_id"]).schema
+        batch, kinds = unpacked(blob["blob"], arrow_schema(schema.fields))
+        place = blob["table"], blob["partition"], blob["bucket"], blob["writer"]
+        rows.setdefault(place, []).extend(zip(kinds.tolist(), batch.to_pylist(), strict=True))
+    return rows, sorted(reports, key=lambda report: report.range.number)
+
+
+def facts(reports: list[RangeReport] | str) -> Any:
+    if isinstance(reports, str):
+        return reports
+    whole = BatchReport(reports)
+    kinds: dict[str, list[int]] = {}
+    for table, report in whole.tables:
+        kinds[table] = [a + b for a, b in zip(kinds.get(table, [0] * 4), report.kinds, strict=True)]
+    return (
+        [(one.range, one.span, one.messages, one.bytes, one.newest) for one in reports],
+        (whole.rows, whole.sources, whole.newest, whole.passed_over, whole.drifts, whole.keyless, kinds),
+        [(place, table, bad.count, bad.shown) for place, table, bad in whole.bad if bad.count],
+        [truncation for one in reports for truncation in one.truncations],
+    )
+
+
+ODD = {
+    "nothing": "",
+    "damaged": '{"type": "INSERT", "data',
+    "skipped": json.dumps({"type": "QUERY", "database": "shop", "table": "orders", "isDdl": False, "data": None}),
+    "truncated": json.dumps({"type": "TRUNCATE", "database": "shop", "table": "users", "isDdl": True, "data": None}),
+    "new column": insert("orders", {"id": 5, "name": "x", "q": 1, "more": "y"}),
+    "new table": insert("others", {"id": 5, "name": "x", "q": 1}),
+    "does not fit": insert("goods", {"id": 5, "name": "x", "q": "many"}),
+    "lacks a column": change("UPDATE", "goods", {"id": 5, "name": "x"}, old=[{"name": "y"}]),
+}
+
+
+RULES: dict[str, dict[str, Any]] = {
+    "transform": {"transform": [{"source-table": "shop.*", "projection": "*, q * 2 as twice", "filter": "q % 3 <> 0"}]},
+    "expectation": {"expect": [{"source-table": "shop.*", "condition": "q % 5 <> 0", "action": "drop"}]},
+    "metadata": {"sink": {"metadata-columns": ["offset", "partition"]}},
+    "history": {"sink": {"deletes": "history"}},
+    "keyless": {"sink": {"table-options": {"bucket": "-1"}}},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("action", ["fail", "skip"])
+def test_joined_ranges_yield_what_each_of_them_yields(tmp_path: Path, shapes: Shapes, odd: str, action: str) -> None:
+    parts = [messages(seed, 40, 100 * seed) for seed in range(4)]
+    parts[2].insert(20, ODD[odd] or parts[2][20])
+    driver, task = prepared(tmp_path, parts, errors={"bad-record": action})
+    assert len(task.ranges) == 4
+    alone = read(driver, task)
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    together = read(driver, task)
+    assert facts(together[1]) == facts(alone[1])
+    assert together[0] == alone[0]
+    joins = odd in {"nothing", "skipped", "lacks a column"}
+    assert joined_reader._pauses.next == (1 if joins else 2)
+
+
+@pytest.mark.parametrize("part", ["transform", "expectation", "metadata", "history", "keyless"])
+def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Path, shapes: Shapes, part: str) -> None:
+    driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)], **RULES[part])
+    alone = read(driver, task)
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    together = read(driver, task)
+    assert facts(together[1]) == facts(alone[1])
+    assert together[0] == alone[0]
+    assert not isinstance(alone[1], str)
+    assert sum(map(len, alone[0].values())) > 60
+
+
+def test_after_readings_without_effect_ranges_are_read_one_by_one_for_a_while(tmp_path: Path, shapes: Shapes) -> None:
+    parts = [[*messages(seed, 10, 100 * seed), ODD["damaged"]] for seed in range(2)]
+    driver, task = prepared(tmp_path, parts, errors={"bad-record": "skip"})
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    left = []
+    for _ in range(6):
+        read(driver, task)
+        left.append(joined_reader._pauses.left)
+    assert left == [2, 1, 3, 2, 1, 5]
+
+
+def test_an_update_that_moves_between_ranges_keeps_its_order(tmp_path: Path, shapes: Shapes) -> None:
+    """The later range has the newer row, however the rows are grouped."""
+    parts = [[insert("orders", {"id": 7, "name": f"range {number}", "q": number})] for number in range(3)]
+    driver, task = prepared(tmp_path, parts)
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    [(_, rows)] = read(driver, task)[0].items()
+    assert [row["name"] for _, row in rows] == ["range 0", "range 1", "range 2"]
+
+
+def ranges(*numbers: int, weight: int = 10) -> list[Range]:
+    return [Range(number, f"topic/{number}", 0, weight, weight) for number in numbers]
+
+
+def numbers(groups: Any) -> list[list[int]]:
+    return [[range_.number for range_ in group] for group in groups]
+
+
+def test_ranges_are_joined_that_are_small_and_follow_each_other(
+    shapes: Shapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert numbers(joinable(ranges(0, 1, 2))) == [[0], [1], [2]]
+    shapes.shape = RangeShape(1.0, 100.0, 5.0)
+    assert numbers(joinable(ranges(0, 1, 2, 5, 6, 8))) == [[0, 1, 2], [5, 6], [8]]
+    monkeypatch.setattr(joined_ranges, "MOST_ROWS", 35)
+    assert numbers(joinable(ranges(0, 1, 2, 3))) == [[0, 1], [2, 3]]
+    monkeypatch.setattr(joined_ranges, "MOST_BYTES", 1000)
+    assert numbers(joinable(ranges(0, 1, 2, 3))) == [[0], [1], [2], [3]]
+    shapes.shape = RangeShape(1.0, 100.0, 5000.0)
+    assert numbers(joinable(ranges(0, 1))) == [[0], [1]]
+
+
+def test_what_is_known_of_places_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined_ranges, "_shapes", {})
+    monkeypatch.setattr(joined_ranges, "PLACES_KEPT", 3)
+    for range_ in ranges(0, 1, 2, 3):
+        joined_ranges.remember(range_, 20, 2000, 4)
+    assert joined_ranges._shapes == {"topic/3": RangeShape(2.0, 200.0, 5.0)}

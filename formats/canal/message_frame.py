@@ -8,14 +8,18 @@ JSON, the whole message is JSON with the same members, without having been parse
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
+import numpy as np
 
 from penstock.errors import DecodeError
 from penstock.formats.canal.groups import declared_columns
 from penstock.formats.canal.message import OPERATIONS, CanalEnvelope, read_envelope
+from penstock.formats.change import Int64s
+from penstock.formats.json_bytes import Bytes
 from penstock.formats.json_envelope import UNREADABLE
 from penstock.row_kinds import UPDATE_AFTER
 
@@ -76,6 +80,21 @@ class FrameGap:
 
 
 @dataclass(frozen=True, slots=True)
+class GapBytes:
+    """A gap for comparing it with many messages at once: its bytes, with 0 for each digit of a number.
+
+    `most` is 9 for digits and 0 for other bytes. `leading` are the places of the first digits of longer numbers, and
+    `time` is where the event time begins and ends.
+    """
+
+    part: int
+    text: Bytes
+    most: Bytes
+    leading: Int64s
+    time: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
 class MessageFrame:
     """The frame of messages with one operation on one table.
 
@@ -90,17 +109,10 @@ class MessageFrame:
     searched: bytes  # the bytes by which the gap between two documents is searched
     time: tuple[int, int] | None  # the part of the message and the offset in it of the event time
 
-    @property
-    def texts(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the bytes that are equal in all messages, with the part that they are in and their offset in it."""
-        for gap in self.gaps:
-            yield from ((gap.part, offset, text) for offset, text in gap.texts)
-
-    @property
-    def numbers(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the part, the offset in it and the digits of each number."""
-        for gap in self.gaps:
-            yield from ((gap.part, offset, digits) for offset, digits in gap.numbers)
+    @cached_property
+    def gap_bytes(self) -> Sequence[GapBytes]:
+        """Return the gaps that are not empty."""
+        return [_gap_bytes(gap, self.time) for gap in self.gaps if gap.size]
 
     @property
     def edges(self) -> bytes:
@@ -140,6 +152,16 @@ def frame_of(message: bytes) -> MessageFrame | None:
     searched = _searched(gaps, data_first=data_first)
     table = DeclaredTable(envelope.database, envelope.table, bytes(envelope.mysql_type), bytes(envelope.pk_names))
     return MessageFrame(table, OPERATIONS[envelope.type or ""], gaps, data_first, searched, time)
+
+
+def _gap_bytes(gap: FrameGap, time: tuple[int, int] | None) -> GapBytes:
+    text, most = np.full(gap.size, ord("0"), np.uint8), np.full(gap.size, 9, np.uint8)
+    for offset, part in gap.texts:
+        text[offset : offset + len(part)] = np.frombuffer(part, np.uint8)
+        most[offset : offset + len(part)] = 0
+    leading = np.array([offset for offset, count in gap.numbers if count > 1], np.int64)
+    of_time = next(((offset, offset + count) for offset, count in gap.numbers if (gap.part, offset) == time), None)
+    return GapBytes(gap.part, text, most, leading, of_time)
 
 
 def _searched(gaps: tuple[FrameGap, ...], *, data_first: bool) -> bytes:

@@ -27,7 +27,7 @@ from penstock.row_kinds import UPDATE_AFTER
 # Messages per block. Fewer would stay in the CPU cache, but each frame in a block has a fixed cost.
 BLOCK = 8_000
 # Messages of a frame in a block, on average: for fewer, the other paths are quicker.
-FEWEST_ALIKE = 16
+FEWEST_ALIKE = 48
 # Larger messages gain little, since their frame is a small part of them.
 MOST_MEAN_BYTES = 16 << 10
 

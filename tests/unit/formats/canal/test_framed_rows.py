@@ -199,6 +199,6 @@ def test_frames_of_few_messages_are_not_compared() -> None:
 
 
 def test_groups_of_few_messages_are_left_to_the_other_paths() -> None:
-    messages = Messages(usual(60), np.arange(60))
-    assert add_framed(messages, DecodeOptions(), KnownFrames(), 61, DecodeResult()) is messages
-    assert len(add_framed(messages, DecodeOptions(), KnownFrames(), 60, DecodeResult())) == 0
+    messages = Messages(usual(240), np.arange(240))
+    assert add_framed(messages, DecodeOptions(), KnownFrames(), 241, DecodeResult()) is messages
+    assert len(add_framed(messages, DecodeOptions(), KnownFrames(), 240, DecodeResult())) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -159,7 +159,7 @@ class Job:
             parking.release(*released)
         targets.leave_out(parking.tables)
         targets.reasons |= self.tables.left_out
-        follows, resumes = self._lineage(targets)
+        follows, resumes, resumed = self._lineage(targets)
         reader = BatchReader(
             self.source,
             self.mapping,
@@ -184,7 +184,7 @@ class Job:
         # Sources that are skipped from now on must be recorded before the first batch: a crash after the batch
         # would leave no trace of the rows that were skipped.
         if filled is not None:
-            filled.begin(self.tables.goes_to)
+            filled.begin(self.tables.goes_to, resumed)
         return BatchDriver(
             self.name,
             reader,
@@ -226,15 +226,19 @@ class Job:
         check_parked(resumes, accept=self.delivery.accept_gap)
         return resumes
 
-    def _lineage(self, targets: Targets) -> tuple[frozenset[str], LastBatch | None]:
-        """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""
+    def _lineage(self, targets: Targets) -> tuple[frozenset[str], LastBatch | None, Collection[str]]:
+        """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins.
+
+        The third value are the tables with rows of these checkpoints, if it continues with them.
+        """
         checkpoint = self._own_checkpoint
         new = checkpoint.batches.is_new
         # A checkpoint that has planned batches continues with its own list, which was stored at its first start.
         if not (new or self.delivery.accept_replay):
-            return checkpoint.follows(), None
+            return checkpoint.follows(), None, ()
         lineage = Lineage.of(self.warehouse, targets.schemas, self.name)
         resumes = self._resumed(lineage) if self.delivery.resume_from_tables and new else None
         if resumes is None and not self.delivery.accept_replay:
             lineage.refuse()
-        return checkpoint.follow(lineage.users), resumes
+        resumed = lineage.newest.keys() & set(self.tables.existing) if resumes is not None else ()
+        return checkpoint.follow(lineage.users), resumes, resumed

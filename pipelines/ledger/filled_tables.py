@@ -44,6 +44,9 @@ class FilledTables:
     A source counts as read once a batch is committed that was planned with it. Therefore `expected` sources are added
     with the first batch after `planned`, which is the newest batch planned when the run began.
 
+    `resumed` are tables whose rows an older checkpoint has written. Their sources are unknown to this one, because no
+    message of them came since.
+
     `kind` is the type of the source in this run. `recorded_kind` is the type in the record: None without a record, and
     empty in a record of an older version.
     """
@@ -55,6 +58,7 @@ class FilledTables:
     left: dict[SourceName, str] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     expected: dict[SourceName, str] = field(default_factory=dict)
+    resumed: set[str] = field(default_factory=set)
     is_adopted: bool = False
     is_first_unfinished: bool = False
     kind: str = ""
@@ -126,11 +130,21 @@ class FilledTables:
         known = [source for source in sources if source in self.sources]
         return None if condition == "same" or not known else differs(REASONS[condition], known, condition, left=False)
 
-    def begin(self, now: Mapping[SourceName, str | None]) -> None:
-        """Begin a run that reads these sources.
+    def lost(self) -> list[Difference]:
+        """Return the resumed tables that are not as an older checkpoint has left them."""
+        conditions = {table: condition_of(self.warehouse, table, self.marks.get(table)) for table in self.resumed}
+        return [
+            Difference(table, (), REASONS[condition], may_be_emptied=False)
+            for table, condition in sorted(conditions.items())
+            if condition != "same"
+        ]
+
+    def begin(self, now: Mapping[SourceName, str | None], resumed: Collection[str] = ()) -> None:
+        """Begin a run that reads these sources, and continues these tables of an older checkpoint.
 
         Rows of known sources not among them are skipped from now on, which is recorded before the first batch.
         """
+        self.resumed |= set(resumed)
         gone = {source: target for source, target in self.sources.items() if now.get(source, target) is None}
         self.expected = {source: target for source, target in now.items() if target is not None}
         if gone:
@@ -140,8 +154,10 @@ class FilledTables:
 
     def accept(self, found: Iterable[Difference]) -> None:
         """Accept these tables as they are. The rows they lack are not reported again."""
+        found = list(found)
         here = {source: one.table for one in found for source in one.sources}
-        if here:
+        if found:
+            self.resumed -= {one.table for one in found}
             self.sources |= here
             self.left = {source: target for source, target in self.left.items() if source not in here}
             self._renew_marks(set(here.values()))
@@ -154,7 +170,7 @@ class FilledTables:
 
         Called again, it changes nothing.
         """
-        before = (dict(self.sources), dict(self.left), dict(self.marks))
+        before = (dict(self.sources), dict(self.left), dict(self.marks), set(self.resumed))
         # A batch of this run is recorded even if it has no rows: without a record, the next start would have to accept
         # all tables as they are.
         is_owed = self.recorded_kind is None and number > self.planned
@@ -163,7 +179,8 @@ class FilledTables:
         if number > self.planned:
             self.sources |= self.expected | seen
             self.left = {source: target for source, target in self.left.items() if source not in self.sources}
-            self._renew_marks({*self.expected.values(), *(table for table in sources if table not in self.marks)})
+            unmarked = {table for table in (*sources, *self.resumed) if table not in self.marks}
+            self._renew_marks({*self.expected.values(), *unmarked})
             self.expected = {}
         else:
             # The batch was planned before this run, so it does not include the sources that were added for this run.
@@ -173,12 +190,13 @@ class FilledTables:
             self.sources |= new
             # A known source may have a new table, which this batch is the first to fill.
             self._renew_marks({table for table in sources if table not in self.marks})
+        self.resumed -= {*self.sources.values(), *sources}
         for table, snapshot in made.items():
             if table in self.marks:
                 created = self.marks[table].created
                 self.marks[table] = Mark(created, snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
         is_owed |= self.recorded_kind == "" and self.kind != ""
-        if is_owed or before != (self.sources, self.left, self.marks):
+        if is_owed or before != (self.sources, self.left, self.marks, self.resumed):
             self._save()
 
     def _renew_marks(self, tables: Collection[str]) -> None:
@@ -200,6 +218,7 @@ class FilledTables:
         self.sources = {(database, table): target for database, table, target in content["sources"]}
         self.left = {(database, table): target for database, table, target in content["left_out"]}
         self.marks = {table: Mark(**mark) for table, mark in content["tables"].items()}
+        self.resumed = set(content.get("resumed", ()))
 
     def _save(self) -> None:
         marks = {
@@ -210,6 +229,8 @@ class FilledTables:
         content = {"version": VERSION, "sources": _rows(self.sources), "left_out": _rows(self.left), "tables": marks}
         if self.recorded_kind:
             content["kind"] = self.recorded_kind
+        if self.resumed:
+            content["resumed"] = sorted(self.resumed)
         self.checkpoint.put_filled_tables(content)
 
 

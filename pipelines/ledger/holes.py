@@ -95,7 +95,7 @@ def lacking_messages(shaping: TableMapping, filled: FilledTables, *, retries_par
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
     # A table that the pipeline never filled, because no message came since its gap was accepted, lacks nothing more.
     lacking = (one for one in found if one.reason != REASONS["missing"] or one.table in filled.marks)
-    return IncompleteTables(refused=(*(found if filled.is_adopted else lacking), *replaced))
+    return IncompleteTables(refused=(*(found if filled.is_adopted else lacking), *replaced, *filled.lost()))
 
 
 def _replaced(

@@ -6,8 +6,10 @@ many topics with one table each, a range has few rows of a table. Ranges that fo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -50,38 +52,34 @@ def joinable(ranges: Sequence[Range]) -> Iterator[Sequence[Range]]:
 
     Nothing is known of the first range of a place, which is read alone.
     """
-    run: list[Range] = []
+    run: list[tuple[Range, RangeShape]] = []
     for range_ in ranges:
-        joins = _is_thin(range_)
+        # Looked up once: what is known changes while the ranges before are read.
+        shape = _shapes.get(range_.place)
+        thin = shape if shape is not None and shape.of_table < FEW_ROWS else None
         # Rows of other ranges must not be between those of joined ranges, which get the number of the first one.
-        if run and not (joins and range_.number == run[-1].number + 1):
+        if run and (thin is None or range_.number != run[-1][0].number + 1):
             yield from _even_parts(run)
             run = []
-        if joins:
-            run.append(range_)
-        else:
+        if thin is None:
             yield [range_]
+        else:
+            run.append((range_, thin))
     if run:
         yield from _even_parts(run)
 
 
-def _is_thin(range_: Range) -> bool:
-    shape = _shapes.get(range_.place)
-    return shape is not None and shape.of_table < FEW_ROWS
-
-
-def _even_parts(run: Sequence[Range]) -> Iterator[Sequence[Range]]:
+def _even_parts(run: Sequence[tuple[Range, RangeShape]]) -> Iterator[Sequence[Range]]:
     """Yield a run of ranges in as few parts as the limits allow, of about the same size."""
-    shapes = [_shapes[range_.place] for range_ in run]
-    weights = np.array([range_.weight for range_ in run])
-    messages = weights * [shape.messages for shape in shapes] / MOST_ROWS
-    shares = np.maximum(messages, weights * [shape.bytes for shape in shapes] / MOST_BYTES)
+    weights = np.array([range_.weight for range_, _ in run])
+    messages = weights * [shape.messages for _, shape in run] / MOST_ROWS
+    shares = np.maximum(messages, weights * [shape.bytes for _, shape in run] / MOST_BYTES)
     parts = max(1, int(np.ceil(shares.sum())))
-    # A range belongs to the part in which its middle is.
-    part_of = ((np.cumsum(shares) - shares / 2) * parts / max(shares.sum(), 1e-9)).astype(int)
-    for part in range(parts):
-        if some := [range_ for range_, own in zip(run, part_of.tolist(), strict=True) if own == part]:
-            yield some
+    # A range belongs to the part in which its middle is. That of a last range without a share is the end of all parts.
+    middles = (np.cumsum(shares) - shares / 2) * parts / max(shares.sum(), 1e-9)
+    part_of = np.minimum(middles.astype(int), parts - 1).tolist()
+    for _, some in itertools.groupby(zip(part_of, run, strict=True), key=itemgetter(0)):
+        yield [range_ for _, (range_, _) in some]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,16 +35,12 @@ TABLES = ("orders", "users", "goods")
 
 @dataclass
 class Shapes(dict[str, RangeShape]):
-    """What is known of all places, also of files that nobody has read."""
+    """What is known of places: `shape`, unless it is None, also of files that nobody has read."""
 
     shape: RangeShape | None = None
 
     def get(self, place: str, default: Any = None) -> Any:
-        return self.shape
-
-    def __getitem__(self, place: str) -> RangeShape:
-        assert self.shape is not None
-        return self.shape
+        return self.shape or super().get(place, default)
 
 
 @pytest.fixture(autouse=True)
@@ -213,9 +209,33 @@ def test_ranges_are_joined_that_are_small_and_follow_each_other(
     assert numbers(joinable(ranges(0, 1))) == [[0], [1]]
 
 
+@pytest.mark.parametrize("known", [1.0, 0.0])
+def test_a_range_at_whose_place_no_message_was_is_read_too(shapes: Shapes, known: float) -> None:
+    """A range of nothing but markers of transactions has no messages, and the next one at its place may have some."""
+    one, two = ranges(0, 1)
+    found = {one.place: RangeShape(known, 100 * known, 5.0), two.place: RangeShape(0.0, 0.0, 0.0)}
+    joined_ranges._shapes.update(found)
+    assert numbers(joinable([one, two])) == [[0, 1]]
+
+
 def test_what_is_known_of_places_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined_ranges, "_shapes", {})
     monkeypatch.setattr(joined_ranges, "PLACES_KEPT", 3)
     for range_ in ranges(0, 1, 2, 3):
         joined_ranges.remember(range_, 20, 2000, 4)
     assert joined_ranges._shapes == {"topic/3": RangeShape(2.0, 200.0, 5.0)}
+
+
+def test_what_is_known_of_places_may_be_forgotten_while_ranges_are_read(
+    shapes: Shapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joined_ranges, "PLACES_KEPT", 3)
+    some = ranges(0, 1, 3, 4)
+    shapes.update({range_.place: RangeShape(1.0, 100.0, 5.0) for range_ in some})
+    found = []
+    for group in joinable(some):
+        found.append([range_.number for range_ in group])
+        for range_ in group:
+            joined_ranges.remember(range_, 20, 2000, 4)
+            shapes.pop(some[3].place, None)
+    assert found == [[0, 1], [3, 4]]

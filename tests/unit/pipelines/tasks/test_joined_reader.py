@@ -237,5 +237,5 @@ def test_what_is_known_of_places_may_be_forgotten_while_ranges_are_read(
         found.append([range_.number for range_ in group])
         for range_ in group:
             joined_ranges.remember(range_, 20, 2000, 4)
-            shapes.pop(some[3].place, None)
+            shapes.pop(some[2].place, None)
     assert found == [[0, 1], [3, 4]]

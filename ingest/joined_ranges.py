@@ -13,6 +13,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from penstock.errors import PenstockError
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Int64s
 from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedMessages, joined
@@ -82,6 +83,29 @@ def _even_parts(run: Sequence[tuple[Range, RangeShape]]) -> Iterator[Sequence[Ra
         yield [range_ for _, (range_, _) in some]
 
 
+def fetched_together(source: DecodedSource, ranges: Sequence[Range]) -> list[list[FetchedMessages]] | None:
+    """Return the messages of each range.
+
+    Return None if one of them cannot be read, which the reader of this range reports, or if they are far more than the
+    batch before let expect: then one range after the other is in memory.
+    """
+    parts: list[list[FetchedMessages]] = []
+    rows = size = 0
+    try:
+        for range_ in ranges:
+            parts.append([])
+            for one in source.fetched(range_):
+                parts[-1].append(one)
+                rows, size = rows + len(one.messages), size + one.size
+                if rows > 2 * MOST_ROWS or size > 2 * MOST_BYTES:
+                    return None
+    except PenstockError as error:
+        if error.retryable:
+            raise
+        return None
+    return parts
+
+
 @dataclass(frozen=True, slots=True)
 class JoinedRanges:
     """The messages of several ranges as one chunk, in which the offset of a message is its number.
@@ -90,29 +114,28 @@ class JoinedRanges:
     """
 
     ranges: Sequence[Range]
-    chunk: DecodedChunk
+    fetched: FetchedMessages
     bounds: Int64s
     sizes: Sequence[int]
+
+    @classmethod
+    def of(cls, ranges: Sequence[Range], parts: Sequence[Sequence[FetchedMessages]]) -> JoinedRanges:
+        """Return these ranges, which have at least one message."""
+        counts = [sum(len(one.messages) for one in part) for part in parts]
+        bounds = np.cumsum([0, *counts], dtype=np.int64)
+        whole = joined([one for part in parts for one in part])
+        messages = replace(whole.messages, offsets=np.arange(bounds[-1], dtype=np.int64))
+        fetched = replace(whole, messages=messages, ids=None)
+        return cls(ranges, fetched, bounds, [sum(one.size for one in part) for part in parts])
+
+    def decoded(self, source: DecodedSource, options: DecodeOptions) -> Iterator[DecodedChunk]:
+        """Yield all messages as one chunk."""
+        if source.registry is not None:
+            options = replace(options, registry=source.registry.client())
+        found, messages = decode(source.format, self.fetched.messages, options), len(self.fetched.messages)
+        yield DecodedChunk(found, messages, self.fetched.size, replace(self.fetched, format=source.format))
 
     def edges(self, positions: Int64s) -> list[int]:
         """Return where the rows of each range begin and the last ones end, given the positions of rows in order."""
         found: list[int] = np.searchsorted(positions, self.bounds).tolist()
         return found
-
-
-def decode_joined(
-    source: DecodedSource, ranges: Sequence[Range], parts: Sequence[Sequence[FetchedMessages]], options: DecodeOptions
-) -> JoinedRanges:
-    """Decode the messages of several ranges together."""
-    if source.registry is not None:
-        options = replace(options, registry=source.registry.client())
-    counts = [sum(len(one.messages) for one in part) for part in parts]
-    sizes = [sum(one.size for one in part) for part in parts]
-    bounds = np.cumsum([0, *counts], dtype=np.int64)
-    whole = joined([one for part in parts for one in part])
-    messages = replace(whole.messages, offsets=np.arange(bounds[-1], dtype=np.int64))
-    decoded = decode(source.format, messages, options)
-    chunk = DecodedChunk(
-        decoded, len(messages), whole.size, replace(whole, messages=messages, format=source.format, ids=None)
-    )
-    return JoinedRanges(ranges, chunk, bounds, sizes)

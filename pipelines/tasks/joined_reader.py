@@ -6,6 +6,7 @@ records, schema drift, comments, failures of tables. So a joined reading is eith
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedMessages
 from penstock.ingest.freshness_source import source_of_messages
-from penstock.ingest.joined_ranges import JoinedRanges, decode_joined, joinable, remember
+from penstock.ingest.joined_ranges import JoinedRanges, fetched_together, joinable, remember
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
 from penstock.pipelines.tasks.range_reader import RangeReader
@@ -64,46 +65,48 @@ def read_together(
     context: TaskContext, ranges: Sequence[Range], span: tuple[Offsets, Offsets] | None, options: DecodeOptions
 ) -> Iterator[pa.RecordBatch]:
     """Yield the blobs and the reports of these ranges."""
+    began = time.perf_counter()
     source = source_of_messages(context.source) if len(ranges) > 1 else None
-    parts = _fetched(source, ranges) if source is not None and _pauses.is_over() else None
-    if source is not None and parts is not None:
+    parts = fetched_together(source, ranges) if source is not None and _pauses.is_over() else None
+    if source is not None and parts is not None and any(parts):
         try:
-            found = list(_joined(context, decode_joined(source, ranges, parts, options), span))
+            found = _joined(context, source, JoinedRanges.of(ranges, parts), span, options, began)
         except NeedsPlaces:
             _pauses.note(worked=False)
         else:
             _pauses.note(worked=True)
+            del parts  # the blobs have what their messages contain
             yield from found
             return
+    seconds = time.perf_counter() - began
     for number, range_ in enumerate(ranges):
         reader = RangeReader(context, range_, None if number else span)
+        reader.report.seconds["decode"] += 0 if number else seconds
         if source is not None and parts is not None:
             yield from reader.blobs(source.decoded(parts[number], options))
+            parts[number].clear()
         else:
             yield from reader.blobs(context.source.chunks(range_, options))
         report = reader.report
         remember(range_, report.messages, report.bytes, len(report.tables))
 
 
-def _fetched(source: DecodedSource, ranges: Sequence[Range]) -> list[list[FetchedMessages]] | None:
-    """Return the messages of each range; None if one cannot be read, which the reader of this range reports."""
-    try:
-        return [list(source.fetched(range_)) for range_ in ranges]
-    except PenstockError as error:
-        if error.retryable:
-            raise
-        return None
-
-
 def _joined(
-    context: TaskContext, joined: JoinedRanges, span: tuple[Offsets, Offsets] | None
-) -> Iterator[pa.RecordBatch]:
+    context: TaskContext,
+    source: DecodedSource,
+    joined: JoinedRanges,
+    span: tuple[Offsets, Offsets] | None,
+    options: DecodeOptions,
+    began: float,
+) -> list[pa.RecordBatch]:
+    """Return the blobs and the reports of joined ranges, whose messages were fetched since `began`."""
     reader = JoinedReader(context, joined, span)
-    yield from reader.blobs(iter([joined.chunk]))
-    for report in reader.others:
-        yield BlobPacker(context, report.range.number).report(report)
+    reader.report.seconds["decode"] += time.perf_counter() - began
+    found = list(reader.blobs(joined.decoded(source, options)))
+    found += [BlobPacker(context, report.range.number).report(report) for report in reader.others]
     for report in (reader.report, *reader.others):
         remember(report.range, report.messages, report.bytes, len(report.tables))
+    return found
 
 
 class JoinedReader(RangeReader):
@@ -131,6 +134,9 @@ class JoinedReader(RangeReader):
         for report, begin, end in zip((self.report, *self.others), edges[:-1], edges[1:], strict=True):
             if begin < end:
                 report.table(table).see(change.event_times[begin:end])
+
+    def _ended(self, error: PenstockError) -> pa.RecordBatch:
+        raise NeedsPlaces from error
 
     def _fail(self, table: str, error: PenstockError) -> None:
         raise NeedsPlaces from error

@@ -61,10 +61,14 @@ class RangeReader:
             # Raised, such an error lets Spark try the task again, perhaps on another machine.
             if error.retryable:
                 raise
-            yield self._blobs.report(error)
+            yield self._ended(error)
         else:
             self.report.missed, self.report.lookups = self._lookups.missed, self._lookups.used
             yield self._blobs.report(self.report)
+
+    def _ended(self, error: PenstockError) -> pa.RecordBatch:
+        """Return the error that replaces the report of the range."""
+        return self._blobs.report(error)
 
     def _add_chunk(self, chunk: DecodedChunk) -> None:
         report, decoded = self.report, chunk.decoded

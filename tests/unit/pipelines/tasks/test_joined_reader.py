@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
-from penstock.errors import PenstockError
-from penstock.ingest import joined_ranges
-from penstock.ingest.joined_ranges import RangeShape, joinable
+from penstock.errors import ConfigError, PenstockError
+from penstock.formats import decode
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
+from penstock.ingest import decoded_source, joined_ranges
+from penstock.ingest.files.source import FilesSource
+from penstock.ingest.joined_ranges import JoinedRanges, RangeShape, joinable
 from penstock.ingest.source import Range
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.small_batches import copied
@@ -62,20 +67,29 @@ def messages(seed: int, count: int, first: int) -> list[str]:
     return found
 
 
-def prepared(folder: Path, parts: Sequence[Sequence[str]], **sections: Any) -> tuple[BatchDriver, TaskInput]:
+def prepared(
+    folder: Path, parts: Sequence[Sequence[str]], writers: int = 2, **sections: Any
+) -> tuple[BatchDriver, TaskInput]:
     """Tables that exist, and a batch of these files."""
     shop = Shop(folder)
-    shop.put("0", *(insert(table, {"id": 0, "name": "x", "q": 1}) for table in TABLES))
+    first = [insert(table, {"id": 0, "name": "x", "q": 1}) for table in TABLES]
+    if "no-primary-key" in sections.get("sink", {}):
+        first, *parts = ([_keyless(text) for text in part] for part in (first, *parts))
+    shop.put("0", *first)
     spec = shop.spec(**sections)
     run(spec)
     for number, part in enumerate(parts, 1):
         shop.put(f"{number}", *part)
     job = build.ready(spec)
     log = Log.at(Path(job.checkpoint) / "log.json")
-    driver = driver_of(job, log, 1, 2, None)
+    driver = driver_of(job, log, 1, writers, None)
     start = log.ends[-1]
     [task] = driver.reader.inputs(start, driver.reader.latest_offsets(start, job.trigger.limit, None))
     return driver, task
+
+
+def _keyless(text: str) -> str:
+    return text.replace('"pkNames": ["id"]', '"pkNames": []')
 
 
 def read(driver: BatchDriver, task: TaskInput) -> tuple[dict[Any, list[Any]], list[RangeReport] | str]:
@@ -135,7 +149,7 @@ RULES: dict[str, dict[str, Any]] = {
     "expectation": {"expect": [{"source-table": "shop.*", "condition": "q % 5 <> 0", "action": "drop"}]},
     "metadata": {"sink": {"metadata-columns": ["offset", "partition"]}},
     "history": {"sink": {"deletes": "history"}},
-    "keyless": {"sink": {"table-options": {"bucket": "-1"}}},
+    "dynamic buckets": {"sink": {"table-options": {"bucket": "-1"}}},
 }
 
 
@@ -155,9 +169,10 @@ def test_joined_ranges_yield_what_each_of_them_yields(tmp_path: Path, shapes: Sh
     assert joined_reader._pauses.next == (1 if joins else 2)
 
 
-@pytest.mark.parametrize("part", ["transform", "expectation", "metadata", "history", "keyless"])
+@pytest.mark.parametrize("part", RULES)
 def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Path, shapes: Shapes, part: str) -> None:
-    driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)], **RULES[part])
+    """Also to the same writers: of a task that is run again, some writers may have the first blobs."""
+    driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)], 3, **RULES[part])
     alone = read(driver, task)
     shapes.shape = RangeShape(0.001, 1.0, 10.0)
     together = read(driver, task)
@@ -165,6 +180,50 @@ def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Pat
     assert together[0] == alone[0]
     assert not isinstance(alone[1], str)
     assert sum(map(len, alone[0].values())) > 60
+    assert joined_reader._pauses.next == 1
+
+
+def test_ranges_without_messages_are_read_together(tmp_path: Path, shapes: Shapes) -> None:
+    driver, task = prepared(tmp_path, [["one"], ["two"]])
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    with patch.object(FilesSource, "read", lambda *_: iter(())):
+        rows, reports = read(driver, task)
+    assert not rows
+    assert [(one.range.number, one.messages) for one in reports] == [(0, 0), (1, 0)]
+
+
+def test_an_error_of_decoding_is_reported_by_the_range_that_has_it(tmp_path: Path, shapes: Shapes) -> None:
+    """It replaces the report, so that Spark does not run the task again."""
+
+    def refused(name: str, found: Messages, options: DecodeOptions) -> DecodeResult:
+        raise ConfigError(f"{len(found)} messages are refused")
+
+    driver, task = prepared(tmp_path, [messages(seed, 3 + seed, 100 * seed) for seed in range(2)])
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    with patch.object(joined_ranges, "decode", refused), patch.object(decoded_source, "decode", refused):
+        [*_, last] = copied(driver.reader).read(task)
+        assert str(pickle.loads(last["blob"][0].as_py())).startswith("4 messages are refused")
+
+
+def test_messages_that_are_far_more_than_expected_are_not_in_memory_together(
+    tmp_path: Path, shapes: Shapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)])
+    alone = read(driver, task)
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    monkeypatch.setattr(joined_ranges, "MOST_ROWS", 50)
+    together: list[int] = []
+    monkeypatch.setattr(JoinedRanges, "of", lambda ranges, _: together.append(len(ranges)))
+    assert read(driver, task)[0] == alone[0]
+    assert not together
+
+
+def test_the_time_of_joined_ranges_is_counted(tmp_path: Path, shapes: Shapes) -> None:
+    driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)])
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    with patch.object(joined_ranges, "decode", lambda *found: (time.sleep(0.05), decode(*found))[1]):
+        reports = read(driver, task)[1]
+    assert sum(one.seconds["decode"] for one in reports if isinstance(one, RangeReport)) > 0.05
 
 
 def test_after_readings_without_effect_ranges_are_read_one_by_one_for_a_while(tmp_path: Path, shapes: Shapes) -> None:

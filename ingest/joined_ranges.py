@@ -139,3 +139,8 @@ class JoinedRanges:
         """Return where the rows of each range begin and the last ones end, given the positions of rows in order."""
         found: list[int] = np.searchsorted(positions, self.bounds).tolist()
         return found
+
+    def numbers(self, positions: Int64s) -> Int64s:
+        """Return the number of the range of each row, given its position."""
+        # A range without messages begins where the next one does.
+        return self.ranges[0].number + np.searchsorted(self.bounds, positions, side="right") - 1

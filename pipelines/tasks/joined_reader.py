@@ -118,6 +118,7 @@ class JoinedReader(RangeReader):
     def __init__(self, context: TaskContext, joined: JoinedRanges, span: tuple[Offsets, Offsets] | None) -> None:
         super().__init__(context, joined.ranges[0], span)
         self._joined = joined
+        self._blobs = BlobPacker(context, self._range.number, joined.numbers)
         self._bad = _NoBadRecords(context, self._range, self.report, self._blobs)
         self.others = [RangeReport(range_) for range_ in joined.ranges[1:]]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
-from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, RowBatch
+from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, Int64s, RowBatch
 from penstock.formats.row_message import row_message
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.source import Range
@@ -35,10 +35,15 @@ BAD_AGAIN = "bad.again"  # among the skipped messages: rows that have a dead let
 
 
 class BlobPacker:
-    """The rows of one range on their way to the shuffle. Blobs are numbered in the order in which they are made."""
+    """The rows of one range on their way to the shuffle. Blobs are numbered in the order in which they are made.
 
-    def __init__(self, context: TaskContext, range_number: int) -> None:
-        self._context, self._range = context, range_number
+    Of ranges that are joined, with the number of the first one, `numbers` returns that of each row by its position.
+    """
+
+    def __init__(
+        self, context: TaskContext, range_number: int, numbers: Callable[[Int64s], Int64s] | None = None
+    ) -> None:
+        self._context, self._range, self._numbers = context, range_number, numbers
         self._window = RowWindow()
         self._position = 0
         self._routers: dict[str, Router] = {}
@@ -86,7 +91,7 @@ class BlobPacker:
 
     def _blobs_of(self, table: str, batch: RowBatch) -> Iterator[Blob]:
         router = self._router(table)
-        for part in router.parts(batch.rows, self._range):
+        for part in router.parts(batch.rows, self._numbers(batch.positions) if self._numbers else self._range):
             # A take copies all rows, which a table with one bucket does not need.
             whole = len(part.rows) == len(batch)
             rows = batch.rows if whole else batch.rows.take(pa.array(part.rows))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.formats.change import Int64s
 from penstock.pipelines.mapping.target_tables import TableVersion, state_at
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.buckets.route import key_hashes, partitions_of, route, slices
@@ -47,27 +48,41 @@ class Router:
             # Read tasks only look keys up. New keys are assigned by the write tasks, each in its own buckets.
             self._known = Assigner(store, self.layout, state_at(store, version))
 
-    def parts(self, batch: pa.RecordBatch, shuffle: int) -> Iterator[RoutedRows]:
-        """Yield the parts of a batch. `shuffle` spreads rows that any writer may write."""
+    def parts(self, batch: pa.RecordBatch, ranges: int | Int64s) -> Iterator[RoutedRows]:
+        """Yield the parts of a batch. `ranges` are the number of its range, or those of the range of each row."""
         if self._known is not None:
             yield from self._dynamic(batch, self._known)
             return
         if self.layout.mode in {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}:
             yield from self._by_key(batch)
             return
+        if self.layout.mode is BucketMode.UNAWARE:
+            yield from self._by_range(batch, ranges)
+            return
         for part in route(self.layout, batch):
-            writer = self._writer(part.partition, part.bucket, shuffle)
-            yield RoutedRows(part.partition, part.bucket, writer, part.rows)
+            yield RoutedRows(part.partition, part.bucket, self._writer(part.partition, part.bucket), part.rows)
 
-    def _writer(self, partition: bytes, bucket: int, shuffle: int) -> int:
+    def _writer(self, partition: bytes, bucket: int) -> int:
         """Return the writer of a bucket.
 
         Neighbouring buckets get neighbouring writers; partitions and tables with a single bucket are spread.
         """
-        salt = zlib.crc32(partition, self._salt)
-        if self.layout.mode is BucketMode.UNAWARE:  # rows without key: their order does not matter
-            salt += shuffle
-        return (salt + bucket) % self._writers
+        return (zlib.crc32(partition, self._salt) + bucket) % self._writers
+
+    def _by_range(self, batch: pa.RecordBatch, ranges: int | Int64s) -> Iterator[RoutedRows]:
+        """Send rows without a key, whose order does not matter, to the writers by their ranges.
+
+        Not by the ranges that they were read with: a task whose blobs were lost is run again, in a process that may
+        join other ranges, while some writers have the blobs of its first run.
+        """
+        for part in route(self.layout, batch):
+            first = self._writer(part.partition, part.bucket)
+            if isinstance(ranges, int):
+                yield RoutedRows(part.partition, part.bucket, (first + ranges) % self._writers, part.rows)
+                continue
+            writers = (first + ranges[part.rows]) % self._writers
+            for writer in np.unique(writers).tolist():
+                yield RoutedRows(part.partition, part.bucket, writer, part.rows[writers == writer])
 
     def _by_key(self, batch: pa.RecordBatch) -> Iterator[RoutedRows]:
         """Send all rows of a key to one task, also if they are in several partitions.

@@ -150,6 +150,10 @@ RULES: dict[str, dict[str, Any]] = {
     "metadata": {"sink": {"metadata-columns": ["offset", "partition"]}},
     "history": {"sink": {"deletes": "history"}},
     "dynamic buckets": {"sink": {"table-options": {"bucket": "-1"}}},
+    "keyless": {"sink": {"no-primary-key": "append", "table-options": {"bucket": "-1"}}},
+    "keyless with buckets": {
+        "sink": {"no-primary-key": "append", "table-options": {"bucket": "3", "bucket-key": "id"}},
+    },
 }
 
 

@@ -21,6 +21,7 @@ from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, sh
 
 Message = tuple[bytes | None, bytes | None]  # key and value
 LOGS: dict[str, dict[str, list[Message]]] = {}  # the partitions of each log
+MARKER: Message = (None, None)  # an offset without a message, as the end of a transaction has
 MILLIS = 1_700_000_000_000  # the time of the first message of a partition
 CHUNK = 7  # messages that are fetched together
 
@@ -88,9 +89,14 @@ class LogSource:
     def read(self, range_: Range) -> Iterator[FetchedMessages]:
         partition = range_.place.removeprefix("log/")
         for begin in range(range_.start, range_.end, CHUNK):
-            offsets = np.arange(begin, min(begin + CHUNK, range_.end), dtype=np.int64)
-            found = LOGS[self.log][partition][begin : begin + len(offsets)]
-            messages = Messages([value for _, value in found], offsets, [key for key, _ in found], MILLIS + offsets)
+            log = enumerate(LOGS[self.log][partition][begin : min(begin + CHUNK, range_.end)], begin)
+            found = [(offset, *message) for offset, message in log if message is not MARKER]
+            if not found:
+                continue
+            offsets = np.array([offset for offset, _, _ in found], np.int64)
+            messages = Messages(
+                [value for _, _, value in found], offsets, [key for _, key, _ in found], MILLIS + offsets
+            )
             size = sum(len(value or b"") for value in messages.values)
             yield FetchedMessages("log", int(partition), messages, size, [()] * len(offsets))
 

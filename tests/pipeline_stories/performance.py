@@ -25,7 +25,7 @@ from tests.invariants import check_invariants
 from tests.pipeline_stories.checks import LETTERS, check_counts, check_tables
 from tests.pipeline_stories.failure import StoryFailed
 from tests.pipeline_stories.local_process import LocalProcess
-from tests.pipeline_stories.log_source import LOGS
+from tests.pipeline_stories.log_source import LOGS, MARKER
 from tests.pipeline_stories.model import DATABASE, Model
 from tests.pipeline_stories.process import Driver, SparkLog, fault_at, merged, opened
 from tests.pipeline_stories.story import Step, Story
@@ -97,6 +97,9 @@ class Performance:
     def _send(self, step: Step) -> int:
         for partition, change in step["messages"]:
             place = LOGS[self._name][str(partition)]
+            if "marker" in change:
+                place.append(MARKER)
+                continue
             self._sent.append((change, f"log/{partition}@{len(place)}"))
             place.append(told(self.story.kind, change, self.story.keys.get(change.get("table", ""), ())))
         return len(step["messages"])
@@ -282,7 +285,7 @@ class Performance:
     @contextmanager
     def _process(self, faults: Faults) -> Iterator[None]:
         self._processes += 1
-        with opened(self.disk, f"{self.story.seed} {self._processes}", faults, self.log):
+        with opened(self.disk, f"{self.story.seed} {self._processes}", faults, self.log, joins=self.story.joins):
             yield
 
     def _driver(self, sections: Mapping[str, Any], between: Callable[[], None], *, is_open: bool = False) -> Driver:

@@ -46,11 +46,15 @@ class Plot:
     # Apart, so that whether a run needs Spark changes nothing else in a story.
     without_spark: random.Random = field(init=False)
     empties: random.Random = field(init=False)  # apart in the same way
+    joined: random.Random = field(init=False)
+    joins: bool = False
 
     def story(self) -> Story:
         draw = self.draw
         self.without_spark = random.Random(f"without Spark {self.seed}")
         self.empties = random.Random(f"empties {self.seed}")
+        self.joined = random.Random(f"joined ranges {self.seed}")
+        self.joins = self.joined.random() < 0.4
         self.pipeline = Description(draw, random.Random(f"deletes of routes {self.seed}"))
         partitions = draw.choice((1, 1, 2, 3))
         self.sent = [[] for _ in range(partitions)]
@@ -61,7 +65,7 @@ class Plot:
             self.pipeline.sections(),
             steps,
             {
-                "piece": draw.choice((1, 2, 5, 100)),
+                "piece": self._piece(draw.choice((1, 2, 5, 100))),
                 "small": self._small(draw.choice((0, 0, 10_000))),
                 "looks": draw.random() < 0.3,
             },
@@ -69,7 +73,11 @@ class Plot:
             draw.choice((1, 2, 3)),
             partitions,
             self.seed,
+            self.joins,
         )
+
+    def _piece(self, drawn: int) -> int:
+        return self.joined.choice((1, 2, 3)) if self.joins else drawn
 
     def _small(self, drawn: int) -> int:
         return drawn or self.without_spark.choice((0, 1, 10_000))
@@ -78,7 +86,8 @@ class Plot:
         draw = self.draw
         for _ in range(draw.randrange(2, 6)):
             for _ in range(draw.choice((1, 1, 2))):
-                yield {"op": "send", "messages": list(self._messages(draw.choice((1, 3, 6, 12))))}
+                messages = self._messages(draw.choice((1, 3, 6, 12)))
+                yield {"op": "send", "messages": list(self._with_markers(messages))}
             yield self._run()
             if draw.random() < 0.2:
                 # Of letters that are older than the rows of a history or a sequence, the order of compactions decides
@@ -141,6 +150,14 @@ class Plot:
                 yield message
         if draw.random() < 0.1 and self.added < 3:
             self.added += 1
+
+    def _with_markers(self, messages: Iterator[tuple[int, Change]]) -> Iterator[tuple[int, Change]]:
+        """Yield the messages, and offsets without a message, some of which fill a range."""
+        for partition, change in messages:
+            yield partition, change
+            if self.joins and self.joined.random() < 0.15:
+                for _ in range(self.joined.choice((1, 1, 2, 5))):
+                    yield partition, {"marker": "commit"}
 
     def _unreadable(self) -> tuple[int, Change]:
         """Return a change with a value that no table can store. The source has not made it."""

@@ -17,7 +17,8 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from penstock.errors import TableCorrupt
-from penstock.ingest import connectors
+from penstock.ingest import connectors, joined_ranges
+from penstock.ingest.joined_ranges import RangeShape
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver import commit as commits
@@ -29,9 +30,10 @@ from penstock.pipelines.job.job import Job
 from penstock.pipelines.ledger import batch_logs, checkpoint_folder, filled_tables, lineage
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from penstock.pipelines.mapping import target_tables
-from penstock.pipelines.tasks import write
+from penstock.pipelines.tasks import joined_reader, write
 from penstock.pipelines.tasks.batch_result import SCHEMA as RESULTS
 from penstock.pipelines.tasks.batch_result import BatchResult, as_row
+from penstock.pipelines.tasks.joined_reader import Pauses
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
 from penstock.pipelines.tasks.table_task_writer import CompactionTiming, TableTaskWriter
@@ -108,8 +110,28 @@ class SparkLog:
 _WHOLE = {Fault.TORN: Fault.AFTER, Fault.DIES_TORN: Fault.DIES_AFTER}
 
 
-def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation]) -> ExitStack:
-    """Enter a process of its own: its view of the disk, its clock and its chance, and empty caches."""
+class KnownPlaces(dict[str, RangeShape]):
+    """What a process knows that has read small ranges at all places before, with nothing but markers in partition 1.
+
+    It expects so many messages that it joins about eight of a story, and learns from its first batch that all are few.
+    """
+
+    def get(self, place: str, default: Any = None) -> Any:
+        messages = 0 if place == "log/1" else joined_ranges.MOST_ROWS / 8
+        return super().get(place, RangeShape(messages, 0.0, 5.0))
+
+
+class NoPauses(Pauses):
+    """Ranges are joined also after a joined reading had no effect."""
+
+    def note(self, *, worked: bool) -> None: ...
+
+
+def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation], *, joins: bool = False) -> ExitStack:
+    """Enter a process of its own: its view of the disk, its clock and its chance, and empty caches.
+
+    With `joins`, it joins small ranges at once.
+    """
     store = SimStore(disk, faults, log=log)
     with ExitStack() as stack:
         stack.enter_context(patch.object(opening, "_local", lambda _: store))
@@ -121,6 +143,8 @@ def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation]) -> ExitS
         # One request after the other, so that equal seeds give equal traces.
         for module in (commits, lineage, filled_tables, target_tables):
             stack.enter_context(patch.object(module, "THREADS", 1))
+        stack.enter_context(patch.object(joined_ranges, "_shapes", KnownPlaces() if joins else {}))
+        stack.enter_context(patch.object(joined_reader, "_pauses", NoPauses() if joins else Pauses()))
         known = cast("dict[str, Any]", connectors.CONNECTORS.built_in)
         stack.enter_context(patch.dict(known, {"story-log": log_source.CONNECTOR}))
         forget()

@@ -53,6 +53,8 @@ def shorter_ones(story: Story) -> Iterator[Story]:
             yield replace(story, steps=[*steps[:place], simple, *steps[place + 1 :]])
     for name in story.source:
         yield replace(story, source={key: value for key, value in story.source.items() if key != name})
+    if story.joins:
+        yield replace(story, joins=False)
     for name in ("tasks", "writers"):
         if getattr(story, name) > 1:
             yield replace(story, **{name: 1})

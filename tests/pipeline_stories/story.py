@@ -7,7 +7,7 @@ Steps:
     {"op": "compact" | "expire" | "replay" | "zombie" | ...}
 
 A change is `{"db": .., "table": .., "op": "I" | "U" | "D", "before": row, "after": row}`, or `{"poison": text}`, or
-`{"tombstone": key}`. Rows are texts and null by column.
+`{"tombstone": key}`, or `{"marker": "commit"}`, an offset without a message. Rows are texts and null by column.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Step = Mapping[str, Any]
 class Story:
     """`kind` is the message format; `keys` are the primary keys of the source tables, none for those without.
 
-    `sections` are those of the pipeline file besides source and catalog.
+    `sections` are those of the pipeline file besides source and catalog. With `joins`, each process joins small ranges
+    from its first batch on.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Story:
     writers: int = 2
     partitions: int = 1
     seed: int = 0
+    joins: bool = False
 
     def __str__(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False)

@@ -19,6 +19,7 @@ from tests.simulation.store import Fault
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 QUICK, NIGHT = 7, 2000
+JOINING = (13, 38)
 TRACE = "from tests.pipeline_stories.test_pipeline_stories import trace; print(trace({seed}))"
 
 
@@ -35,6 +36,14 @@ def test_story_that_failed_once_succeeds(path: Path) -> None:
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_random_stories_succeed(seed: int) -> None:
     Performance(story_of(seed)).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", JOINING)
+def test_stories_whose_ranges_are_read_together_succeed(seed: int) -> None:
+    story = story_of(seed)
+    assert story.joins
+    Performance(story).run()
 
 
 @pytest.mark.slow

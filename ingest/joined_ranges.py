@@ -16,14 +16,15 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Int64s
-from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedMessages, joined
+from penstock.ingest.decoded_source import WIDE_BYTES, DecodedChunk, DecodedSource, FetchedMessages, joined
 from penstock.ingest.source import Range
 
 # Ranges with more rows per table gain little.
 FEW_ROWS = 1_000
-# The messages of joined ranges are in memory together.
+# The messages of joined ranges are in memory together. These limits are for what the batch before lets expect. The
+# messages themselves may be twice as many.
 MOST_ROWS = 120_000
-MOST_BYTES = 128 << 20
+MOST_BYTES = WIDE_BYTES
 PLACES_KEPT = 10_000
 
 

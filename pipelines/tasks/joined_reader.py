@@ -16,7 +16,7 @@ from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedMessages
 from penstock.ingest.freshness_source import source_of_messages
-from penstock.ingest.joined_ranges import JoinedRanges, fetched_together, joinable, remember
+from penstock.ingest.joined_ranges import PLACES_KEPT, JoinedRanges, fetched_together, joinable, remember
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
 from penstock.pipelines.tasks.range_reader import RangeReader
@@ -48,7 +48,14 @@ class Pauses:
         self.left, self.next = (0, 1) if worked else (self.next + 1, min(2 * self.next, MOST_PAUSES))
 
 
-_pauses = Pauses()
+# By the place at which groups begin: where one producer writes records that are bad, ranges of others are joined.
+_pauses: dict[str, Pauses] = {}
+
+
+def _pauses_at(place: str) -> Pauses:
+    if len(_pauses) >= PLACES_KEPT:
+        _pauses.clear()
+    return _pauses.setdefault(place, Pauses())
 
 
 def ranges_together(context: TaskContext) -> Iterator[Sequence[Range]]:
@@ -66,15 +73,15 @@ def read_together(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the blobs and the reports of these ranges."""
     began = time.perf_counter()
-    source = source_of_messages(context.source) if len(ranges) > 1 else None
-    parts = fetched_together(source, ranges) if source is not None and _pauses.is_over() else None
+    source, place = source_of_messages(context.source) if len(ranges) > 1 else None, ranges[0].place
+    parts = fetched_together(source, ranges) if source is not None and _pauses_at(place).is_over() else None
     if source is not None and parts is not None and any(parts):
         try:
             found = _joined(context, source, JoinedRanges.of(ranges, parts), span, options, began)
         except NeedsPlaces:
-            _pauses.note(worked=False)
+            _pauses_at(place).note(worked=False)
         else:
-            _pauses.note(worked=True)
+            _pauses_at(place).note(worked=True)
             del parts  # the blobs have what their messages contain
             yield from found
             return

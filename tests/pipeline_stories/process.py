@@ -121,10 +121,11 @@ class KnownPlaces(dict[str, RangeShape]):
         return super().get(place, RangeShape(messages, 0.0, 5.0))
 
 
-class NoPauses(Pauses):
+class NoPauses(dict[str, Pauses]):
     """Ranges are joined also after a joined reading had no effect."""
 
-    def note(self, *, worked: bool) -> None: ...
+    def setdefault(self, place: str, default: Any = None) -> Pauses:
+        return Pauses()
 
 
 def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation], *, joins: bool = False) -> ExitStack:
@@ -144,7 +145,7 @@ def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation], *, joins
         for module in (commits, lineage, filled_tables, target_tables):
             stack.enter_context(patch.object(module, "THREADS", 1))
         stack.enter_context(patch.object(joined_ranges, "_shapes", KnownPlaces() if joins else {}))
-        stack.enter_context(patch.object(joined_reader, "_pauses", NoPauses() if joins else Pauses()))
+        stack.enter_context(patch.object(joined_reader, "_pauses", NoPauses() if joins else {}))
         known = cast("dict[str, Any]", connectors.CONNECTORS.built_in)
         stack.enter_context(patch.dict(known, {"story-log": log_source.CONNECTOR}))
         forget()

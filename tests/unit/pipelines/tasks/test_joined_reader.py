@@ -7,7 +7,7 @@ import pickle
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -27,7 +27,6 @@ from penstock.pipelines.driver.small_batches import copied
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks import joined_reader
 from penstock.pipelines.tasks.batch_report import BatchReport
-from penstock.pipelines.tasks.joined_reader import Pauses
 from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, unpacked
 from penstock.pipelines.tasks.task_input import TaskInput
@@ -52,7 +51,7 @@ class Shapes(dict[str, RangeShape]):
 def shapes(monkeypatch: pytest.MonkeyPatch) -> Shapes:
     found = Shapes()
     monkeypatch.setattr(joined_ranges, "_shapes", found)
-    monkeypatch.setattr(joined_reader, "_pauses", Pauses())
+    monkeypatch.setattr(joined_reader, "_pauses", {})
     return found
 
 
@@ -170,7 +169,7 @@ def test_joined_ranges_yield_what_each_of_them_yields(tmp_path: Path, shapes: Sh
     assert facts(together[1]) == facts(alone[1])
     assert together[0] == alone[0]
     joins = odd in {"nothing", "skipped", "lacks a column"}
-    assert joined_reader._pauses.next == (1 if joins else 2)
+    assert [one.next for one in joined_reader._pauses.values()] == [1 if joins else 2]
 
 
 @pytest.mark.parametrize("part", RULES)
@@ -184,7 +183,7 @@ def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Pat
     assert together[0] == alone[0]
     assert not isinstance(alone[1], str)
     assert sum(map(len, alone[0].values())) > 60
-    assert joined_reader._pauses.next == 1
+    assert [one.next for one in joined_reader._pauses.values()] == ([] if part in {"metadata", "history"} else [1])
 
 
 def test_ranges_without_messages_are_read_together(tmp_path: Path, shapes: Shapes) -> None:
@@ -237,8 +236,19 @@ def test_after_readings_without_effect_ranges_are_read_one_by_one_for_a_while(tm
     left = []
     for _ in range(6):
         read(driver, task)
-        left.append(joined_reader._pauses.left)
+        left += [one.left for one in joined_reader._pauses.values()]
     assert left == [2, 1, 3, 2, 1, 5]
+
+
+def test_a_place_with_bad_records_does_not_keep_others_from_being_joined(tmp_path: Path, shapes: Shapes) -> None:
+    parts = [[*messages(seed, 10, 100 * seed), *([ODD["damaged"]] if seed == 1 else [])] for seed in range(4)]
+    driver, task = prepared(tmp_path, parts, errors={"bad-record": "skip"})
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    halves = [replace(task, ranges=task.ranges[:2]), replace(task, ranges=task.ranges[2:])]
+    for _ in range(8):
+        for half in halves:
+            read(driver, half)
+    assert [one.next for one in joined_reader._pauses.values()] == [8, 1]
 
 
 def test_an_update_that_moves_between_ranges_keeps_its_order(tmp_path: Path, shapes: Shapes) -> None:

@@ -75,7 +75,8 @@ def joined(parts: Sequence[FetchedMessages]) -> FetchedMessages:
             values=[value for message in messages for value in message.values],
             offsets=np.concatenate([message.offsets for message in messages]),
             keys=None if first.messages.keys is None else [key for message in messages for key in message.keys or ()],
-            timestamps=np.concatenate(times) if times else None,
+            # The times of messages are one array without nulls, and dead letters of some ranges may have none.
+            timestamps=np.concatenate(times) if len(times) == len(parts) else None,
         ),
         sum(part.size for part in parts),
         headers=None if first.headers is None else [header for part in parts for header in part.headers or ()],

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -102,3 +102,11 @@ def test_chunks_are_joined_up_to_the_limits(monkeypatch: pytest.MonkeyPatch) -> 
     assert sizes(chunks) == [200] * 3
     monkeypatch.setattr(decoding, "WIDE_BYTES", 1)
     assert sizes(chunks) == [100] * 6
+
+
+def test_joined_chunks_have_times_if_all_of_them_have() -> None:
+    times = np.array([7], np.int64)
+    some = [Messages([b"{}"], np.array([offset], np.int64), timestamps=times) for offset in (0, 1)]
+    chunks = [FetchedMessages("orders", 0, one, 2) for one in (*some, replace(some[0], timestamps=None))]
+    assert joined(chunks[:2]).messages.timestamps.tolist() == [7, 7]  # type: ignore[union-attr]
+    assert joined(chunks).messages.timestamps is None

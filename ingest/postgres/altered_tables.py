@@ -1,9 +1,8 @@
 """Changes of the definitions of captured tables between two plans: tables that are gone, and columns with values.
 
 The log of PostgreSQL contains no DDL, and no row shows what a column with a default holds in older rows, or what values
-ALTER COLUMN TYPE has made of others. So each plan
-compares the catalog with what the offsets know. A change is acted on once the log has passed the position at which it
-was found: later rows of the log have the new definition.
+ALTER COLUMN TYPE has made of others. So each plan compares the catalog with what the offsets know. A change is acted on
+once the log has passed the position at which it was found: later rows of the log have the new definition.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
 from penstock.ingest.postgres.server.emptied_partitions import emptied_partitions
 from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
 from penstock.ingest.postgres.server.partitions import moved_partitions
+from penstock.ingest.postgres.server.silent_columns import changed_silently
 from penstock.ingest.postgres.server.table_version import (
     TableVersion,
     filled_columns,
@@ -141,19 +141,33 @@ def _changes(
             note = _LEFT if emptied.is_sure else _UNSURE
             which, parts = "truncate_not_followed" if emptied.is_sure else "partitions_rewritten", emptied.names
             log.warning("event=%s table=%s.%s partitions=%s note=%s", which, *name, ",".join(parts), note)
-        filled = filled_columns(connection, before, now) if fills_columns and now.columns > before.columns else []
-        if filled:
-            log.info("event=added_columns_have_values source=%s.%s columns=%s", *name, ",".join(filled))
-            yield name, "added-columns", filled
-        elif fills_columns and before.has_changed_values(now):
-            columns = last_changed_columns(connection, now)
-            log.info("event=values_changed_by_statement source=%s.%s columns=%s", *name, ",".join(columns))
-            yield name, "changed-values", columns
+        values = _unlogged_values(connection, settings, before, now) if fills_columns else None
+        if values is not None:
+            yield name, *values
         elif came and settings.reads_tables:
             log.info("event=partitions_attached table=%s.%s", *name)
             yield name, "new", []
         elif left or emptied.names:
             yield name, "rows-moved", []
+
+
+def _unlogged_values(
+    connection: PgConnection, settings: PgSettings, before: TableVersion, now: PgTableFacts
+) -> tuple[AlteredKind, list[str]] | None:
+    """Return the change of a table that has columns with values which its older rows in the log lack."""
+    filled = filled_columns(connection, before, now) if now.columns > before.columns else []
+    were_generated, relabelled = changed_silently(connection, now.oid, before.silent, now.silent)
+    filled += were_generated
+    changed = relabelled + (last_changed_columns(connection, now) if before.has_changed_values(now) else [])
+    if filled:
+        log.info("event=added_columns_have_values source=%s columns=%s", now.qualified, ",".join(filled))
+    if relabelled or (changed and not filled):
+        log.info("event=values_changed_by_statement source=%s columns=%s", now.qualified, ",".join(changed))
+    if {*were_generated, *relabelled} & {*before.key} and not settings.shares_targets:
+        return "replaced", []
+    if filled and not relabelled:
+        return "added-columns", filled
+    return ("changed-values", list(dict.fromkeys([*filled, *changed]))) if changed else None
 
 
 def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:

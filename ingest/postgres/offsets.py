@@ -11,6 +11,7 @@ from penstock.ingest.database.table_parts import TablePart, parts_from
 from penstock.ingest.postgres.log.truncations import EmptiedTable
 from penstock.ingest.postgres.server.catalog import TableName
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns
 from penstock.ingest.postgres.server.table_version import TableVersion
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
@@ -124,6 +125,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "phase": "snapshot" if self.reads_tables else "stream",
             "log": lsn_text(self.log),
             "known": [[*name, *self._version(name)] for name in self.known],
+            "silent": {str(one.oid): one.silent.to_json() for one in self.versions.values() if one.silent != NONE},
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
             "rest_part": TablePart(self.rest.name, self.rest.where).to_json()
@@ -152,7 +154,7 @@ class PgProgress(CopyProgress[KeyChunk]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PgProgress:
-        batch, known = value.get("batch", {}), value.get("known", ())
+        batch, known, silent = value.get("batch", {}), value.get("known", ()), value.get("silent", {})
         return cls(
             server=str(value["server"]["system"]),
             database=str(value["server"]["database"]),
@@ -168,7 +170,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             fresh=_names(value.get("fresh", ())),
             emptied=_emptied(value.get("emptied", ())),
             # Offsets of an older release have only the names.
-            versions={(schema, table): _version(*version) for schema, table, *version in known if version},
+            versions={(schema, table): _version(silent, *version) for schema, table, *version in known if version},
             altered=tuple(AlteredTable.from_json(one) for one in value.get("altered", ())),
             reread=str(value.get("reread", "")),
             signals=tuple(value.get("signals", ())),
@@ -197,6 +199,7 @@ def barrier_from(value: Sequence[Any]) -> Barrier:
 
 
 def _version(
+    silent: Mapping[str, Sequence[int]],
     oid: int,
     columns: int,
     key: Sequence[str],
@@ -206,7 +209,9 @@ def _version(
     key_marks: int = 0,
     *parts: int,
 ) -> TableVersion:
-    return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts)
+    found = silent.get(str(oid))
+    numbers = NONE if found is None else SilentColumns.from_json(found)
+    return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts, numbers)
 
 
 def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from penstock.ingest.postgres.relation import Column, PgType, Relation
+from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns, silent_columns
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import Identity, LoggedRelation
@@ -26,7 +27,8 @@ class PgTableFacts:
     `columns` is the highest number of a column, also of one that was dropped. `files` is another number once a
     statement has rewritten all rows, and `marks` once one has changed a column; 0 is unknown. `parts` are the highest
     number, the count and the sum of the numbers of its partitions, which are tables, also of partitions of partitions,
-    and another number once one of them was attached again.
+    and another number once one of them was attached again. `silent` are the columns whose values can
+    change without that.
     """
 
     oid: int
@@ -42,6 +44,7 @@ class PgTableFacts:
     files: int = 0
     marks: int = 0
     parts: tuple[int, ...] = ()
+    silent: SilentColumns = NONE
 
     @property
     def name(self) -> TableName:
@@ -76,6 +79,7 @@ def as_logged(column: str, kind: PgType) -> str:
 
 def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     """Return all tables of the database that hold rows, in the order of their names."""
+    silent = silent_columns(connection)
     # reltuples is -1 until the first ANALYZE, and a partitioned table has the rows of its partitions.
     rows = connection.rows(
         "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
@@ -97,7 +101,7 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         PgTableFacts(
             int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
             str(persistence), partition == "t", int(str(columns)), int(str(files)), int(str(marks)),
-            tuple(map(int, filter(None, str(parts).split(",")))),
+            tuple(map(int, filter(None, str(parts).split(",")))), silent.get(int(str(oid)), NONE),
         )
         for oid, schema, table, key, identity, count, kind, persistence, partition, columns, files, marks, parts in rows
     ]  # fmt: skip

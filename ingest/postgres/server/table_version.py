@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.ingest.postgres.server.catalog import TableName, primary_keys
+from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.catalog import PgTableFacts
@@ -24,7 +25,8 @@ class TableVersion:
 
     `columns` is the highest number of a column, which is never given twice. `key` is the primary key: the log does not
     name it. `names` has a mark for each column that the table has or had. `files` and `marks` are as in `PgTableFacts`,
-    so are `parts`; `key_marks` is like `marks` for the columns of the key alone. Offsets of an older release lack them.
+    so are `parts` and `silent`; `key_marks` is like `marks` for the columns of the key alone. Offsets of an older
+    release lack them.
     """
 
     oid: int
@@ -35,10 +37,11 @@ class TableVersion:
     marks: int = 0
     key_marks: int = 0
     parts: tuple[int, ...] = ()
+    silent: SilentColumns = NONE
 
     def is_same(self, table: PgTableFacts) -> bool:
-        then = (self.oid, self.columns, self.files, self.marks, self.parts)
-        return then == (table.oid, table.columns, table.files, table.marks, table.parts)
+        then = (self.oid, self.columns, self.files, self.marks, self.parts, self.silent)
+        return then == (table.oid, table.columns, table.files, table.marks, table.parts, table.silent)
 
     def is_rewritten(self, table: PgTableFacts) -> bool:
         """Return whether a statement has rewritten all rows of the table since."""
@@ -77,7 +80,8 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
 def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, str]) -> TableVersion:
     marks = zlib.crc32(json.dumps([columns.get(name) for name in key]).encode())
     names = _joined(map(_mark, columns))
-    return TableVersion(table.oid, table.columns, key, names, table.files, table.marks, marks, table.parts)
+    numbers = (table.files, table.marks, marks)
+    return TableVersion(table.oid, table.columns, key, names, *numbers, table.parts, table.silent)
 
 
 def filled_columns(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> list[str]:

@@ -90,3 +90,29 @@ def test_a_default_for_each_row_that_was_dropped_before_the_next_batch_is_in_old
     server.run("UPDATE t SET v = 9 WHERE id = 2")
     settle(sync)
     assert all(row["b"] is not None for row in sync.rows("t").values())
+
+
+GENERATED = "a int GENERATED ALWAYS AS (v * 2) STORED"
+
+
+@pytest.mark.parametrize("again", ["", "DROP DEFAULT", "ADD COLUMN c int DEFAULT 7"])
+def test_a_column_that_is_not_generated_any_more_has_its_values_in_older_rows(
+    server: PgPlayground, tmp_path: Path, again: str
+) -> None:
+    server.create("t", f"id int PRIMARY KEY, v int, {GENERATED}")
+    server.run("INSERT INTO t VALUES (1, 1), (2, 2)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    also = ", ALTER a DROP DEFAULT" if again == "DROP DEFAULT" else f", {again}" if again else ""
+    server.run(f"ALTER TABLE t ALTER a DROP EXPRESSION{also}", "UPDATE t SET a = 9 WHERE id = 2")
+    settle(sync)
+    assert {key: row["a"] for key, row in sync.rows("t").items()} == {1: 2, 2: 9}
+
+
+def test_a_generated_column_that_was_added_later_has_its_values_too(server: PgPlayground, tmp_path: Path) -> None:
+    sync = begin(server, tmp_path, "text")
+    server.run("ALTER TABLE t ADD COLUMN b int GENERATED ALWAYS AS (v + 1) STORED", "UPDATE t SET v = 3 WHERE id = 2")
+    settle(sync)
+    server.run("ALTER TABLE t ALTER b DROP EXPRESSION")
+    settle(sync)
+    assert {key: row["b"] for key, row in sync.rows("t").items()} == {1: 2, 2: 4}

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.ingest.postgres.errors import Diverged, SlotMissing
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
+from tests.integration.postgres.test_altered_tables import settle
 from tests.integration.postgres.test_sync import (  # noqa: F401 - collected here, with the server of this file
     test_columns_are_added_and_widened,
     test_partitioned_tables_are_captured_as_one,
@@ -163,3 +164,18 @@ def test_slot_that_is_not_on_the_promoted_standby_is_reported(
     sync.flags = ["--resnapshot"]
     sync.run()
     assert equal(sync)
+
+
+def test_a_column_with_another_expression_that_is_not_generated_any_more_has_its_last_values(
+    server: PgPlayground, tmp_path: Path
+) -> None:
+    server.create("t", "id int PRIMARY KEY, v int, a int GENERATED ALWAYS AS (v * 2) STORED")
+    server.run("INSERT INTO t VALUES (1, 1), (2, 2)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("ALTER TABLE t ALTER a SET EXPRESSION AS (v * 5)", "UPDATE t SET v = 3 WHERE id = 2")
+    settle(sync)
+    assert set(sync.rows("t")[1]) == {"id", "v"}
+    server.run("ALTER TABLE t ALTER a DROP EXPRESSION", "UPDATE t SET v = 4 WHERE id = 2")
+    settle(sync)
+    assert {key: row["a"] for key, row in sync.rows("t").items()} == {1: 5, 2: 15}

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.ingest.database.table_parts import TablePart, unfinished_parts
 from penstock.ingest.postgres.offsets import AlteredTable, PgBatch, PgProgress
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns
 from penstock.ingest.postgres.server.table_version import TableVersion
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier
@@ -37,7 +38,11 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
         exact_from=13,
         fresh=(("public", "new"),),
         emptied=(("public", "t", 3),),
-        versions={("public", "t"): TableVersion(7, 3, ("a", "b"), "abcdef", 10, 20, 30, (8, 1, 8))},
+        versions={
+            ("public", "t"): TableVersion(
+                7, 3, ("a", "b"), "abcdef", 10, 20, 30, (8, 1, 8), SilentColumns(40, {2: -50, 3: 0})
+            )
+        },
         altered=(AlteredTable("added-columns", ("public", "t"), 17, ("c",)), AlteredTable("drop", ("public", "u"), 18)),
         reread="again",
         signals=("signal",),
@@ -91,3 +96,11 @@ def test_offsets_of_a_release_without_versions_of_tables_are_read() -> None:
     written = progress_of(known=(("public", "t"),)).to_json()
     assert written["known"] == [["public", "t"]]
     assert PgProgress.from_json(written).versions == {}
+
+
+def test_offsets_of_a_release_without_labels_of_enums_are_read() -> None:
+    name = ("public", "t")
+    version = TableVersion(7, 3, ("a",), "abc", 10, 20, 30, (8, 1, 8), SilentColumns(40, {2: -50}))
+    written = progress_of(known=(name,), versions={name: version}).to_json()
+    assert written.pop("silent") == {"7": [40, 2, -50]}
+    assert PgProgress.from_json(written).versions == {name: replace(version, silent=NONE)}

@@ -68,8 +68,15 @@ def noted(
             found[name] = _with_key(settings, kind, columns, progress.versions[name], now[name])
         versions = {name: version.after(progress.versions.get(name)) for name, version in now.items()}
         progress = replace(progress, versions={**progress.versions, **versions})
-    if not found:
-        return progress
+    return with_altered(connection, progress, found) if found else progress
+
+
+def with_altered(
+    connection: PgConnection,
+    progress: PgProgress,
+    found: Mapping[TableName, tuple[AlteredKind, Sequence[str]]],
+) -> PgProgress:
+    """Return the state with these changes of tables, which are acted on once the log has passed its current end."""
     # Later than the commit of the change, which the catalog showed.
     position = reachable_end(connection)
     earlier = {one.name: one for one in progress.altered}
@@ -182,7 +189,9 @@ def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
     kinds: set[str] = {"added-columns", "changed-values", "replaced", *(["drop"] if settings.follows_drop else [])}
     barriers = tuple(one.barrier for one in due if one.kind in kinds)
     ignored = [
-        one.kind for one in due if one.kind == "rows-moved" or (one.kind == "drop" and not settings.follows_drop)
+        one.kind
+        for one in due
+        if one.kind in {"rows-moved", "unpublished"} or (one.kind == "drop" and not settings.follows_drop)
     ]
     log.info("event=definitions_changed tables=%s position=%s", _written(due), lsn_text(progress.log))
     batch = PgBatch(progress.log, (), barriers, ignored=tuple(ignored))

@@ -18,7 +18,7 @@ from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
 # From the weakest to the strongest: of two changes of a table the stronger one includes the other.
-AlteredKind = Literal["rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"]
+AlteredKind = Literal["unpublished", "rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class AlteredTable:
 
     `columns` are those that were added, or have other values. A `new` table is read after the position: the log has
     rows of it from before, which may lack columns, or a partition came with rows that no log has. A `replaced` one is
-    emptied before that: its rows may have other keys, or have left it. With `rows-moved` they stay in the target.
+    emptied before that: its rows may have other keys, or have left it. With `rows-moved` they stay in the target. Of an
+    `unpublished` one the log may lack changes, because the publication was altered.
     """
 
     kind: AlteredKind
@@ -41,6 +42,7 @@ class AlteredTable:
             return Barrier("truncate", *self.name)
         assert self.kind != "new"
         assert self.kind != "rows-moved"
+        assert self.kind != "unpublished"
         return Barrier(self.kind, *self.name, tuple((column, column) for column in self.columns))
 
     def to_json(self) -> list[Any]:
@@ -126,6 +128,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "log": lsn_text(self.log),
             "known": [[*name, *self._version(name)] for name in self.known],
             "silent": {str(one.oid): one.silent.to_json() for one in self.versions.values() if one.silent != NONE},
+            "published": {str(one.oid): one.published for one in self.versions.values() if one.published},
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
             "rest_part": TablePart(self.rest.name, self.rest.where).to_json()
@@ -154,7 +157,7 @@ class PgProgress(CopyProgress[KeyChunk]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> PgProgress:
-        batch, known, silent = value.get("batch", {}), value.get("known", ()), value.get("silent", {})
+        batch, known = value.get("batch", {}), value.get("known", ())
         return cls(
             server=str(value["server"]["system"]),
             database=str(value["server"]["database"]),
@@ -170,7 +173,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             fresh=_names(value.get("fresh", ())),
             emptied=_emptied(value.get("emptied", ())),
             # Offsets of an older release have only the names.
-            versions={(schema, table): _version(silent, *version) for schema, table, *version in known if version},
+            versions={(schema, table): _version(value, *version) for schema, table, *version in known if version},
             altered=tuple(AlteredTable.from_json(one) for one in value.get("altered", ())),
             reread=str(value.get("reread", "")),
             signals=tuple(value.get("signals", ())),
@@ -199,7 +202,7 @@ def barrier_from(value: Sequence[Any]) -> Barrier:
 
 
 def _version(
-    silent: Mapping[str, Sequence[int]],
+    offsets: Mapping[str, Any],
     oid: int,
     columns: int,
     key: Sequence[str],
@@ -209,9 +212,10 @@ def _version(
     key_marks: int = 0,
     *parts: int,
 ) -> TableVersion:
-    found = silent.get(str(oid))
-    numbers = NONE if found is None else SilentColumns.from_json(found)
-    return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts, numbers)
+    found = offsets.get("silent", {}).get(str(oid))
+    silent = NONE if found is None else SilentColumns.from_json(found)
+    published = int(offsets.get("published", {}).get(str(oid), 0))
+    return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts, silent, published)
 
 
 def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:

@@ -12,6 +12,7 @@ from penstock.formats.demand import needed
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
+from penstock.ingest.postgres.altered_publication import publication_noted
 from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, with_new
 from penstock.ingest.postgres.captured_tables import captured, check_keys, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
@@ -92,6 +93,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             reread="" if settings.reset else settings.rereads,
             batch=PgBatch(start),
         )
+        begun = publication_noted(connection, settings, begun)
         return with_new(connection, begun, waiting) if is_behind else begun
 
     def empty_batch(self, position: int, barriers: tuple[Barrier, ...] = ()) -> PgBatch:
@@ -126,6 +128,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         start = progress.log
         tables = list_tables(connection)
         progress = noted(connection, self.settings, progress, tables)
+        progress = publication_noted(connection, self.settings, progress)
         passed = applied(self.settings, progress)
         if passed is not None:
             self.at_barrier = True
@@ -187,6 +190,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
         versions = {**progress.versions, **versions_of(connection, new)}
         progress = replace(progress, known=(*progress.known, *fresh), versions=versions)
+        progress = publication_noted(connection, self.settings, progress)
         progress = self.without_outdated(progress, fresh)
         reads = self.settings.reads_new_tables
         if reads and self.settings.reads_exactly:

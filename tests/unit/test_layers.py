@@ -183,6 +183,7 @@ FLOORS = {
         {"log"},
         {"captured_tables", "offsets", "table_as_of"},
         {"altered_tables", "read_range"},
+        {"altered_publication"},
         {"planner"},
         {"source"},
         {"connector"},

@@ -169,6 +169,7 @@ def _publication(
         message = "the publication leaves out changes"
         yield error_finding(PublicationMissing, message, "not all kinds", "insert, update, delete", fix)
     yield from _parts(connection, publication)
+    yield from _generated(connection, publication, tables)
     if kinds[1] != "t" and any(one.kind == "p" for one in tables):
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish_via_partition_root = true);"
         message = "changes of partitions would come under the names of the partitions"
@@ -190,6 +191,22 @@ def _parts(connection: PgConnection, publication: Publication) -> Iterator[Serve
         if rows == "t":
             message = f"the publication lacks rows of {table}, which the first snapshot reads"
             yield warning_finding(PublicationMissing, message, "a row filter", "all rows", fix)
+
+
+def _generated(
+    connection: PgConnection, publication: Publication, tables: Sequence[PgTableFacts]
+) -> Iterator[ServerFinding]:
+    """Yield a finding if the log has values of generated columns (since version 18): they are not captured."""
+    rows = connection.rows(
+        "SELECT DISTINCT a.attrelid::regclass FROM pg_attribute a CROSS JOIN pg_publication p WHERE p.pubname = "
+        f"{connection.literal(publication.name)} AND to_jsonb(p) ->> 'pubgencols' = 's' AND a.attgenerated = 's' "
+        f"AND a.attrelid IN ({', '.join(str(one.oid) for one in tables) or '0'}) ORDER BY 1"
+    )
+    if rows:
+        names = ", ".join(str(table) for (table,) in rows)
+        fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish_generated_columns = none);"
+        message = f"the log has values of generated columns of {names}, which rows that are read from the table lack"
+        yield warning_finding(PublicationMissing, message, "publish_generated_columns = stored", "none", fix)
 
 
 def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:

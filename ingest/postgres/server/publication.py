@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
 
 log = logging.getLogger(__name__)
+_SCHEMAS_SINCE = 150_000  # as in server_version_num: publications of all tables of a schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,28 @@ class Publication:
             return None
         rows = connection.rows(f"SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = {name}")
         return {(str(schema), str(table)) for schema, table in rows}
+
+    def marks(self, connection: PgConnection, oids: Collection[int]) -> dict[int, int]:
+        """Return a number for each of these tables that exists: another one once the publication may have lacked it.
+
+        ALTER PUBLICATION writes the row of the publication, or replaces that of a table or a schema, also if another
+        statement restores the former state. 0 is a publication that does not exist.
+        """
+        if not oids:
+            return {}
+        has_schemas = connection.value(f"SELECT current_setting('server_version_num')::int >= {_SCHEMAS_SINCE}") == "t"
+        in_schema = (
+            "UNION ALL SELECT s.oid, s.xmin FROM pg_publication_namespace s WHERE s.pnpubid = p.oid "
+            "AND s.pnnspid = c.relnamespace "
+        )
+        rows = connection.rows(
+            "SELECT c.oid, COALESCE((SELECT sum(hashint8((o.oid::int8 << 32) + o.xmin::text::int8)) FROM ("
+            "SELECT p.oid, p.xmin UNION ALL SELECT r.oid, r.xmin FROM pg_publication_rel r WHERE r.prpubid = p.oid "
+            f"AND r.prrelid = c.oid {in_schema if has_schemas else ''}) o(oid, xmin) WHERE o.oid IS NOT NULL), 0) "
+            f"FROM pg_class c LEFT JOIN pg_publication p ON p.pubname = {connection.literal(self.name)} "
+            f"WHERE c.oid IN ({', '.join(map(str, sorted(oids)))})"
+        )
+        return {int(str(oid)): int(str(number)) for oid, number in rows}
 
     def create_statement(self, tables: Collection[TableName]) -> str:
         listed = ", ".join(map(qualified, sorted(tables)))

@@ -25,8 +25,8 @@ class TableVersion:
 
     `columns` is the highest number of a column, which is never given twice. `key` is the primary key: the log does not
     name it. `names` has a mark for each column that the table has or had. `files` and `marks` are as in `PgTableFacts`,
-    so are `parts` and `silent`; `key_marks` is like `marks` for the columns of the key alone. Offsets of an older
-    release lack them.
+    so are `parts` and `silent`; `key_marks` is like `marks` for the columns of the key alone, and `published` is the
+    table's number in the publication. Offsets of an older release lack them.
     """
 
     oid: int
@@ -38,6 +38,7 @@ class TableVersion:
     key_marks: int = 0
     parts: tuple[int, ...] = ()
     silent: SilentColumns = NONE
+    published: int = 0
 
     def is_same(self, table: PgTableFacts) -> bool:
         then = (self.oid, self.columns, self.files, self.marks, self.parts, self.silent)
@@ -56,10 +57,11 @@ class TableVersion:
         return _mark(column) in _marks(self.names)
 
     def after(self, earlier: TableVersion | None) -> TableVersion:
-        """Return the version with the names of columns that an earlier one of the same table had."""
+        """Return the version with the names of columns, and the publication, of an earlier one of the same table."""
         if earlier is None or earlier.oid != self.oid:
             return self
-        return replace(self, names=_joined([*_marks(earlier.names), *_marks(self.names)]))
+        names = _joined([*_marks(earlier.names), *_marks(self.names)])
+        return replace(self, names=names, published=earlier.published)
 
 
 def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dict[TableName, TableVersion]:

@@ -13,6 +13,7 @@ import pytest
 from penstock.ingest.postgres.errors import Diverged, SlotMissing
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 from tests.integration.postgres.test_altered_tables import settle
+from tests.integration.postgres.test_checks import found
 from tests.integration.postgres.test_sync import (  # noqa: F401 - collected here, with the server of this file
     test_columns_are_added_and_widened,
     test_partitioned_tables_are_captured_as_one,
@@ -179,3 +180,11 @@ def test_a_column_with_another_expression_that_is_not_generated_any_more_has_its
     server.run("ALTER TABLE t ALTER a DROP EXPRESSION", "UPDATE t SET v = 4 WHERE id = 2")
     settle(sync)
     assert {key: row["a"] for key, row in sync.rows("t").items()} == {1: 5, 2: 15}
+
+
+def test_a_publication_of_generated_columns_is_named(server: PgPlayground) -> None:
+    server.create("t", "id int PRIMARY KEY, v int, a int GENERATED ALWAYS AS (v * 2) STORED")
+    server.run("CREATE PUBLICATION p FOR TABLE t")
+    assert found(server) == {}
+    server.run("ALTER PUBLICATION p SET (publish_generated_columns = stored)")
+    assert "generated columns of t" in found(server)["PublicationMissing"].message

@@ -40,7 +40,7 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
         emptied=(("public", "t", 3),),
         versions={
             ("public", "t"): TableVersion(
-                7, 3, ("a", "b"), "abcdef", 10, 20, 30, (8, 1, 8), SilentColumns(40, {2: -50, 3: 0})
+                7, 3, ("a", "b"), "abcdef", 10, 20, 30, (8, 1, 8), SilentColumns(40, {2: -50, 3: 0}), -60
             )
         },
         altered=(AlteredTable("added-columns", ("public", "t"), 17, ("c",)), AlteredTable("drop", ("public", "u"), 18)),
@@ -98,9 +98,10 @@ def test_offsets_of_a_release_without_versions_of_tables_are_read() -> None:
     assert PgProgress.from_json(written).versions == {}
 
 
-def test_offsets_of_a_release_without_labels_of_enums_are_read() -> None:
+def test_offsets_of_a_release_without_labels_and_the_publication_are_read() -> None:
     name = ("public", "t")
-    version = TableVersion(7, 3, ("a",), "abc", 10, 20, 30, (8, 1, 8), SilentColumns(40, {2: -50}))
+    version = TableVersion(7, 3, ("a",), "abc", 10, 20, 30, (8, 1, 8), SilentColumns(40, {2: -50}), 60)
     written = progress_of(known=(name,), versions={name: version}).to_json()
     assert written.pop("silent") == {"7": [40, 2, -50]}
-    assert PgProgress.from_json(written).versions == {name: replace(version, silent=NONE)}
+    assert written.pop("published") == {"7": 60}
+    assert PgProgress.from_json(written).versions == {name: replace(version, silent=NONE, published=0)}

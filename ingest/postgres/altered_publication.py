@@ -1,0 +1,46 @@
+"""A publication that was altered between two plans: tables of which the log may lack changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.ingest.postgres.altered_tables import with_altered
+from penstock.ingest.postgres.offsets import AlteredKind, PgProgress
+from penstock.ingest.postgres.server.catalog import TableName
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.settings import PgSettings
+
+log = logging.getLogger(__name__)
+_NOTE = (
+    "the publication, or what it has of these tables, was altered since the last batch, so that the log may lack "
+    "changes of them, also if it is as before by now; `penstock check` shows what it leaves out, and --reset TABLE "
+    "reads a table again"
+)
+
+
+def publication_noted(connection: PgConnection, settings: PgSettings, progress: PgProgress) -> PgProgress:
+    """Return the state with the numbers of known tables in the publication; warn of those that have other ones.
+
+    Tables that are still to be read as a whole get the changes that the log lacks from that.
+    """
+    numbers = settings.publication.marks(connection, [one.oid for one in progress.versions.values()])
+    now = {name: numbers.get(one.oid, one.published) for name, one in progress.versions.items()}
+    altered = [
+        name
+        for name, one in progress.versions.items()
+        if one.published not in {0, now[name]} and name not in progress.waiting
+    ]
+    if any(one.published != now[name] for name, one in progress.versions.items()):
+        versions = {name: replace(one, published=now[name]) for name, one in progress.versions.items()}
+        progress = replace(progress, versions=versions)
+    if not altered:
+        return progress
+    names = ",".join(".".join(name) for name in altered)
+    log.warning("event=publication_altered publication=%s tables=%s note=%s", settings.publication.name, names, _NOTE)
+    found: Mapping[TableName, tuple[AlteredKind, tuple[str, ...]]] = dict.fromkeys(altered, ("unpublished", ()))
+    return with_altered(connection, progress, found)

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 
+_UNLOGGED = "may change without being logged"
+# By engine: what is different from tables whose rows are kept and logged.
+_ENGINES = {
+    "MEMORY": _UNLOGGED,
+    "FEDERATED": _UNLOGGED,
+    "CSV": _UNLOGGED,
+    "BLACKHOLE": (
+        "keeps no rows: rows that are inserted are in the binlog alone, stay in the target table for ever, and verify "
+        "reports them as extra"
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
@@ -58,11 +70,9 @@ def check_tables(connection: Connection, facts: ServerFacts, wanted: CheckedPlan
             take = "or write it to an append table (--include-keyless append)"
             fix = f"ALTER TABLE {qualified(name)} ADD PRIMARY KEY (...);  -- {take}"
             yield warning_finding(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
-        if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
+        if note := _ENGINES.get(table.engine.upper()):
             fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or exclude the table"
-            yield warning_finding(
-                SourceError, f"{'.'.join(name)} may change without being logged", table.engine, "InnoDB", fix
-            )
+            yield warning_finding(SourceError, f"{'.'.join(name)} {note}", table.engine, "InnoDB", fix)
     yield from _charsets(connection, set(wanted.tables))
     yield from _times_in_keys(connection, set(wanted.tables))
     # MySQL 9.6 moved cascades out of InnoDB, and logs the rows that they change.

@@ -20,6 +20,7 @@ from penstock.ingest.mysql.server.connection import ServerFacts, connected, serv
 from penstock.ingest.mysql.server.table_checks import CheckedPlan
 from penstock.pipelines.commands.main import main
 from tests.integration.mysql.playground import DATABASE, Playground
+from tests.integration.mysql.sync import Sync
 from tests.servers import launch
 
 MINUTES = "--binlog-expire-logs-seconds=3600"
@@ -296,3 +297,18 @@ def test_transactions_that_are_prepared_are_reported(server: Playground) -> None
             cursor.execute("XA ROLLBACK 'x'")
         if not server.is_mariadb:
             server.run("REVOKE XA_RECOVER_ADMIN ON *.* FROM cdc@'%'")
+
+
+def test_a_table_that_keeps_no_rows_is_named_and_has_what_was_inserted(server: Playground, tmp_path: Path) -> None:
+    if server.is_mariadb:
+        pytest.skip("the engine is a plugin that the server of the tests lacks")
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v INT) ENGINE = BLACKHOLE", "INSERT INTO t VALUES (1, 1)")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    with connected(server.address) as connection:
+        found = check_source(connection, CheckedPlan([(DATABASE, "t")]))
+    assert [item.seen for item in found if "keeps no rows" in item.message] == ["BLACKHOLE"]
+    server.run("INSERT INTO t VALUES (2, 2), (3, 3)", "UPDATE t SET v = 9", "DELETE FROM t")
+    sync.run()
+    assert [(row["id"], row["v"]) for row in sync.rows("t")] == [(2, 2), (3, 3)]
+    assert [dict(verdict.counts) for verdict in sync.verified()] == [{"extra": 2}]

@@ -6,8 +6,10 @@ import random
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from uuid import UUID
 
+import pymysql
 import pytest
 
 from penstock.ingest.mysql.binlog.decode import Decoder
@@ -157,6 +159,25 @@ def test_a_change_logged_as_statement_stops_only_captured_tables(server: Playgro
     assert caught.value.facts["table"] == f"{DATABASE}.t"
     only_other = BinlogOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
     assert [row[0] for row in server.read(plans, only_other)] == ["other"]
+
+
+def test_a_file_that_was_loaded_as_a_statement_is_reported_with_its_position(
+    server: Playground, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.txt").write_text("1\n2\n")
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "SET GLOBAL local_infile = 1")
+    start = server.here()
+    writer = pymysql.connect(
+        host="127.0.0.1", port=server.port, user="root", database=DATABASE, local_infile=True, autocommit=True
+    )
+    with writer, writer.cursor() as cursor:
+        cursor.execute("SET SESSION binlog_format = STATEMENT")
+        cursor.execute(f"LOAD DATA LOCAL INFILE '{tmp_path}/rows.txt' INTO TABLE t")
+    assert server.rows("SELECT COUNT(*) FROM t") == ((2,),)
+    with pytest.raises(StatementBinlogError, match="LOAD DATA was logged as a statement") as caught:
+        server.read(server.plans(start, PlanLimits()))
+    assert caught.value.facts["file"] == start.file
+    assert "newer" not in str(caught.value)
 
 
 def test_a_change_is_a_statement_in_any_form(server: Playground) -> None:

@@ -44,6 +44,8 @@ class PgAddress:
             "IntervalStyle": "postgres",
             "extra_float_digits": "1",
             "bytea_output": "hex",
+            # With many tables, the server would compile the queries of the catalog for longer than it runs them.
+            "jit": "off",
             # A task that waits for Spark answers late.
             "wal_sender_timeout": "600s",
         }

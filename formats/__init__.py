@@ -30,7 +30,8 @@ _BUILT_IN: dict[str, Format | str] = {
 }
 FORMATS: Extensions[Format] = Extensions("penstock.formats", Format, _BUILT_IN)
 # Measured: larger chunks are slower and use more memory, smaller ones are dominated by the fixed cost of a parse.
-# Sources pass 20,000 messages at a time, and more if their rows are spread over many tables.
+# Sources pass 20,000 messages at a time, and more if their rows are spread over many tables: the largest chunk is that
+# of ranges that are read together.
 CHUNK = 120_000
 # A column of a chunk has 32-bit offsets, so the values of a chunk must stay far below 2 GiB.
 CHUNK_BYTES = 256 << 20

@@ -1,4 +1,4 @@
-"""A publication that was altered between two plans: tables of which the log may lack changes."""
+"""A publication that was altered between two plans: the log may lack changes of its tables."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from penstock.table_pattern import TablePattern
 log = logging.getLogger(__name__)
 
 _LATER = "tables that appear later are captured; correct the pattern if it should match one now"
-_LETTERS = "[a|b] is one letter in a regular expression; write (a|b) for either word"
+_ONE_CHARACTER = "[a|b] is one character in a regular expression; write (a|b) for either word"
 
 
 def unmet_patterns(spec: PipelineSpec, names: Collection[TableName]) -> Iterator[tuple[str, str]]:
@@ -23,7 +23,7 @@ def unmet_patterns(spec: PipelineSpec, names: Collection[TableName]) -> Iterator
     for text in spec.source.tables:
         pattern = TablePattern.of(text)
         if not any(pattern.match(*name) for name in names):
-            yield f"{text} matches no captured table", _LETTERS if "|" in text and "[" in text else _LATER
+            yield f"{text} matches no captured table", _ONE_CHARACTER if "|" in text and "[" in text else _LATER
 
 
 def warn_of_unmet_patterns(

@@ -152,7 +152,7 @@ class Plot:
             self.added += 1
 
     def _with_markers(self, messages: Iterator[tuple[int, Change]]) -> Iterator[tuple[int, Change]]:
-        """Yield the messages, and offsets without a message, some of which fill a range."""
+        """Yield the messages, and between them offsets without a message. Some ranges have only such offsets."""
         for partition, change in messages:
             yield partition, change
             if self.joins and self.joined.random() < 0.15:

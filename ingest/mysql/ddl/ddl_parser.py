@@ -30,7 +30,7 @@ _KEYS = frozenset(
     {"PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PERIOD", "VECTOR"}
 )
 
-# Clauses by which ALTER IGNORE TABLE of MariaDB may find rows with equal keys, of which it keeps one.
+# With these clauses, ALTER IGNORE TABLE of MariaDB may find rows with equal keys. It keeps one of them.
 _MAKES_DUPLICATES = frozenset({"UNIQUE", "PRIMARY", "MODIFY", "CHANGE", "CONVERT"})
 
 

@@ -1,4 +1,4 @@
-"""A job that begins in a table of other jobs is told so, where its rows are added to theirs."""
+"""A job gets a warning if it begins in a table that adds its rows to those of other jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns whose values change without a row of the log: which ones two looks at the catalog tell apart."""
+"""Columns whose values change without a row of the log are found by comparing the catalog before and after."""
 
 from __future__ import annotations
 

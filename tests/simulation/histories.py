@@ -27,6 +27,7 @@ from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.store import EntryCache, TableStore
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, evolve
 from penstock.table.usable import check_usable
 from penstock.table.values.types import parse_type
@@ -239,19 +240,19 @@ class History:
         return self.random.choice([name for name in self.lines if name != "main"] or [None])  # type: ignore[list-item]
 
     def sweep(self) -> str:
-        remove_orphans(self.store(), older_than=FAR)
+        remove_orphans(self.store(), FAR, OwnProcess())
         return "remove orphans"
 
     def copy(self) -> str:
         ambient = self._ambient()
         catalog = Catalog("/w", ambient=ambient, backend=FileCatalog(SimStore(self.disk), "/w", ambient))
-        copied = copy_table(self.table("main"), catalog, f"d.c{self._count}")
+        copied = copy_table(self.table("main"), catalog, f"d.c{self._count}", OwnProcess())
         if self.lines["main"].snapshots:
             with copied.writer() as writer:
                 writer.write(pa.table({"k": pa.array([99], pa.int32()), "v": pa.array([0], pa.int32())}))
                 writer.commit()
             expire_snapshots(copied.store, retain_max=1, retain_min=1, older_than=self.disk.clock(), protect_users=0)
-            remove_orphans(copied.store, older_than=FAR)
+            remove_orphans(copied.store, FAR, OwnProcess())
             assert rows_of(copied) == {**self.lines["main"].newest.written, 99: 0}, self.told
         SimStore(self.disk).delete_tree(copied.path)
         return "copy"

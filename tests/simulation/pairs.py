@@ -18,6 +18,7 @@ from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags, rename_tag, replace_tag
 from penstock.table.meta.store import TableStore, branch_names
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.repair import compact_manifests
 from penstock.table.schema.schema_files import SchemaFiles
 from tests.invariants import check_invariants
@@ -57,7 +58,7 @@ VERBS: Mapping[str, Verb] = {
     "rollback to snapshot": lambda store: rollback_to(store, 1),
     "rollback, delete tag": _in_turn(lambda store: rollback_to(store, "kept"), _delete_kept),
     "copy files": verbs.copied,
-    "orphans": remove_orphans,
+    "orphans": lambda store: remove_orphans(store, executor=OwnProcess()),
     "manifests": compact_manifests,
 }
 COPIES = {"copy files", "clone"}

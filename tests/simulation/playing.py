@@ -20,6 +20,7 @@ from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.read.splits import invisible_level_0
 from tests.golden.relations import Relation
 from tests.invariants import check_invariants
@@ -52,7 +53,7 @@ class Play:
             self._learn(step)
         self.disk.settle()
         # Orphans are removed first: what is wrong in the table remains so, and a removed file that it needs is missed.
-        remove_orphans(self._sound_store(None), older_than=self.disk.clock() + LONG_AFTER)
+        remove_orphans(self._sound_store(None), self.disk.clock() + LONG_AFTER, OwnProcess())
         self.check()
         return self
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import random
+import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -215,6 +216,7 @@ class SimStore:
         self.log: list[Operation] = [] if log is None else log
         self._random = random.Random(seed)
         self._dead = False
+        self._thread = threading.get_ident()
 
     def __repr__(self) -> str:
         return f"SimStore({len(self.disk.files)} files, {len(self.log)} operations)"
@@ -331,6 +333,8 @@ class SimStore:
     def _do(self, name: str, path: str, whole: Callable[[], T], torn: Callable[[], object] | None = None) -> T:
         if self._dead:
             raise Died
+        # Threads would make the order of operations one of chance, so that equal seeds would not be equal runs.
+        assert threading.get_ident() == self._thread, f"{name} {path}: a second thread uses this simulated store"
         plain = Operation(len(self.log) + 1, name, path)
         self._turn(plain)
         if self.faults is not never:  # a checker without faults must not change the disk

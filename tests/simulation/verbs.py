@@ -30,6 +30,7 @@ from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag, rename_tag, replace_tag
 from penstock.table.meta.store import TableStore, branch_names
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import evolve
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
@@ -99,7 +100,7 @@ def cloned(store: TableStore) -> None:
 
 def copied(store: TableStore) -> None:
     backend = FileCatalog(store.storage, WAREHOUSE, store.ambient)
-    copy_table(Table(store), Catalog(WAREHOUSE, ambient=store.ambient, backend=backend), "db.copy")
+    copy_table(Table(store), Catalog(WAREHOUSE, ambient=store.ambient, backend=backend), "db.copy", OwnProcess())
 
 
 VERBS: Mapping[str, Verb] = {
@@ -196,7 +197,7 @@ class VerbPlay:
         found = self._told(disk)
         assert found == self.expected, f"{found}\nand not\n{self.expected}\n{performance}"
         for path in self._tables(disk):
-            remove_orphans(self._open(SimStore(disk), path), older_than=disk.clock() + LONG_AFTER)
+            remove_orphans(self._open(SimStore(disk), path), disk.clock() + LONG_AFTER, OwnProcess())
         found = self._told(disk, check=False)
         assert found == self.expected, f"after the removal of orphans\n{performance}"
 

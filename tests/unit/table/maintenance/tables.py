@@ -15,6 +15,7 @@ from penstock.table.maintenance.reachable import changelogs_of, lines, snapshots
 from penstock.table.meta.live import changelog_entries, index_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.executor import OwnProcess
 from tests.golden.cases import unpacked
 from tests.simulation.store import Disk, Faults, SimStore, never
 from tests.unit.table.tables import rows
@@ -46,7 +47,7 @@ def files(store: TableStore) -> set[str]:
 
 
 def orphans(store: TableStore) -> set[str]:
-    return {orphan.path for orphan in find_orphans(store, older_than=LATE)}
+    return {orphan.path for orphan in find_orphans(store, older_than=LATE, executor=OwnProcess())}
 
 
 def check_whole(store: TableStore) -> None:

@@ -16,6 +16,7 @@ from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag, tag_files
 from penstock.table.meta.store import branch_names
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, evolve
 from tests.unit.table.maintenance.tables import (
     LATE,
@@ -83,7 +84,7 @@ def test_branches_are_created_once_and_deleted_once() -> None:
     with pytest.raises(BranchMissing):
         fast_forward(store, "dev")
     check_whole(store)
-    remove_orphans(store, older_than=LATE)
+    remove_orphans(store, older_than=LATE, executor=OwnProcess())
     check_whole(store)
 
 
@@ -108,7 +109,7 @@ def test_fast_forward_replaces_main_by_the_branch() -> None:
     assert store.schemas.ids() == [0, 1]
     assert store.schema().names[-1] == "theirs"
     check_whole(store)
-    remove_orphans(store, older_than=LATE)
+    remove_orphans(store, older_than=LATE, executor=OwnProcess())
     check_whole(store)
 
 
@@ -162,7 +163,7 @@ def test_fast_forward_drops_snapshots_and_tags_that_the_branch_lacks(tmp_path: P
         write(table, 200 + number)
     table.expire_snapshots(retain_max=1, older_than=LATE)
     assert [snapshot.id for snapshot in table.snapshots] == [12]
-    remove_orphans(table.store, older_than=LATE)
+    remove_orphans(table.store, older_than=LATE, executor=OwnProcess())
     check_whole(table.store)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.storage.local import LocalStorage
 from penstock.table.maintenance.orphans import DAY, find_orphans, remove_orphans
+from penstock.table.operations.executor import OwnProcess
 from tests.golden.cases import case_names
 from tests.unit.table.maintenance.tables import LATE, ROOT, check_whole, files, golden, orphans
 from tests.unit.table.tables import content, new_table, rows
@@ -26,7 +27,7 @@ def test_golden_tables_have_no_orphans(case: str) -> None:
 def test_removing_orphans_keeps_the_table_complete() -> None:
     store = golden("rollback_consumers")
     before, lost = files(store), orphans(store)
-    assert remove_orphans(store, older_than=LATE).deleted == len(lost) > 0
+    assert remove_orphans(store, older_than=LATE, executor=OwnProcess()).deleted == len(lost) > 0
     assert files(store) == before - {path.removeprefix(f"{ROOT}/") for path in lost}
     check_whole(store)
     assert orphans(store) == set()
@@ -47,8 +48,10 @@ def test_recent_files_are_kept_for_running_commits() -> None:
     store = golden("append_unaware")
     store.storage.write(f"{ROOT}/manifest/manifest-new-0", b"x")
     written = store.storage.disk.clock()  # type: ignore[attr-defined]
-    assert find_orphans(store, older_than=written - DAY) == []
-    assert [orphan.path for orphan in find_orphans(store)] == [f"{ROOT}/manifest/manifest-new-0"]  # years later
+    assert find_orphans(store, older_than=written - DAY, executor=OwnProcess()) == []
+    assert [orphan.path for orphan in find_orphans(store, executor=OwnProcess())] == [
+        f"{ROOT}/manifest/manifest-new-0"
+    ]  # years later
 
 
 def test_files_that_only_branches_use_are_kept() -> None:
@@ -59,7 +62,7 @@ def test_files_that_only_branches_use_are_kept() -> None:
     lost = orphans(store)
     branch = store.on_branch("dev")
     check_whole(branch)
-    remove_orphans(store, older_than=LATE)
+    remove_orphans(store, older_than=LATE, executor=OwnProcess())
     assert lost
     check_whole(branch)
 
@@ -80,7 +83,7 @@ def test_a_commit_during_the_listing_loses_no_files(tmp_path: Path, monkeypatch:
             return iter(found)
 
         monkeypatch.setattr(LocalStorage, "list", listing)
-        assert find_orphans(table.store, older_than=LATE) == []
+        assert find_orphans(table.store, older_than=LATE, executor=OwnProcess()) == []
     assert [entry.name for entry in listed] == [messages[0].new_files[0].name]
     assert content(table) == [(1, "a", None)]
 
@@ -97,4 +100,4 @@ def test_a_stale_listing_of_snapshots_makes_no_file_an_orphan(tmp_path: Path, mo
         return [entry for entry in real(self, folder) if entry.name != "snapshot-3"]
 
     monkeypatch.setattr(LocalStorage, "list", lagging)
-    assert find_orphans(table.store, older_than=LATE) == []
+    assert find_orphans(table.store, older_than=LATE, executor=OwnProcess()) == []

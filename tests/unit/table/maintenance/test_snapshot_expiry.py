@@ -16,6 +16,7 @@ from penstock.table.maintenance.upkeep import expire_consumers
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import SetOption, apply_changes
 from penstock.table.schema.schema_files import schema_json
 from tests.golden.cases import case_names
@@ -61,7 +62,7 @@ def test_expiry_of_golden_tables_leaves_no_orphans(case: str) -> None:
         check_whole(store)
         assert orphans(store) <= before
     assert store.snapshots.ids() == ([latest] if latest else [])
-    remove_orphans(store, older_than=LATE)
+    remove_orphans(store, older_than=LATE, executor=OwnProcess())
     check_whole(store)
 
 
@@ -364,6 +365,6 @@ def test_a_crash_at_any_operation_of_expiry_keeps_the_table_complete(case: str, 
         store = open_table(disk)
         check_whole(store)
         keep(store, 1)
-        remove_orphans(store, older_than=LATE)
+        remove_orphans(store, older_than=LATE, executor=OwnProcess())
         check_whole(store)
         assert files(store) - {"snapshot/LATEST"} == files(wanted) - {"snapshot/LATEST"}

@@ -22,6 +22,7 @@ from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags,
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import snapshot_json
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, SetOption, evolve
 from tests.simulation.store import Died, Disk, Fault, StoreFailure, at
 from tests.unit.table.maintenance.tables import (
@@ -179,7 +180,7 @@ def test_a_rollback_restores_an_older_snapshot() -> None:
     assert tag_files(store).names() == ["t2", "t3"]
     check_whole(store)
     assert orphans(store)
-    remove_orphans(store, older_than=LATE)
+    remove_orphans(store, older_than=LATE, executor=OwnProcess())
     check_whole(store)
 
 
@@ -256,10 +257,10 @@ def test_expiry_continues_after_a_restored_snapshot_without_changelog(
     for item in (line, table):
         item.expire_snapshots(older_than=LATE)
         assert len(item.snapshots) == 1
-    remove_orphans(table.store, older_than=LATE)
+    remove_orphans(table.store, older_than=LATE, executor=OwnProcess())
     table.delete_tag("keep")
     check_whole(table.store)
-    assert remove_orphans(table.store, older_than=LATE).deleted == 0
+    assert remove_orphans(table.store, older_than=LATE, executor=OwnProcess()).deleted == 0
 
 
 def test_a_lost_changelog_is_not_reported_as_expired(tmp_path: Path) -> None:
@@ -270,7 +271,7 @@ def test_a_lost_changelog_is_not_reported_as_expired(tmp_path: Path) -> None:
     assert lost is not None
     table.store.storage.delete(table.store.paths.manifest(lost))
     with pytest.raises(TableCorrupt, match="a manifest is missing"):
-        remove_orphans(table.store, older_than=LATE)
+        remove_orphans(table.store, older_than=LATE, executor=OwnProcess())
     with pytest.raises(TableCorrupt, match="a manifest is missing"):
         table.changes(2, 3)
 
@@ -410,8 +411,8 @@ def test_a_failed_operation_is_completed_by_a_retry(verb: Callable[[TableStore],
         again = open_table(disk)
         if verb is not branch_off or not again.schemas.on_branch("new").ids():
             verb(again)
-        remove_orphans(open_table(disk), older_than=LATE)
+        remove_orphans(open_table(disk), older_than=LATE, executor=OwnProcess())
         check_whole(open_table(disk))
         reference = open_table(calm)
-        remove_orphans(reference, older_than=LATE)
+        remove_orphans(reference, older_than=LATE, executor=OwnProcess())
         assert outcome(disk) == outcome(calm)

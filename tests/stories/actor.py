@@ -17,6 +17,7 @@ from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.repair import compact_manifests
 from penstock.table.schema.changes import SetOption, evolve
 from penstock.table.usable import check_usable
@@ -136,7 +137,9 @@ class Actor:
                 rollback_to(self.open(), step["target"])
             case "orphans":
                 self._store.faults = listing_all(self._store.faults)
-                remove_orphans(self.open(), older_than=self._ambient.now_millis() + step.get("millis", 1))
+                remove_orphans(
+                    self.open(), older_than=self._ambient.now_millis() + step.get("millis", 1), executor=OwnProcess()
+                )
             case "read":
                 self.read = Table(self.open()).scan().to_arrow()
             case "alter":

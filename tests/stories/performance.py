@@ -20,6 +20,7 @@ from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot, parse_snapshot
 from penstock.table.meta.store import EntryCache, TableMissing, TableStore
+from penstock.table.operations.executor import OwnProcess
 from tests.golden.relations import Relation, difference
 from tests.invariants import check_invariants
 from tests.simulation.playing import PATH, is_visible
@@ -100,7 +101,7 @@ class Performance:
             Actor("end", self.disk, f"{self.story.seed} end", never, self.log).perform(
                 {"op": "expire", "retain": 1}, 0, lambda _: False
             )
-            remove_orphans(self._sound(None), older_than=self.disk.clock() + 10 * DAY)
+            remove_orphans(self._sound(None), older_than=self.disk.clock() + 10 * DAY, executor=OwnProcess())
             self._check_all()
         except Exception as error:
             raise StoryFailed(self.story, len(self.story.steps) + 1, {"op": "end"}, error) from error

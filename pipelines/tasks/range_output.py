@@ -73,8 +73,13 @@ class BlobPacker:
             yield self._numbered(blobs)
 
     def report(self, content: RangeReport | PenstockError) -> pa.RecordBatch:
-        """Return the report of the range, which follows its blobs."""
-        blob = Blob(NO_TABLE, TableVersion(0), b"", 0, self._range, 1, pickle.dumps(content))
+        """Return the report of the range, which follows its blobs.
+
+        All reports of a task go to one writer. If Spark runs the task again after some writers have read its first
+        output, joined ranges may be others, and the reports of both runs together would count rows twice or not at all.
+        """
+        first = self._context.task.ranges[0].number
+        blob = Blob(NO_TABLE, TableVersion(0), b"", 0, first, 1, pickle.dumps(content))
         return as_batch(self._range, self._position, [blob])
 
     def _numbered(self, blobs: list[Blob]) -> pa.RecordBatch:

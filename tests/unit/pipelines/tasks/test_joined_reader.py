@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import random
@@ -184,6 +185,22 @@ def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Pat
     assert not isinstance(alone[1], str)
     assert sum(map(len, alone[0].values())) > 60
     assert [one.next for one in joined_reader._pauses.values()] == ([] if part in {"metadata", "history"} else [1])
+
+
+def test_counts_are_of_one_run_of_a_task_that_spark_runs_again(tmp_path: Path, shapes: Shapes) -> None:
+    """Some writers have the output of its first run, in which other ranges were joined."""
+    driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)], 3)
+    tables = [pa.Table.from_batches(list(copied(driver.reader).read(task)))]
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    tables.append(pa.Table.from_batches(list(copied(driver.reader).read(task))))
+    for runs in itertools.product((0, 1), repeat=3):
+        found = [
+            row for writer, run in enumerate(runs) for row in tables[run].to_pylist() if row["writer"] % 3 == writer
+        ]
+        reports = [pickle.loads(row["blob"]) for row in found if row["table"] == NO_TABLE]
+        counted = BatchReport(sorted(reports, key=lambda report: report.range.number))
+        assert sum(counted.rows.values()) == sum(row["rows"] for row in found if row["table"] != NO_TABLE)
+        assert [one.messages for one in counted.ranges] == [40, 40, 40, 40]
 
 
 def test_ranges_without_messages_are_read_together(tmp_path: Path, shapes: Shapes) -> None:

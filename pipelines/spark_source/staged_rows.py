@@ -8,9 +8,6 @@ import pyarrow as pa
 
 from penstock.table.meta.store import TableStore
 
-# No partition or bucket has such a name, so neither Penstock nor Java Paimon reads it as part of the table.
-STAGING_FOLDER = "_penstock_writes"
-
 
 def stage_rows(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
     """Write the batches to a file and return its path, or None if there are no batches.
@@ -40,8 +37,8 @@ def clear_staged(store: TableStore, job: str) -> None:
     """Delete everything that tasks of the job have staged, including files of failed attempts."""
     store.storage.delete_tree(_staging_folder(store, job))
     # Deletes an empty folder only: other jobs may have staged rows.
-    store.storage.delete(f"{store.paths.root}/{STAGING_FOLDER}")
+    store.storage.delete(store.paths.staging_folder)
 
 
 def _staging_folder(store: TableStore, job: str) -> str:
-    return f"{store.paths.root}/{STAGING_FOLDER}/{job}"
+    return f"{store.paths.staging_folder}/{job}"

@@ -113,6 +113,10 @@ def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
             # Metadata is written under a hidden name and then renamed. A hidden file that is left is from a writer
             # that died.
             yield from ((path, entry) for path, entry in _inside(store, folder) if entry.name.startswith("."))
+    # A driver that died left the rows that its tasks had staged.
+    for entry in store.storage.list(paths.staging_folder):
+        if entry.is_dir:
+            yield from _inside(store, f"{paths.staging_folder}/{entry.name}")
     place = metadata_place(store)
     if place is not None:
         yield from metadata_files(place)

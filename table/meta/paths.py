@@ -14,6 +14,8 @@ from penstock.table.values.names import path_step, relative_folder
 
 # The bucket number in manifests of rows that wait for a bucket.
 POSTPONE_BUCKET = -2
+# No partition or bucket has such a name, so neither Penstock nor Java Paimon reads it as part of the table.
+_STAGING_FOLDER = "_penstock_writes"
 DATABASE_SUFFIX = ".db"
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//[^/]*)?(?P<path>/.*)")
 
@@ -69,6 +71,11 @@ class TablePaths:
     @property
     def data_root(self) -> str:
         return f"{self.root}/{self.data_folder}" if self.data_folder else self.root
+
+    @property
+    def staging_folder(self) -> str:
+        """The folder in which each Spark job has a folder for rows that its tasks leave to the committing process."""
+        return f"{self.root}/{_STAGING_FOLDER}"
 
     @property
     def schema_folder(self) -> str:

@@ -37,8 +37,8 @@ def test_foreign_files_in_the_tables_folders_are_found() -> None:
     store = golden("part_two_keys")
     folder = next(path for path in files(store) if "bucket-0" in path).rpartition("/")[0]
     lost = [f"{folder}/data-lost-0.parquet", "manifest/manifest-lost-0", "index/index-lost-0", "statistics/stat-lost"]
-    temporary = ["snapshot/.snapshot-9.aa.tmp", "schema/.schema-9.aa.tmp"]
-    kept = ["snapshot/LATEST.note", "README", "docs/a=b.txt", "schema/schema-0.bak"]
+    temporary = ["snapshot/.snapshot-9.aa.tmp", "schema/.schema-9.aa.tmp", "_penstock_writes/job/rows.arrow"]
+    kept = ["_penstock_writes/README", "snapshot/LATEST.note", "README", "docs/a=b.txt", "schema/schema-0.bak"]
     for name in (*lost, *temporary, *kept):
         store.storage.write(f"{ROOT}/{name}", b"x")
     assert orphans(store) == {f"{ROOT}/{name}" for name in (*lost, *temporary)}

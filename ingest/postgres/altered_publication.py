@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.ingest.database.findings import ServerFinding, log_warnings, require_ready
 from penstock.ingest.postgres.altered_tables import with_altered
+from penstock.ingest.postgres.captured_tables import chosen
+from penstock.ingest.postgres.errors import TableNotPublished
 from penstock.ingest.postgres.offsets import AlteredKind, PgProgress
-from penstock.ingest.postgres.server.catalog import TableName
+from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
+from penstock.ingest.postgres.server.checks import check_publication
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -44,3 +48,22 @@ def publication_noted(connection: PgConnection, settings: PgSettings, progress: 
     log.warning("event=publication_altered publication=%s tables=%s note=%s", settings.publication.name, names, _NOTE)
     found: Mapping[TableName, tuple[AlteredKind, tuple[str, ...]]] = dict.fromkeys(altered, ("unpublished", ()))
     return with_altered(connection, progress, found)
+
+
+def require_published(
+    connection: PgConnection, settings: PgSettings, progress: PgProgress, tables: Sequence[PgTableFacts]
+) -> None:
+    """Raise an error if the publication leaves out changes of known tables from now on. `tables` are all that exist.
+
+    What the start refuses is refused later too: rows that are left out would be missing without a word.
+    """
+    versions = progress.versions
+    known = [one for one in chosen(tables, settings) if one.name in versions and versions[one.name].oid == one.oid]
+    found = list(check_publication(connection, settings.publication, known))
+    log_warnings(found)
+    # A new table is added to the publication, but one that was in it has been removed by somebody.
+    require_ready([_as_error(one) if one.error is TableNotPublished else one for one in found])
+
+
+def _as_error(finding: ServerFinding) -> ServerFinding:
+    return replace(finding, level="error", fix=f"{finding.fix}  and start with --reset TABLE, or exclude the tables")

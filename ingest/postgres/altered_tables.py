@@ -36,7 +36,7 @@ _KEPT = (
     "or  ddl: {drop: delete-all}  in a file, to delete them"
 )
 
-_LEFT = (
+LEFT = (
     "rows of partitions that were detached, dropped or truncated stay in the target table; use --on-truncate "
     "delete-all, or  ddl: {truncate: delete-all}  in a file, to empty it and read it again"
 )
@@ -143,9 +143,9 @@ def _changes(
             yield name, "replaced", []
             continue
         if left:
-            log.warning("event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION note=%s", *name, _LEFT)
+            log.warning("event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION note=%s", *name, LEFT)
         if emptied.names:
-            note = _LEFT if emptied.is_sure else _UNSURE
+            note = LEFT if emptied.is_sure else _UNSURE
             which, parts = "truncate_not_followed" if emptied.is_sure else "partitions_rewritten", emptied.names
             log.warning("event=%s table=%s.%s partitions=%s note=%s", which, *name, ",".join(parts), note)
         values = _unlogged_values(connection, settings, before, now) if fills_columns else None

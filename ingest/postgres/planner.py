@@ -12,10 +12,12 @@ from penstock.formats.demand import needed
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
-from penstock.ingest.postgres.altered_publication import publication_noted
+from penstock.ingest.postgres.altered_publication import publication_noted, require_published
 from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, with_new
 from penstock.ingest.postgres.captured_tables import captured, check_keys, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
+from penstock.ingest.postgres.gone_partitions import with_gone
+from penstock.ingest.postgres.log.partitions import LoggedPartitions
 from penstock.ingest.postgres.log.quiet_log import QuietLog, may_have_changes
 from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
@@ -45,6 +47,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     """The planner of batches of a PostgreSQL source."""
 
     _position: int = field(default=0, repr=False)  # seen before, and flushed by now
+    _is_published: bool = field(default=False, repr=False)  # at the last plan
     _quiet: QuietLog = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -128,7 +131,10 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         start = progress.log
         tables = list_tables(connection)
         progress = noted(connection, self.settings, progress, tables)
-        progress = publication_noted(connection, self.settings, progress)
+        before, progress = progress, publication_noted(connection, self.settings, progress)
+        if not self._is_published or progress != before:
+            require_published(connection, self.settings, progress, tables)
+            self._is_published = True
         passed = applied(self.settings, progress)
         if passed is not None:
             self.at_barrier = True
@@ -211,7 +217,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
                 return replace(progress, exact_from=0, fresh=())
             until, batch = progress.exact_from, replace(progress.batch, without=progress.fresh)
             end = min(until, progress.log + size)
-            return self._before_truncate(replace(progress, log=end, batch=batch))
+            return self._before_truncate(connection, replace(progress, log=end, batch=batch))
         found = self.newest(connection)
         if found is None:
             return progress
@@ -225,20 +231,22 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         # Rows of a snapshot are right once the log has passed the time when they were read.
         end = min(found, progress.log + size, max(until, settle))
         if end <= progress.log:
-            return self._before_truncate(progress)
+            return self._before_truncate(connection, progress)
         if may_wait and self._quiet.holds(lambda: may_have_changes(connection, self.settings, progress.log, end)):
             return progress
         self._quiet.moved()
-        return self._before_truncate(replace(progress, log=end))
+        return self._before_truncate(connection, replace(progress, log=end))
 
-    def _before_truncate(self, progress: PgProgress) -> PgProgress:
+    def _before_truncate(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
         """Return the batch cut before a transaction with TRUNCATE; a batch of its own empties the tables."""
         start = progress.batch.start
         if not self.settings.follows_truncate or progress.log <= start:
             return progress
         applied = start if progress.emptied else 0
         tables = set(progress.known) - set(progress.batch.without)
-        found = next_truncate(self.settings, tables, start, progress.log, applied)
+        partitions = LoggedPartitions()
+        found = next_truncate(self.settings, tables, start, progress.log, applied, partitions)
+        progress = with_gone(connection, self.settings, progress, partitions.found)
         batch = replace(progress.batch, emptied=progress.emptied)
         if found is None:
             return replace(progress, batch=batch, emptied=())

@@ -14,8 +14,10 @@ from penstock.ingest.database.skipped_parts import unless_skipped
 from penstock.ingest.database.table_parts import PartRead
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.errors import SlotLost, SlotMissing
+from penstock.ingest.postgres.gone_partitions import ROWS_MOVED, tables_with_gone, warn_of_gone
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
+from penstock.ingest.postgres.log.partitions import LoggedPartition, LoggedPartitions
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.log.unchanged import completed
 from penstock.ingest.postgres.offsets import barrier_from
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 CHUNK, LOG, BARRIERS, AS_OF, WITHOUT = "chunk", "log", "barriers", "as_of", "without"
 EMPTIED = "emptied"  # tables that the first transaction empties
 KEYS = "keys"  # the name and the primary key of known tables, by their numbers
+MOVED = "moved"  # tables whose rows left with partitions, as the plan knows, and the position until then
 IGNORED = "ignored"  # changes of whole tables that are not followed
 TRUNCATE = "truncate"
 DROPPED = "dropped-table"
@@ -127,8 +130,11 @@ class PgRangeReading:
                 return self._described(catalog, types, logged, oddities, binary=binary)
 
             decoder = LogDecoder(described, self.wanted, oddities)
+            partitions = LoggedPartitions()
             for messages in streamed(stream, part):
-                found, truncations = decoder.decode(MessageBlock.of(messages))
+                block = MessageBlock.of(messages)
+                partitions.take(block)
+                found, truncations = decoder.decode(block)
                 # If TRUNCATE is followed, the batch before has emptied the tables.
                 for one in truncations if not settings.follows_truncate else ():
                     oddities[TRUNCATE] += 1
@@ -137,6 +143,18 @@ class PgRangeReading:
                 batches = [_after(one, max(done, self._first_row(one))) for one in batches]
                 decoded = DecodeResult([one for one in batches if len(one)], truncations=truncations)
                 yield DecodedChunk(decoded, sum(map(len, decoded.batches)), messages.size), decoder.rows
+            self._count_gone(catalog, partitions.found, oddities)
+
+    def _count_gone(self, catalog: PgConnection, partitions: list[LoggedPartition], oddities: Counter[str]) -> None:
+        """Count the tables that lost partitions which no plan has seen. If that is followed, the planner does it."""
+        if self.settings.follows_truncate:
+            return
+        left_out = {(schema, table) for schema, table in self.start.get(WITHOUT, ())}
+        tables = {(schema, table) for schema, table, _ in self.start.get(KEYS, {}).values()} - left_out
+        moved = {(schema, table): parse_lsn(position) for schema, table, position in self.start.get(MOVED, ())}
+        found = tables_with_gone(catalog, partitions, tables, moved)
+        warn_of_gone(found)
+        oddities.update({ROWS_MOVED: len(found)} if found else {})
 
     def _first_row(self, batch: ChangeBatch) -> int:
         """Return the number of the first row of a table that is applied: rows before TRUNCATE are not."""

@@ -18,6 +18,7 @@ from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.captured_tables import captured
+from penstock.ingest.postgres.gone_partitions import reported
 from penstock.ingest.postgres.offsets import PgProgress, barrier_json
 from penstock.ingest.postgres.planner import PgPlanner
 from penstock.ingest.postgres.read_range import (
@@ -28,6 +29,7 @@ from penstock.ingest.postgres.read_range import (
     IGNORED,
     KEYS,
     LOG,
+    MOVED,
     WITHOUT,
     PgRangeReading,
 )
@@ -79,6 +81,9 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
                 content[KEYS] = {str(one.oid): [*name, list(one.key)] for name, one in progress.versions.items()}
             if batch.without:
                 content[WITHOUT] = [list(name) for name in batch.without]
+            moved = reported(progress)
+            if moved:
+                content[MOVED] = [[*name, lsn_text(position)] for name, position in moved.items()]
             if batch.emptied:
                 content[EMPTIED] = [list(one) for one in batch.emptied]
             parts.append((first, content, progress.log - batch.start))

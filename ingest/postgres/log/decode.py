@@ -115,11 +115,14 @@ class LogDecoder:
 
     def _add(self, logged: LoggedRelation) -> None:
         self._logged[logged.oid] = logged
-        self._relations[logged.oid] = self._describe(logged)
+        self._relations.pop(logged.oid, None)
 
     def _relation(self, oid: int) -> Relation | None:
+        # Described by its first row: a partition has none, because they come under the name of its table.
         if oid not in self._relations:
-            raise UnexpectedMessage("the log contains a row of a table that it has not described", oid=oid)
+            if oid not in self._logged:
+                raise UnexpectedMessage("the log contains a row of a table that it has not described", oid=oid)
+            self._relations[oid] = self._describe(self._logged[oid])
         return self._relations[oid]
 
     def _commit_times(self, block: MessageBlock) -> Int64s:

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.messages import MessageBlock, parse_relation, parse_truncate
+from penstock.ingest.postgres.log.partitions import LoggedPartitions
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.slot import copied_slot
@@ -34,17 +35,25 @@ class TruncateTransaction:
 
 
 def next_truncate(
-    settings: PgSettings, tables: Collection[TableName], start: int, end: int, applied: int
+    settings: PgSettings,
+    tables: Collection[TableName],
+    start: int,
+    end: int,
+    applied: int,
+    partitions: LoggedPartitions,
 ) -> TruncateTransaction | None:
     """Return the first transaction in [start, end) that empties some of the tables, if any.
 
-    The transaction whose commit is at `applied` does not count. Reads a copy of the slot; holds one block in memory.
+    The transaction whose commit is at `applied` does not count. `partitions` gets those that the log has until then.
+    Reads a copy of the slot; holds one block in memory.
     """
     scan = TruncateScan(tables, applied)
     with connected(settings.server, replication=True) as stream:
         copy = copied_slot(stream, settings.slot)
         for messages in streamed(stream, WalRange(copy, (settings.publication.name,), start, end, binary=True)):
-            if scan.is_over(MessageBlock.of(messages)):
+            block = MessageBlock.of(messages)
+            partitions.take(block)
+            if scan.is_over(block):
                 break
     return scan.found
 

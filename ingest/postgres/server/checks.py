@@ -46,7 +46,7 @@ def check_server(
         *_settings(connection),
         *_slot(connection, slot),
         *_rights(connection, tables, columns),
-        *_publication(connection, publication, tables),
+        *check_publication(connection, publication, tables),
         *_identities(tables),
     ]
 
@@ -137,9 +137,10 @@ def _denied_columns(connection: PgConnection, oid: int, columns: Sequence[str]) 
     return [str(name) for (name,) in found]
 
 
-def _publication(
+def check_publication(
     connection: PgConnection, publication: Publication, tables: Sequence[PgTableFacts]
 ) -> Iterator[ServerFinding]:
+    """Yield what the publication lacks of these tables."""
     found = publication.published(connection)
     names = [one.name for one in tables]
     missing = sorted(set(names) - (found or set()))

@@ -30,7 +30,14 @@ class Publication:
         name = connection.literal(self.name)
         if connection.value(f"SELECT 1 FROM pg_publication WHERE pubname = {name}") is None:
             return None
-        rows = connection.rows(f"SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = {name}")
+        # The view has only the partitions of a partitioned table whose changes come under their names.
+        rows = connection.rows(
+            f"SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = {name} UNION "
+            "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            f"JOIN pg_publication p ON p.pubname = {name} WHERE c.relkind = 'p' AND NOT c.relispartition AND "
+            "(p.puballtables OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid "
+            "AND r.prrelid = c.oid))"
+        )
         return {(str(schema), str(table)) for schema, table in rows}
 
     def marks(self, connection: PgConnection, oids: Collection[int]) -> dict[int, int]:
@@ -46,8 +53,9 @@ class Publication:
             "UNION ALL SELECT s.oid, s.xmin FROM pg_publication_namespace s WHERE s.pnpubid = p.oid "
             "AND s.pnnspid = c.relnamespace "
         )
+        # As text: hashint8 of two numbers in one is the same if both are one higher, which a statement may well do.
         rows = connection.rows(
-            "SELECT c.oid, COALESCE((SELECT sum(hashint8((o.oid::int8 << 32) + o.xmin::text::int8)) FROM ("
+            "SELECT c.oid, COALESCE((SELECT sum(hashtextextended(concat(o.oid, '/', o.xmin), 0)) FROM ("
             "SELECT p.oid, p.xmin UNION ALL SELECT r.oid, r.xmin FROM pg_publication_rel r WHERE r.prpubid = p.oid "
             f"AND r.prrelid = c.oid {in_schema if has_schemas else ''}) o(oid, xmin) WHERE o.oid IS NOT NULL), 0) "
             f"FROM pg_class c LEFT JOIN pg_publication p ON p.pubname = {connection.literal(self.name)} "

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import SourceError
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 from tests.integration.postgres.test_altered_tables import settle
 
@@ -96,4 +98,59 @@ def test_statements_that_leave_the_tables_published_are_no_reason_to_warn(
     server.create("new", "id int PRIMARY KEY")
     server.run(*UNALTERED[case], "INSERT INTO t VALUES (7)")
     assert warned(sync, caplog) == (set(), 0)
+    assert 7 in sync.rows("t")
+
+
+RESTRICTED = {
+    "kinds": ("SET (publish = 'insert')", "the publication leaves out changes"),
+    "columns": ("SET TABLE t (id), u, r", "the publication lacks columns of t"),
+    "roots": ("SET (publish_via_partition_root = false)", "changes of partitions would come under the names"),
+    "tables": ("DROP TABLE t", "tables are not in the publication"),
+}
+
+
+@pytest.mark.parametrize("case", RESTRICTED)
+def test_a_publication_that_leaves_out_changes_from_now_on_stops_the_pipeline_as_at_its_start(
+    server: PgPlayground, tmp_path: Path, case: str
+) -> None:
+    alter, message = RESTRICTED[case]
+    server.create("r", "id int PRIMARY KEY, v int) PARTITION BY RANGE (id")
+    server.run("CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) TO (10)")
+    sync = begin(server, tmp_path)
+    later = iter([f"ALTER PUBLICATION {PUBLICATION} {alter}", *CHANGES])
+    server.run("INSERT INTO t VALUES (7, 7)")
+
+    def alter_once(*_: object) -> None:
+        server.run(*later, "SELECT 1")
+
+    with pytest.raises(SourceError, match=message):
+        sync.run(on_batch=alter_once)
+    assert {key: row["v"] for key, row in sync.rows("t").items()} == {1: 1, 2: 2, 7: 7}
+    # Also after a restart, which would add a new table to the publication.
+    with pytest.raises(SourceError, match=message):
+        sync.run()
+
+
+def test_a_row_filter_that_is_added_is_reported_when_it_is_met(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sync = begin(server, tmp_path)
+    later = iter([f"ALTER PUBLICATION {PUBLICATION} SET TABLE t WHERE (id > 9), u", *CHANGES])
+    server.run("INSERT INTO t VALUES (7, 7)")
+    counted: Counter[str] = Counter()
+
+    def note(_: object, report: BatchReport) -> None:
+        counted.update(report.passed_over)
+        server.run(*later, "SELECT 1")
+
+    with caplog.at_level(logging.WARNING):
+        sync.run(on_batch=note)
+    assert counted["messages.unpublished"] == 1
+    assert "the publication lacks rows of t" in caplog.text
+
+
+def test_a_table_may_leave_the_publication_once_it_is_excluded(server: PgPlayground, tmp_path: Path) -> None:
+    sync = begin(server, tmp_path)
+    server.run(f"ALTER PUBLICATION {PUBLICATION} DROP TABLE u", "INSERT INTO t VALUES (7, 7)")
+    PgSync(server, tmp_path, flags=("--excluding-tables", "n|u")).run()
     assert 7 in sync.rows("t")

@@ -168,3 +168,78 @@ def test_rows_that_left_with_a_partition_are_followed_or_counted(
     assert sorted(sync.rows("t")) == ([11, 12] if follows else [1, 2, 11, 12])
     assert counted["messages.rows-moved"] == (0 if follows else 1)
     assert ("event=rows_moved_unlogged table=public.t" in caplog.text) is not follows
+
+
+GONE = {
+    "drop": (MADE, "INSERT INTO t VALUES (21, 1), (22, 1)", "DROP TABLE p2"),
+    "detach": (MADE, "INSERT INTO t VALUES (21, 1)", "ALTER TABLE t DETACH PARTITION p2"),
+    "at once": (f"BEGIN; {MADE}; INSERT INTO t VALUES (21, 1); COMMIT", "DROP TABLE p2"),
+    "before another": (
+        MADE,
+        "INSERT INTO t VALUES (21, 1)",
+        "DROP TABLE p2",
+        "CREATE TABLE p3 PARTITION OF t FOR VALUES FROM (30) TO (40)",
+    ),
+    "replaced": (MADE, "INSERT INTO t VALUES (21, 1)", "DROP TABLE p2", MADE),
+}
+
+
+@pytest.mark.parametrize("follows", [True, False])
+@pytest.mark.parametrize("case", GONE)
+def test_rows_of_a_partition_that_was_made_and_is_gone_are_followed_or_counted(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str, follows: bool
+) -> None:
+    sync = begin(server, tmp_path, *(("--on-truncate", "delete-all") if follows else ()))
+    server.run("INSERT INTO t VALUES (2, 2)", *GONE[case], "INSERT INTO t VALUES (12, 2)")
+    with caplog.at_level(logging.WARNING):
+        counted = settle(sync)
+    assert ({21, 22} & sync.rows("t").keys() == set()) is follows
+    assert {1, 2, 11, 12} <= sync.rows("t").keys()
+    assert counted["messages.rows-moved"] == (0 if follows else 1)
+    assert ("event=rows_moved_unlogged table=public.t" in caplog.text) is not follows
+    assert "partitions=public.p2" in caplog.text or follows
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_partition_that_left_is_reported_once_though_the_log_is_far_behind(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture, follows: bool
+) -> None:
+    sync = begin(server, tmp_path, *(("--on-truncate", "delete-all") if follows else ()))
+    for number in range(3, 9):
+        server.run(f"INSERT INTO t VALUES ({number}, 7)", "SELECT pg_switch_wal()")
+    server.run("DROP TABLE p0", "INSERT INTO t VALUES (12, 2)")
+    caplog.clear()  # The first batches have lines of the same event.
+    small = PgSync(server, tmp_path, flags=(*sync.flags, "--max-batch-bytes", "16mb"))
+    with caplog.at_level(logging.INFO):
+        counted = settle(small)
+    assert sorted(sync.rows("t")) == ([11, 12] if follows else [1, *range(3, 9), 11, 12])
+    assert counted["messages.rows-moved"] == (0 if follows else 1)
+    assert caplog.text.count("event=definitions_changed") == 1
+
+
+def test_partitions_that_are_still_there_are_no_reason_to_report(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sync = begin(server, tmp_path)
+    server.run(MADE, "INSERT INTO t VALUES (21, 1), (2, 2), (12, 2)", "ALTER TABLE p2 RENAME TO q2")
+    server.run("CREATE TABLE p3 PARTITION OF t FOR VALUES FROM (30) TO (40) PARTITION BY RANGE (id)")
+    server.run("CREATE TABLE p31 PARTITION OF p3 FOR VALUES FROM (31) TO (32)", "INSERT INTO t VALUES (31, 1)")
+    with caplog.at_level(logging.WARNING):
+        counted = settle(sync)
+    assert sorted(sync.rows("t")) == [1, 2, 11, 12, 21, 31]
+    assert counted["messages.rows-moved"] == 0
+    assert "event=rows_moved_unlogged" not in caplog.text
+
+
+def test_rows_of_a_gone_partition_whose_name_is_captured_are_not_reported_as_left_out(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin(server, tmp_path)
+    sync = PgSync(server, tmp_path, flags=("--excluding-tables", "p9"))
+    server.run(MADE, "INSERT INTO t VALUES (21, 1)", "DROP TABLE p2")
+    with caplog.at_level(logging.WARNING):
+        counted = settle(sync)
+    assert 21 in sync.rows("t")
+    assert counted["messages.rows-moved"] == 1
+    assert "event=rows_of_dropped_table_left_out" not in caplog.text
+    assert counted["messages.dropped-table"] == 0

@@ -1,0 +1,81 @@
+"""Partitions that were made and are gone since the last plan: only the log shows that they were there.
+
+The rows that they had when they were dropped or detached leave the table without a change in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.ingest.postgres.altered_tables import LEFT, with_altered
+from penstock.ingest.postgres.offsets import AlteredKind, PgProgress
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.log.partitions import LoggedPartition
+    from penstock.ingest.postgres.server.catalog import TableName
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.settings import PgSettings
+
+log = logging.getLogger(__name__)
+ROWS_MOVED: Final = "rows-moved"
+_COVERING = frozenset({ROWS_MOVED, "replaced", "drop"})
+
+
+def reported(progress: PgProgress) -> dict[TableName, int]:
+    """Return the tables whose rows are known to have left without a change, and up to which position of the log."""
+    return {one.name: one.position for one in progress.altered if one.kind in _COVERING}
+
+
+def tables_with_gone(
+    connection: PgConnection,
+    partitions: Sequence[LoggedPartition],
+    tables: Collection[TableName],
+    reported: Mapping[TableName, int],
+) -> dict[TableName, list[str]]:
+    """Return which of these tables have rows in the log of partitions that they do not have now, with their names."""
+    found: dict[TableName, list[str]] = {}
+    for table, one in _gone(connection, partitions):
+        if table in tables and one.position >= reported.get(table, 0):
+            found.setdefault(table, []).append(one.name)
+    return found
+
+
+def warn_of_gone(found: Mapping[TableName, Sequence[str]]) -> None:
+    """Log that rows of partitions stay in the target tables."""
+    for table, names in found.items():
+        gone = ",".join(dict.fromkeys(names))
+        log.warning(
+            "event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION or DROP TABLE partitions=%s note=%s",
+            *(*table, gone, LEFT),
+        )
+
+
+def with_gone(
+    connection: PgConnection, settings: PgSettings, progress: PgProgress, partitions: Sequence[LoggedPartition]
+) -> PgProgress:
+    """Return the state in which tables that lost such partitions are emptied and read again."""
+    tables = set(progress.known) - set(progress.batch.without)
+    found = tables_with_gone(connection, partitions, tables, reported(progress))
+    if not found:
+        return progress
+    kind: AlteredKind = "replaced"
+    if not settings.reads_tables:
+        kind = ROWS_MOVED
+        warn_of_gone(found)
+    return with_altered(connection, progress, dict.fromkeys(found, (kind, ())))
+
+
+def _gone(connection: PgConnection, partitions: Sequence[LoggedPartition]) -> list[tuple[TableName, LoggedPartition]]:
+    """Return the partitions that their tables do not have now, with the names of these tables, which exist."""
+    pairs = {(one.root, one.oid): one for one in partitions}
+    if not pairs:
+        return []
+    values = ", ".join(f"({root}::oid, {oid}::oid)" for root, oid in pairs)
+    rows = connection.rows(
+        f"SELECT n.nspname, c.relname, v.root, v.part FROM (VALUES {values}) v(root, part) JOIN pg_class c "
+        "ON c.oid = v.root JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'p' AND NOT EXISTS "
+        "(SELECT FROM pg_partition_ancestors(v.part) a WHERE a.relid = v.root) ORDER BY 1, 2, v.part"
+    )
+    return [((str(schema), str(table)), pairs[int(str(root)), int(str(part))]) for schema, table, root, part in rows]

@@ -15,6 +15,7 @@ from penstock.table.errors import ManifestMissing
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.iceberg.types import is_enabled
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_times import next_time
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import (
     COMMIT_MAX_RETRIES,
@@ -245,7 +246,7 @@ def _next_snapshot(
         commit_user=identity.user,
         commit_identifier=identity.identifier,
         commit_kind=changes.kind,
-        time_millis=store.ambient.now_millis(),
+        time_millis=next_time(store.ambient.now_millis(), latest, store.name),
         total_record_count=(before if changes.base is None else record_delta(changes.base)) + delta,
         delta_record_count=delta,
         changelog_record_count=record_delta(changes.changelog),

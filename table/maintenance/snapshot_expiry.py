@@ -115,21 +115,29 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
 
 
 def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now: int) -> list[Snapshot]:
-    """Return the snapshots that may expire, oldest first. `ids` may have gaps, such as Java's fast-forward leaves."""
+    """Return the snapshots that may expire, oldest first. `ids` may have gaps, such as Java's fast-forward leaves.
+
+    A snapshot that is later than the newest one has the time of a clock that was wrong: it is as old as the next one.
+    """
     keep, earliest = retention.snapshots, ids[0]
     newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
     end = _before_consumers(store, min(newest_kept, earliest + retention.at_once))
     # Older snapshots expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     found: list[Snapshot] = []
+    undecided: list[Snapshot] = []
     for snapshot_id in range(earliest, end):
         snapshot = store.snapshots.find(snapshot_id)
         # A gap in the ids, not a snapshot that another round has just deleted.
         if snapshot is None and snapshot_id not in ids:
             continue
-        if snapshot is None or (snapshot_id >= first_by_time and snapshot.time_millis >= now - keep.millis):
+        if snapshot is None:
             break
-        found.append(snapshot)
+        undecided.append(snapshot)
+        if snapshot_id < first_by_time or snapshot.time_millis < now - keep.millis:
+            found, undecided = found + undecided, []
+        elif snapshot.time_millis <= store.snapshots.get(ids[-1]).time_millis:
+            break
     return found
 
 

@@ -30,6 +30,7 @@ from penstock.table.maintenance.tags import (
 from penstock.table.maintenance.upkeep import Upkeep, expire_consumers, keep_up
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.operations.executor import Executor
 from penstock.table.operations.repair import (
     RepairResult,
@@ -89,7 +90,7 @@ class TableMaintenance(TableDescription):
             return target
         if not isinstance(target, datetime):
             return whole_number(target, "the target")
-        found = self._store.snapshots.by_time(int(target.timestamp() * 1000))
+        found = snapshot_at(self._store.snapshots, int(target.timestamp() * 1000))
         if found is None:
             raise SnapshotMissing(f"there is no snapshot as old as {target.isoformat()}", table=self.name)
         return found.id

@@ -223,21 +223,6 @@ class SnapshotFiles:
             yield snapshot
             snapshot = self.find(snapshot.id - 1)
 
-    def by_time(self, time_millis: int) -> Snapshot | None:
-        """Return the newest snapshot committed at or before this time, or None when all snapshots are later."""
-        ids = self.ids()
-        found: Snapshot | None = None
-        low, high = 0, len(ids) - 1
-        while low <= high:
-            middle = (low + high) // 2
-            snapshot = self.find(ids[middle])
-            if snapshot is not None and snapshot.time_millis > time_millis:
-                high = middle - 1
-            else:  # a missing snapshot has just expired, so it is older than all others
-                found = snapshot or found
-                low = middle + 1
-        return found
-
     def find_changelog(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot whose changelog has outlived it, or None."""
         return self._read(self.changelogs.path(snapshot_id))

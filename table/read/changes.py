@@ -13,6 +13,7 @@ from penstock.table.errors import ManifestMissing, SnapshotMissing
 from penstock.table.meta.entries import FileKind, ManifestEntry
 from penstock.table.meta.live import changelog_entries, delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
@@ -158,7 +159,7 @@ def _to_millis(text: str) -> int:
 
 
 def _id_at(store: TableStore, millis: int) -> int:
-    snapshot = store.snapshots.by_time(millis)
+    snapshot = snapshot_at(store.snapshots, millis)
     if snapshot is not None:
         return snapshot.id
     # A time before the first snapshot: the range is open at its start and so includes that snapshot.

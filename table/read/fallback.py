@@ -12,6 +12,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.buckets import BUCKET
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
@@ -48,7 +49,7 @@ class Fallback:
         store = main.on_branch(None if name == "main" else name)
         found = store.snapshots.latest()
         if travels and snapshot is not None:
-            found = store.snapshots.by_time(snapshot.time_millis)
+            found = snapshot_at(store.snapshots, snapshot.time_millis)
         schema = store.schema() if found is None or not travels else store.schemas.get(found.schema_id)
         _check_alike(main, store)
         return cls(store, schema, found, _partitions(main, snapshot))

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import read_between
 from penstock.table.read.engine_read import EngineRead
@@ -212,7 +213,7 @@ class Scan(EngineRead):
         A stream that starts before the first snapshot uses the schema of the first one.
         """
         millis = self.travel.millis
-        if millis is None or self.store.snapshots.by_time(millis) is not None:
+        if millis is None or snapshot_at(self.store.snapshots, millis) is not None:
             return resolve(self.store, self.travel)
         return self.store.snapshots.find(self.store.snapshots.earliest_id() or 0)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
@@ -51,7 +52,7 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
             return Start(0, latest + 1)
         case "from-timestamp":
             # The last snapshot before the time: its successor is the first at or after it.
-            before = store.snapshots.by_time((travel.millis or 0) - 1)
+            before = snapshot_at(store.snapshots, (travel.millis or 0) - 1)
             return Start(0, before.id + 1 if before is not None else store.snapshots.earliest_id() or 1)
         case "from-snapshot" if travel.snapshot is not None:
             if travel.snapshot > latest + 1:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import FULL_COMPACTION_DELTA_COMMITS
@@ -213,7 +214,7 @@ def _tagged(store: TableStore, name: str) -> Snapshot:
 
 
 def _at(store: TableStore, millis: int) -> Snapshot:
-    snapshot = store.snapshots.by_time(millis)
+    snapshot = snapshot_at(store.snapshots, millis)
     if snapshot is None:
         first = store.snapshots.earliest_id()
         earliest = None if first is None else store.snapshots.find(first)

@@ -6,6 +6,7 @@ from penstock.errors import ConfigError, counted
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
+from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.sql.procedures.procedure import Arguments, Procedure, table_of
 from penstock.table.values.arguments import epoch_millis
 
@@ -26,7 +27,7 @@ def _rollback(catalog: Catalog, given: Arguments) -> list[str]:
 
 def _rollback_to_timestamp(catalog: Catalog, given: Arguments) -> list[str]:
     table, moment = table_of(catalog, given), given.moment("timestamp")
-    found = table.store.snapshots.by_time(epoch_millis(moment, "timestamp"))
+    found = snapshot_at(table.store.snapshots, epoch_millis(moment, "timestamp"))
     if found is None:
         raise SnapshotMissing(f"there is no snapshot as old as {moment}", table=table.name)
     return _rolled_back(table, found.id)

@@ -111,7 +111,7 @@ def test_invalid_snapshots_are_refused_with_the_reason(change: dict[str, object]
 
 def test_no_snapshot_yet() -> None:
     _, files = table_with()
-    assert (files.latest_id(), files.earliest_id(), files.latest(), files.by_time(10**15)) == (None, None, None, None)
+    assert (files.latest_id(), files.earliest_id(), files.latest()) == (None, None, None)
     assert list(files.newest_first()) == []
 
 
@@ -163,12 +163,6 @@ def test_newest_first_ends_where_snapshots_end() -> None:
     assert next(walk).id == 4
     store.delete("/t/snapshot/snapshot-2")
     assert [node.id for node in walk] == [3]
-
-
-@pytest.mark.parametrize(("time", "wanted"), [(1999, None), (2000, 2), (2001, 2), (3999, 3), (4000, 4), (9999, 4)])
-def test_by_time_is_the_newest_at_or_before(time: int, wanted: int | None) -> None:
-    found = table_with(2, 3, 4)[1].by_time(time)
-    assert (found.id if found else None) == wanted
 
 
 def test_missing_and_expired_snapshots_have_different_errors() -> None:

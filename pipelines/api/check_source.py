@@ -16,6 +16,7 @@ from penstock.pipelines.api.sample import not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.described_source import CapturedTables, captured_tables, plan_tables
+from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_patterns import unmet_patterns
@@ -110,7 +111,8 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     if reached is not None:
         yield from _resume_findings(spec, reached)
     if not spec.pipeline.accept_gap:
-        left_out = {plan.table for plan in _plans(spec, checked.tables) if plan.action == "leave out"}
+        planned = without_failing(checked.tables, failing_rules(spec, shape, checked.tables, filled.sources))
+        left_out = {plan.table for plan in _plans(spec, planned) if plan.action == "leave out"}
         yield from lacking_tables(captured.lacking, COPIES, left_out)
 
 
@@ -143,14 +145,17 @@ def _tables_planned(
     """
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
-    for error in unmet_rules(spec, shape, schemas, before, hiding, sampled=sampled):
+    failing = failing_rules(spec, shape, schemas, before)
+    for name, error in failing.items():
+        yield Finding("tables", "warning", failure_text(name, error), failure_hint(error))
+    for error in unmet_rules(spec, shape, schemas, before, hiding, sampled=sampled, failing=failing):
         found = of_error("tables", error)
         passes = sampled and isinstance(error, NoSuchTable | NoSuchColumn)
         yield replace(found, level="warning", code=0) if passes else found
     rows = [*map(lacking_columns, schemas)] if sampled else schemas
     for message, hint in (*unmet_names(spec, shape, schemas, before), *unseen_columns(shape, rows)):
         yield Finding("tables", "warning", message, hint)
-    for table in _plans(spec, schemas, sampled=sampled):
+    for table in _plans(spec, without_failing(schemas, failing), sampled=sampled):
         for warning in table.warnings:
             yield Finding("tables", "warning", f"{table.table}: {warning}", "penstock plan FILE  shows the columns")
         if table.action == "leave out":

@@ -17,6 +17,7 @@ from penstock.ingest.source import Limit
 from penstock.pipelines.api.plan import PlannedTable, planned, with_selections
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
+from penstock.pipelines.job.failing_rules import failing_rules, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_rules import NoSuchColumn, NoSuchTable, check_rules, unmet_rules
@@ -86,9 +87,12 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         found = kind.check(spec.source, request_of(spec))
         looked = f"{spec.source.type}: {len(found.tables)} tables of {found.place}"
         before = build.filled_tables(spec, warehouse).sources
-        check_rules(spec, shape, found.tables, before)
+        failing = failing_rules(spec, shape, found.tables, before)
+        check_rules(spec, shape, found.tables, before, failing)
         looked += _names_without_effect(spec, shape, found.tables, before)
-        tables = planned(shape, [shape.shaped(table) for table in found.tables], now=warehouse.now_millis())
+        looked += "".join(f"\n{failure_text(name, error)}" for name, error in failing.items())
+        after = [shape.shaped(table) for table in without_failing(found.tables, failing)]
+        tables = planned(shape, after, now=warehouse.now_millis())
         parts = {".".join(name): lines for name, lines in found.selections.items()}
         return looked, [with_selections(table, parts) for table in tables]
     with patience(0.0):

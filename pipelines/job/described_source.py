@@ -11,6 +11,7 @@ from penstock.formats.change import SourceSchema
 from penstock.ingest.connector_requests import Preparation, TableName
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_patterns import warn_of_unmet_patterns
 from penstock.pipelines.job.unmet_rules import check_rules
@@ -92,7 +93,8 @@ def plan_tables(
     # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
     # Until then target tables may differ from their sources' current columns.
     checks = not capture.renames_columns or filled.is_new
-    planned = plan_described(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+    described = without_failing(found, failing_rules(spec, shape, found, filled.sources))
+    planned = plan_described(described, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     left_out = planned.left_out
     copies = captured.lacking.to_copy(left_out)
     # The tables that the user names, and the tables that lack rows, each once.
@@ -115,7 +117,10 @@ def prepare_tables(
     kind, request = connector(spec), request_of(spec)
     found = kind.tables(spec.source, request, must=filled.is_new)
     if found:
-        check_rules(spec, shape, found, filled.sources)
+        failing = failing_rules(spec, shape, found, filled.sources)
+        check_rules(spec, shape, found, filled.sources, failing)
+        for name, error in failing.items():
+            log.warning("event=rule_fails reason=%s hint=%s", failure_text(name, error), failure_hint(error))
         warn_of_unseen_columns(shape, found)
     if found and filled.is_new:
         warn_of_unmet_patterns(spec, {*map(name_of, found)}, lambda: kind.left_out(spec.source, request))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from penstock.errors import ConfigError, did_you_mean
 from penstock.formats.change import SourceSchema
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job.failing_rules import shaped_unless_failing
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.expression_columns import may_lack_columns
@@ -41,29 +42,35 @@ def unmet_rules(
     hiding: Collection[SourceName] = (),
     *,
     sampled: bool = False,
+    failing: Collection[SourceName] = (),
 ) -> list[ConfigError]:
     """Return an error for each rule that matches no source table, or no column of them.
 
     `before` are tables read in the past: rules for those may stay. `hiding` are tables with columns that the user may
     not see, so that rules on their columns cannot be judged. Expressions may use columns that `sampled` rows lack.
+    Those of `failing` tables are known to fail, which is no error here.
     """
     taken = [schema for schema in schemas if shape.target(schema.database, schema.table) is not None]
     found = [
-        *_transforms(shape, taken, before, hiding, sampled=sampled),
+        *_transforms(shape, taken, before, hiding, failing, sampled=sampled),
         *_routes(shape, taken, before),
-        *_expectations(shape, taken, before, hiding, sampled=sampled),
+        *_expectations(shape, taken, before, {*hiding, *failing}, sampled=sampled),
         *_table_options(shape, taken, before),
-        *_columns_made(spec, shape, taken, sampled=sampled),
+        *_columns_made(spec, shape, taken, failing, sampled=sampled),
     ]
     # A transform that fails, as with a lookup in a table that does not exist, is found again by each rule on its rows.
     return list({str(one): one for one in found}.values())
 
 
 def check_rules(
-    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+    spec: PipelineSpec,
+    shape: PipelineMapping,
+    schemas: Sequence[SourceSchema],
+    before: Collection[SourceName] = (),
+    failing: Collection[SourceName] = (),
 ) -> None:
     """Raise ConfigError with all unmet rules."""
-    found = unmet_rules(spec, shape, schemas, before)
+    found = unmet_rules(spec, shape, schemas, before, failing=failing)
     if len(found) == 1:
         raise found[0]
     if found:
@@ -76,6 +83,7 @@ def _transforms(
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName],
     hiding: Collection[SourceName],
+    failing: Collection[SourceName],
     *,
     sampled: bool,
 ) -> Iterator[ConfigError]:
@@ -89,17 +97,23 @@ def _transforms(
     for number, rule in enumerate(rules):
         if number in meant:
             if not any((one.database, one.table) in hiding for one in meant[number]):
-                yield from _columns_of_rule(shape, rule, meant[number], sampled=sampled)
+                yield from _columns_of_rule(shape, rule, meant[number], failing, sampled=sampled)
         elif not any(rule.tables.match(*name) for name in before):
             yield _no_table("transform", rule.tables, schemas)
 
 
 def _columns_of_rule(
-    shape: PipelineMapping, rule: Transform, matched: Sequence[SourceSchema], *, sampled: bool
+    shape: PipelineMapping,
+    rule: Transform,
+    matched: Sequence[SourceSchema],
+    failing: Collection[SourceName],
+    *,
+    sampled: bool,
 ) -> Iterator[ConfigError]:
     """Yield errors for masks, keys and partitions whose column no matched table has after the projection."""
     try:
-        shaped = map(shape.shaped, map(lacking_columns, matched) if sampled else matched)
+        given = map(lacking_columns, matched) if sampled else matched
+        shaped = [shaped_unless_failing(shape, one, failing) for one in given]
         after = {field.name for one in shaped for field in one.fields}
     except ConfigError as error:  # the error of an expression
         yield error
@@ -169,21 +183,27 @@ def _table_options(
 
 
 def _columns_made(
-    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], *, sampled: bool
+    spec: PipelineSpec,
+    shape: PipelineMapping,
+    schemas: Sequence[SourceSchema],
+    failing: Collection[SourceName],
+    *,
+    sampled: bool,
 ) -> Iterator[ConfigError]:
     """Yield errors for keys and computed columns of the whole pipeline that apply to no table."""
     sink = spec.sink
     try:
         # A projection may rename, drop and compute columns, so keys are compared with the columns after it.
-        shaped = [shape.shaped(lacking_columns(schema) if sampled else schema) for schema in schemas]
+        given = map(lacking_columns, schemas) if sampled else schemas
+        shaped = [shaped_unless_failing(shape, one, failing) for one in given]
     except ConfigError:  # already reported with its rule
         return
     names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | columns_there(shape, schemas)
     if not shaped:
         return
     known = names | shape.made
-    for kind, given in (("primary key", sink.primary_keys), ("partition key", sink.partition_keys)):
-        for name in given:
+    for kind, keys in (("primary key", sink.primary_keys), ("partition key", sink.partition_keys)):
+        for name in keys:
             if shape.rules.name(name) not in known:
                 yield _no_column(f"{kind} {name!r}", "any captured table", name, known)
     for computed in shape.new_tables.computed:

@@ -1,0 +1,53 @@
+"""Rules that fail on a table which the pipeline has read before, as after a column that they use was dropped.
+
+If tables that fail are parked, such a rule refuses no start: the next row of its table parks that table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from penstock.errors import ConfigError
+from penstock.formats.change import SourceSchema
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.ledger.filled_tables import SourceName
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+
+
+def failing_rules(
+    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+) -> dict[SourceName, ConfigError]:
+    """Return the tables of the past that rules fail on, with the errors, if these tables may be parked."""
+    if not spec.errors.isolate or spec.sink.table is not None:
+        return {}
+    found: dict[SourceName, ConfigError] = {}
+    for schema in schemas:
+        name = str(schema.database), str(schema.table)
+        if name in before and shape.target(*name) is not None:
+            try:
+                shape.shaped(schema)
+                shape.examined(schema)
+            except ConfigError as error:
+                found[name] = error
+    return found
+
+
+def without_failing(schemas: Sequence[SourceSchema], failing: Mapping[SourceName, ConfigError]) -> list[SourceSchema]:
+    """Return the schemas of the other tables."""
+    return [one for one in schemas if (one.database, one.table) not in failing]
+
+
+def shaped_unless_failing(
+    shape: PipelineMapping, schema: SourceSchema, failing: Collection[SourceName]
+) -> SourceSchema:
+    """Return the schema after its rules; the given one if they fail on it."""
+    return schema if (schema.database, schema.table) in failing else shape.shaped(schema)
+
+
+def failure_text(name: SourceName, error: ConfigError) -> str:
+    return f"a rule fails on {'.'.join(name)}, which its next row parks: {error.message}"
+
+
+def failure_hint(error: ConfigError) -> str:
+    cure = f"{error.hint}; " if error.hint else ""
+    return f"{cure}change the rule, then  penstock run FILE --retry"

@@ -33,9 +33,14 @@ def staged_rows(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
         yield from stream
 
 
-def clear_staged(store: TableStore, job: str) -> None:
-    """Delete everything that tasks of the job have staged, including files of failed attempts."""
-    store.storage.delete_tree(_staging_folder(store, job))
+def clear_staged(store: TableStore, job: str, paths: Iterable[str]) -> None:
+    """Delete everything that tasks of the job have staged, including files of failed attempts.
+
+    `paths` are those of the files to commit: the tasks of a stream have another name of the job than the process that
+    commits, because Spark creates the writer of a stream for each of them.
+    """
+    for folder in {_staging_folder(store, job), *(path.rpartition("/")[0] for path in paths)}:
+        store.storage.delete_tree(folder)
     # Deletes an empty folder only: other jobs may have staged rows.
     store.storage.delete(store.paths.staging_folder)
 

@@ -38,8 +38,6 @@ from penstock.table.schema.option_changes import refuse_other_rules
 from penstock.table.sql.streams.stream_rules import needs_old_rows
 from penstock.table.values.arrow_types import arrow_schema
 
-# An option of a write, in small letters, as Spark's own formats have it.
-
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
@@ -93,10 +91,10 @@ class TableWrite:
     def commit(self, parts: Sequence[TaskRows], job: str, user: str | None, identifier: int | None) -> None:
         """Commit all parts or none. An identifier that the user has committed before changes nothing."""
         store = self.place.store()
+        paths = _paths(parts)
         if self._changes_files(store):
-            paths = [part.path for part in parts if part.path is not None]
             self._file_changes(store).commit([one for part in parts for one in part.messages], paths, user)
-            clear_staged(store, job)
+            clear_staged(store, job, paths)
             return
         if self.place.changes_by_bucket:
             messages = [message for part in parts for message in part.messages]
@@ -108,7 +106,6 @@ class TableWrite:
                 messages = [message for part in parts for message in part.messages]
                 writer.commit_messages(messages, identifier, properties=self.place.commit_properties)
             else:
-                paths = [part.path for part in parts if part.path is not None]
                 batches = (batch for path in paths for batch in staged_rows(store, path))
                 if self.place.row_changes:
                     self._keyed_changes(store, writer.user).write(writer, batches)
@@ -117,7 +114,7 @@ class TableWrite:
                         writer.write(*self._with_kinds(batch))
                 writer.commit(identifier, properties=self.place.commit_properties)
         # After the commit: if the driver dies before this line, the staged rows remain, and no reader sees them.
-        clear_staged(store, job)
+        clear_staged(store, job, paths)
 
     def _changes_files(self, store: TableStore) -> bool:
         """Return whether a statement changes rows of a table without a key."""
@@ -143,7 +140,7 @@ class TableWrite:
         If none did, the commit itself failed, and only the commit knows which files are in use.
         """
         store = self.place.store()
-        clear_staged(store, job)
+        clear_staged(store, job, _paths(parts))
         if all(part is not None for part in parts):
             return
         delete_files(store, (message for part in parts if part is not None for message in part.messages))
@@ -200,6 +197,10 @@ class TableWrite:
                 "the rows have no column with row kinds", hint=f"add the column {ROWKIND}, or remove the option"
             )
         return batch.drop_columns([ROWKIND]), pc.cast(batch.column(ROWKIND), pa.string())
+
+
+def _paths(parts: Iterable[TaskRows | None]) -> list[str]:
+    return [part.path for part in parts if part is not None and part.path is not None]
 
 
 def _commits_files_of_tasks(store: TableStore) -> bool:

@@ -221,6 +221,7 @@ def test_streams_write_each_batch_once(
         add(source, (2, name, 2))
     assert held(sink) == [(1, "a", 1), (2, "b", 2)]
     assert [snapshot.commit_identifier for snapshot in sink.snapshots] == [0, 1]
+    assert not list(Path(sink.path).rglob("_penstock*"))
 
 
 @pytest.mark.java

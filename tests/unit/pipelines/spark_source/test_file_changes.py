@@ -58,7 +58,7 @@ def run(changed: FileChanges, *tasks: pa.RecordBatch) -> None:
     taken = [changed.take([batch], "job") for batch in tasks]
     paths = [path for _, path in taken if path is not None]
     changed.commit([message for messages, _ in taken for message in messages], paths, None)
-    clear_staged(changed.store, "job")
+    clear_staged(changed.store, "job", ())
 
 
 def content(table: penstock.Table) -> list[tuple[int, str]]:
@@ -97,6 +97,6 @@ def test_rows_that_another_job_changed_are_a_conflict_that_leaves_no_files(
     before = {path for path in Path(table.path).rglob("*") if path.is_file()}
     with pytest.raises(CommitConflict, match="another job"):
         run(FileChanges(store, base, {}), changes((UPDATE_AFTER, at[1], 100)))
-    clear_staged(store, "job")
+    clear_staged(store, "job", ())
     assert content(table) == [(number, "old") for number in (0, 1, 3, 4, 5, 6, 7)]
     assert {path for path in Path(table.path).rglob("*") if path.is_file()} == before

@@ -75,6 +75,17 @@ def test_rows_are_invisible_before_the_driver_commits(table: Table, write: Table
     assert held(table) == [*first, *kept, (8, "a"), (9, "a")]
 
 
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_rows_that_tasks_of_a_stream_staged_do_not_remain(table: Table, write: TableWrite, end: str) -> None:
+    """Spark creates a stream's writer for the tasks of each batch, and another one for the process that commits."""
+    done = [write.take(iter([batch((key, "a"))]), "job of the tasks") for key in (8, 9)]
+    if end == "commit":
+        write.commit(done, "job", None, None)
+    else:
+        write.abort([*done, None], "job")
+    assert not any("_penstock" in path for path in files(table))
+
+
 def test_a_failed_task_does_not_change_the_table(table: Table, write: TableWrite) -> None:
     before = files(table)
     done: list[TaskRows | None] = [write.take(iter([batch((8, "a"))]), "job"), None]

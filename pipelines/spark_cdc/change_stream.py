@@ -18,7 +18,7 @@ from penstock.ingest.source import SILENT_VALUES, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW
 from penstock.pipelines.spark_cdc.declared_columns import SEQUENCE
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns
-from penstock.pipelines.spark_cdc.query_state import QUERY, begin, claim
+from penstock.pipelines.spark_cdc.query_state import QUERY, begin, check_begins, claim
 from penstock.pipelines.spark_source.table_read import shaped
 from penstock.row_kinds import kind_texts
 from penstock.schema_evolution.fit import Fit
@@ -62,8 +62,8 @@ class TableChangeStream:
         self.columns.check_chosen()
         state = self.columns.read.state
         name = None if state is None else begin(state)
-        # Spark asks for them if its checkpoint has none: a slot, for example, is created then.
-        self._source = self._prepared(is_new=True)
+        # Spark asks for them if its checkpoint has no finished batch: a slot, for example, is created then.
+        self._source = self._prepared(is_new=name != "")
         offsets = self._source.initial_offsets()
         return offsets if name is None else offsets | {QUERY: name}
 
@@ -72,6 +72,8 @@ class TableChangeStream:
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
         """Return the source's newest offsets, and the instant by which the rows of batches are ordered."""
+        if self.columns.read.state is not None:
+            check_begins(self.columns.read.state, start)
         end = self.source.latest_offsets(start, limit, until)
         if end == start:
             return start

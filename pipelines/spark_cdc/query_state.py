@@ -27,17 +27,22 @@ def check_writable(state: StateFolder) -> None:
 
 
 def begin(state: StateFolder) -> str:
-    """Return the name of a query that has no checkpoint yet. ConfigError if the folder belongs to another query.
+    """Return the name of a query whose checkpoint has no finished batch, empty if the folder has an owner.
 
-    A query that ended before its first batch leaves the folder without an owner, and may begin again.
+    That may be this query: Spark asks for the initial offsets again when it repeats the first batch, whose end in the
+    checkpoint has the name. A query that ended before its first batch leaves the folder without an owner.
     """
     check_writable(state)
     folder, file = _OWNER
-    if state.below(folder).read(file) is not None:
+    return uuid.uuid4().hex if state.below(folder).read(file) is None else ""
+
+
+def check_begins(state: StateFolder, start: Offsets) -> None:
+    """Raise ConfigError if the first batch of a query is planned, and the folder has had an owner before."""
+    if start.get(QUERY) == "":
         raise ConfigError(
             "the folder belongs to a query with another checkpoint", option="state", folder=state.location, hint=_ONE
         )
-    return uuid.uuid4().hex
 
 
 def claim(state: StateFolder, offsets: Offsets) -> None:

@@ -83,6 +83,12 @@ def test_mysql_from_the_snapshot_into_the_log_over_restarts(
     spark: SparkSession, mysql: Playground, shop: dict[str, object], tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
+
+    def dies_first(_: list[Row]) -> None:
+        raise RuntimeError("the process ends in the first batch")
+
+    with pytest.raises(PySparkException, match="in the first batch"):
+        run(loaded(spark, "mysql-cdc", shop), checkpoint, dies_first)
     assert shown(run(loaded(spark, "mysql-cdc", shop), checkpoint), "id", "status") == [
         ("+I", 1, "new"),
         ("+I", 2, "new"),

@@ -260,7 +260,7 @@ def odd_text(dice: random.Random) -> str:
     return f"{dice.choice(DAYS)}{clock}"
 
 
-@pytest.mark.parametrize("in_key", [False, True])
+@pytest.mark.parametrize("in_key", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "type_text",
     [

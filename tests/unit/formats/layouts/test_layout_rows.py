@@ -12,6 +12,7 @@ import pytest
 
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Messages
+from tests.seeds import seeds
 
 FORMATS = ("json", "maxwell-json", "ogg-json", "debezium-json", "canal-json")
 ODD_TEXTS = [
@@ -249,7 +250,7 @@ def check(name: str, seed: int) -> None:
                 assert part == expected, (name, seed, images, bulk_rows)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("name", FORMATS)
 def test_rows_by_layout_are_those_of_the_record_path(name: str, seed: int) -> None:
     check(name, seed)

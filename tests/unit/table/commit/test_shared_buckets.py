@@ -13,6 +13,7 @@ import pytest
 from penstock.errors import StoreError
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.handle import Table
+from tests.seeds import seeds
 from tests.unit.table.tables import Columns, content, new_table, rows
 
 WRITE_ONLY = {"bucket": "1", "write-only": "true"}
@@ -108,7 +109,7 @@ def test_sums_of_several_jobs_add_up(tmp_path: Path) -> None:
     ],
     ids=lambda options: ",".join(f"{key}={value}" for key, value in options.items()) or "deduplicate",
 )
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_interleaved_jobs_end_as_one_job_that_commits_in_their_order(
     tmp_path: Path, options: dict[str, str], seed: int
 ) -> None:

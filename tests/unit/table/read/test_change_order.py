@@ -13,6 +13,7 @@ import pytest
 
 from penstock.row_kinds import DELETE, INSERT
 from penstock.table.handle import Table
+from tests.seeds import seeds
 from tests.unit.table.tables import content, new_table, rows
 
 COLUMNS = [("k", "INT NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
@@ -62,7 +63,7 @@ def test_a_key_that_comes_back_into_another_bucket_before_a_full_compaction_is_k
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_folded_changes_are_the_rows_of_the_table(tmp_path: Path, producer: str, seed: int) -> None:
     random = Random(f"{producer} {seed}")
     table = moving(tmp_path, **{"changelog-producer": producer, "write-only": random.choice(("true", "false"))})

@@ -113,7 +113,7 @@ def test_the_declared_type_is_read_from_the_binlog() -> None:
 
 
 @pytest.mark.parametrize("log", NAMED)
-@pytest.mark.parametrize("block_bytes", [300, 5000])
+@pytest.mark.parametrize("block_bytes", [pytest.param(300, marks=pytest.mark.slow), 5000])
 def test_blocks_of_any_size_return_the_same_rows_at_the_same_offsets(log: str, block_bytes: int) -> None:
     whole, parts = (_placed(batches(log, BinlogOptions(), size)) for size in (1 << 20, block_bytes))
     assert whole == parts

@@ -1,0 +1,12 @@
+"""Seeds of random tests, of which a quick run tries the first one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def seeds(count: int) -> list[Any]:
+    """Return numbers for `parametrize`: all but the first are left out by `make check`."""
+    return [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, count))]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.errors import BranchMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
-from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
+from penstock.table.maintenance.branch_history import replace_main
+from penstock.table.maintenance.rollback import RollbackResult, set_consumers_back
 from penstock.table.maintenance.tags import is_kept, tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore, branch_names
-from penstock.table.meta.tag_files import Tag, tag_json
+from penstock.table.meta.tag_files import tag_json
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.schema.numbered_files import MAIN_BRANCH, branch_folder
-from penstock.table.schema.schema_files import schema_json
 from penstock.table.schema.table_folder import delete_table_folder, old_snapshots
-from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.names import LONGEST_NEW, path_step
 
 
@@ -115,8 +113,10 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
     snapshots, tags and schemas. If the beginning of the branch has expired, main's older snapshots are removed too, so
     that ids have no gap. Java keeps them, and with them snapshots that were never part of the branch.
 
-    After a crash half way, main is shorter (empty when nothing is shared) and the branch still complete; call it
-    again. No job may write to main in the meantime.
+    Readers meanwhile find a whole snapshot of main, or of the branch from some operation on: an older one of main if it
+    has more snapshots than the branch. Only if both have changed their schema since, main may be empty for a while.
+    After a crash half way the branch is still complete, and snapshots of main may be of either history; call it again.
+    No job may write to main in the meantime.
     """
     if name not in branch_names(store):
         raise branch_missing(store, name)
@@ -139,34 +139,13 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
     if main.commits.versions is not None:
         main.commits.versions.fast_forward(main, name)
     else:
-        _replace(main, branch, ids, shared, undone)
+        replace_main(main, branch, ids, shared, _earliest_kept(main, shared, ids), undone)
     # The ids behind the shared history have other snapshots now, so consumers that had read the old ones return
     # there.
     set_consumers_back(main, undone.consumers)
     if undone:
         log.warning("fast-forward table=%s branch=%s %s", main.name, name, undone)
     return undone
-
-
-def _replace(main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, undone: RollbackResult) -> None:
-    # Read as a whole before main is changed: without the branch, main could not be completed.
-    history = _BranchHistory.read(branch, ids)
-    earliest = _earliest_kept(main, shared, ids)
-    # Main may have no snapshot for a while. By this hint it is not taken for a table that never had one.
-    main.snapshots.folder.keep_earliest()
-    # Without the hint, readers list the folder and find the files that are left in it.
-    main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
-    # Deleted before the branch's snapshots are copied: afterwards a second call could not distinguish them from shared
-    # ones.
-    for number in reversed(undone.snapshots):
-        main.storage.delete(main.paths.snapshot(number))
-    for tag in undone.tags:
-        tag_files(main).delete(tag)
-    delete_changelogs_after(main, shared)
-    history.copy_to(main)
-    main.snapshots.folder.write_earliest(earliest)
-    # Last: until then readers list the folder and find every snapshot that is copied so far.
-    main.snapshots.folder.write_latest(ids[-1])
 
 
 def _newest_shared(main: TableStore, branch: TableStore) -> int:
@@ -204,56 +183,10 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
 
 
 def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:
-    """Return the first snapshot id of main afterwards.
-
-    It is main's own first one if its snapshots lead into the branch's without a gap.
-    """
-    kept = [number for number in main.snapshots.ids() if number <= shared]
-    return kept[0] if kept and kept[-1] + 1 >= ids[0] else ids[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _BranchHistory:
-    """The metadata files of a branch. Its data files are in main's folders."""
-
-    schemas: Sequence[TableSchema]
-    changelogs: Sequence[Snapshot]
-    snapshots: Sequence[Snapshot]
-    tags: Sequence[Tag]
-
-    @classmethod
-    def read(cls, branch: TableStore, ids: Sequence[int]) -> _BranchHistory:
-        """Raise CommitConflict if the branch is deleted meanwhile."""
-        changelogs = [branch.snapshots.find_changelog(number) for number in branch.snapshots.changelogs.numbers()]
-        snapshots = [branch.snapshots.find(number) for number in ids]
-        found = cls(
-            [branch.schemas.get(number) for number in branch.schemas.ids()],
-            [changelog for changelog in changelogs if changelog is not None],
-            [snapshot for snapshot in snapshots if snapshot is not None],
-            tag_files(branch).all(),
-        )
-        known = {schema.id for schema in found.schemas}
-        if None in snapshots or not {snapshot.schema_id for snapshot in found.snapshots} <= known:
-            raise CommitConflict(
-                "another job deletes the branch, or its snapshots, at the same time",
-                table=branch.name,
-                hint="nothing was changed; call it again if the branch still exists",
-            )
-        return found
-
-    def copy_to(self, main: TableStore) -> None:
-        """Replace main's schemas with all versions of the branch, since any of them may have live files.
-
-        Main is never left without a schema.
-        """
-        for schema in self.schemas:
-            main.storage.write(main.schemas.path(schema.id), schema_json(schema))
-        for number in main.schemas.ids():
-            if number > self.schemas[-1].id:
-                main.storage.delete(main.schemas.path(number))
-        for changelog in self.changelogs:
-            main.snapshots.create_changelog(changelog)
-        for snapshot in self.snapshots:
-            main.storage.write(main.paths.snapshot(snapshot.id), snapshot_json(snapshot))
-        for tag in self.tags:
-            main.storage.write(main.paths.tag(tag.name), tag_json(tag))
+    """Return the first snapshot id of main afterwards: that of its own snapshots which lead to the branch's first."""
+    first = main.snapshots.earliest_id() or 0  # those before are being deleted, or were by a call that was interrupted
+    kept = {number for number in main.snapshots.ids() if first <= number <= shared}
+    earliest = ids[0]
+    while earliest - 1 in kept:
+        earliest -= 1
+    return earliest

@@ -1,0 +1,113 @@
+"""The metadata of a branch, and its way into the main branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import CommitConflict
+from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
+from penstock.table.maintenance.tags import tag_files
+from penstock.table.meta.snapshot import Snapshot, snapshot_json
+from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import Tag, tag_json
+from penstock.table.schema.schema_files import schema_json
+from penstock.table.schema.table_schema import TableSchema
+
+
+def replace_main(
+    main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, earliest: int, undone: RollbackResult
+) -> None:
+    """Replace main's history after the snapshot `shared`; readers always find a snapshot of one of the histories.
+
+    A call that is repeated after a crash takes snapshots that were copied before for shared ones. So what belongs to
+    the old history and is not overwritten goes before the first copy, except for main's snapshots: of these the ones
+    after the branch's last are deleted whatever is shared, and the hint of the earliest excludes the others.
+    """
+    # Read as a whole before main is changed: without the branch, main could not be completed.
+    history = BranchHistory.read(branch, ids)
+    for tag in undone.tags:
+        tag_files(main).delete(tag)
+    delete_changelogs_after(main, shared)
+    set_consumers_back(main, undone.consumers)
+    last = main.snapshots.latest_id() or 0
+    # A listing may miss the newest.
+    undone_ids = {*undone.snapshots, *range(shared + 1, last + 1)}
+    # Without the hint, readers list the folder and find the newest of the files that are there.
+    main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
+    if history.has_other_schemas(main):
+        # Files of the one history that are read with the schema of the other would give wrong rows. Main has no
+        # snapshot for a while; by this hint it is not taken for a table that never had one.
+        main.snapshots.folder.keep_earliest()
+        _delete(main, undone_ids)
+        last = 0
+    history.add_schemas(main)
+    main.snapshots.folder.write_earliest(earliest)
+    # Upwards from main's newest snapshot, then down from it, so that no gap arises.
+    _write(main, (one for one in history.snapshots if one.id > last))
+    _write(main, (one for one in reversed(history.snapshots) if one.id <= last))
+    _delete(main, {number for number in undone_ids if not earliest <= number <= ids[-1]})
+    # Last: until then readers find the newest snapshot by listing.
+    main.snapshots.folder.write_latest(ids[-1])
+    history.complete(main)
+
+
+def _delete(main: TableStore, snapshots: Iterable[int]) -> None:
+    # Newest first, so that after a crash the snapshots that are left are a history without gaps.
+    for number in sorted(snapshots, reverse=True):
+        main.storage.delete(main.paths.snapshot(number))
+
+
+def _write(main: TableStore, snapshots: Iterable[Snapshot]) -> None:
+    for snapshot in snapshots:
+        main.storage.write(main.paths.snapshot(snapshot.id), snapshot_json(snapshot))
+
+
+@dataclass(frozen=True, slots=True)
+class BranchHistory:
+    """The metadata files of a branch. Its data files are in main's folders."""
+
+    schemas: Sequence[TableSchema]
+    changelogs: Sequence[Snapshot]
+    snapshots: Sequence[Snapshot]
+    tags: Sequence[Tag]
+
+    @classmethod
+    def read(cls, branch: TableStore, ids: Sequence[int]) -> BranchHistory:
+        """Raise CommitConflict if the branch is deleted meanwhile."""
+        changelogs = [branch.snapshots.find_changelog(number) for number in branch.snapshots.changelogs.numbers()]
+        snapshots = [branch.snapshots.find(number) for number in ids]
+        found = cls(
+            [branch.schemas.get(number) for number in branch.schemas.ids()],
+            [changelog for changelog in changelogs if changelog is not None],
+            [snapshot for snapshot in snapshots if snapshot is not None],
+            tag_files(branch).all(),
+        )
+        known = {schema.id for schema in found.schemas}
+        if None in snapshots or not {snapshot.schema_id for snapshot in found.snapshots} <= known:
+            raise CommitConflict(
+                "another job deletes the branch, or its snapshots, at the same time",
+                table=branch.name,
+                hint="nothing was changed; call it again if the branch still exists",
+            )
+        return found
+
+    def has_other_schemas(self, main: TableStore) -> bool:
+        """Return whether main has another schema under a number of one of the branch."""
+        there = set(main.schemas.ids())
+        return any(schema.id in there and main.schemas.get(schema.id) != schema for schema in self.schemas)
+
+    def add_schemas(self, main: TableStore) -> None:
+        """Write all versions of the branch, since any of them may have live files. Main is never without a schema."""
+        for schema in self.schemas:
+            main.storage.write(main.schemas.path(schema.id), schema_json(schema))
+
+    def complete(self, main: TableStore) -> None:
+        """Delete main's later schemas, which no snapshot has any more, and write changelogs and tags."""
+        for number in main.schemas.ids():
+            if number > self.schemas[-1].id:
+                main.storage.delete(main.schemas.path(number))
+        for changelog in self.changelogs:
+            main.snapshots.create_changelog(changelog)
+        for tag in self.tags:
+            main.storage.write(main.paths.tag(tag.name), tag_json(tag))

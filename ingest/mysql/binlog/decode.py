@@ -13,7 +13,7 @@ from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.columns import column_of
 from penstock.ingest.mysql.binlog.event_groups import EventGroup, TableMapTracker, others, unreadable
 from penstock.ingest.mysql.binlog.open_rows import OpenRows
-from penstock.ingest.mysql.binlog.query import CHANGES, parse_query, written_tables
+from penstock.ingest.mysql.binlog.query import CHANGES, parse_load, parse_query, written_tables
 from penstock.ingest.mysql.binlog.row_images import EventRows, partial_rows, whole_rows
 from penstock.ingest.mysql.binlog.row_layout import locate_images
 from penstock.ingest.mysql.errors import (
@@ -68,7 +68,7 @@ class Decoder:
         """Return the changes of plain events; compressed events must be unpacked before."""
         rollbacks = []
         for event in others(segment):
-            if segment.kind[event] != events.QUERY:
+            if segment.kind[event] == events.INCIDENT:
                 raise _incident(segment, event)
             if self._checked_statement(segment, event).verb == "ROLLBACK":
                 rollbacks.append(event)
@@ -174,7 +174,8 @@ class Decoder:
 
     def _checked_statement(self, segment: Segment, event: int) -> Query:
         with events.reading(segment, event, "a statement in the binlog"):
-            query = parse_query(segment.body(event))
+            body = segment.body(event)
+            query = parse_load(body) if segment.kind[event] == events.LOAD_QUERY else parse_query(body)
         # BEGIN and DDL are statements in every binlog format. Only changes of rows must not be.
         if query.verb not in CHANGES:
             return query

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MAPS_AND_ROWS = np.zeros(256, np.bool_)
 _MAPS_AND_ROWS[[events.TABLE_MAP, *events.ROWS, events.PARTIAL_UPDATE]] = True
 _OTHERS = np.zeros(256, np.bool_)
-_OTHERS[[events.QUERY, events.INCIDENT]] = True
+_OTHERS[[events.QUERY, events.LOAD_QUERY, events.INCIDENT]] = True
 _V2 = frozenset({events.WRITE, events.UPDATE, events.DELETE})
 # Bytes of the table id, with which table maps and row events begin.
 _TABLE_ID = 6

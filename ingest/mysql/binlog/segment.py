@@ -39,9 +39,12 @@ HARMLESS = frozenset(
     | {STOP, 5, 13, 14, FORMAT_DESCRIPTION}  # session variables
     | {MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID_LIST, MARIADB_START_ENCRYPTION}
 )
-# LOAD DATA in the formats STATEMENT and MIXED: the content of the file, and the statement. Old servers had more kinds.
-LOADS = frozenset({6, 8, 9, 10, 11, 12, 17, 18})
-KNOWN = ROWS | COMPRESSED | TRANSACTION_STARTS | HARMLESS | {QUERY, TABLE_MAP, PARTIAL_UPDATE, XA_PREPARE, INCIDENT}
+# LOAD DATA in the formats STATEMENT and MIXED: the content of the file in several events, and then the statement.
+LOADED_CONTENT, LOAD_QUERY = frozenset({9, 11, 17}), 18
+# Kinds of it that no supported server writes.
+_OLD_LOADS = frozenset({6, 8, 10, 12})
+_OTHERS = frozenset({QUERY, LOAD_QUERY, TABLE_MAP, PARTIAL_UPDATE, XA_PREPARE, INCIDENT})
+KNOWN = ROWS | COMPRESSED | TRANSACTION_STARTS | HARMLESS | LOADED_CONTENT | _OTHERS
 
 _ARTIFICIAL, _IGNORABLE_FLAG = 0x20, 0x80
 # Binlog version, server version, time, length of headers, checksum algorithm, checksum.
@@ -131,13 +134,13 @@ def read_headers(raw: bytearray | memoryview, start: Int64s) -> Headers:
 
 
 def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> None:
-    """Raise an error for an event of an unknown kind, unless it is marked as ignorable, and for LOAD DATA."""
+    """Raise an error for an event of an unknown kind, unless it is marked as ignorable, and for an old LOAD DATA."""
     known = np.zeros(256, np.bool_)
     known[list(KNOWN)] = True
     strange = np.flatnonzero(~known[kind] & ~ignorable)
     if len(strange):
         first = int(strange[0])
-        if int(kind[first]) in LOADS:
+        if int(kind[first]) in _OLD_LOADS:
             raise StatementBinlogError(
                 "LOAD DATA was logged as a statement instead of rows, so the rows that it loaded are unknown",
                 file=file,

@@ -161,11 +161,10 @@ def test_a_change_logged_as_statement_stops_only_captured_tables(server: Playgro
     assert [row[0] for row in server.read(plans, only_other)] == ["other"]
 
 
-def test_a_file_that_was_loaded_as_a_statement_is_reported_with_its_position(
-    server: Playground, tmp_path: Path
-) -> None:
-    (tmp_path / "rows.txt").write_text("1\n2\n")
-    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "SET GLOBAL local_infile = 1")
+def test_a_file_that_was_loaded_as_a_statement_stops_only_captured_tables(server: Playground, tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("".join(f"{number}\n" for number in range(400_000)))
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)")
+    server.run("SET GLOBAL local_infile = 1")
     start = server.here()
     writer = pymysql.connect(
         host="127.0.0.1", port=server.port, user="root", database=DATABASE, local_infile=True, autocommit=True
@@ -173,11 +172,16 @@ def test_a_file_that_was_loaded_as_a_statement_is_reported_with_its_position(
     with writer, writer.cursor() as cursor:
         cursor.execute("SET SESSION binlog_format = STATEMENT")
         cursor.execute(f"LOAD DATA LOCAL INFILE '{tmp_path}/rows.txt' INTO TABLE t")
-    assert server.rows("SELECT COUNT(*) FROM t") == ((2,),)
-    with pytest.raises(StatementBinlogError, match="LOAD DATA was logged as a statement") as caught:
-        server.read(server.plans(start, PlanLimits()))
+    server.run("INSERT INTO other VALUES (1)")
+    assert server.rows("SELECT COUNT(*) FROM t") == ((400_000,),)
+    plans = server.plans(start, PlanLimits())
+    with pytest.raises(StatementBinlogError, match="logged as a statement instead of rows") as caught:
+        server.read(plans)
+    assert caught.value.facts["table"] == f"{DATABASE}.t"
     assert caught.value.facts["file"] == start.file
-    assert "newer" not in str(caught.value)
+    assert str(caught.value.facts["statement"]).startswith("LOAD DATA")
+    only_other = BinlogOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
+    assert [row[0] for row in server.read(plans, only_other)] == ["other"]
     # Other tests read the whole log of this server.
     server.run("RESET MASTER" if server.is_mariadb else "RESET BINARY LOGS AND GTIDS")
 

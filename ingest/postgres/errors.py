@@ -5,6 +5,7 @@ Errors of all databases are in ingest/database/findings.py.
 SourceError
   WalLevelError, NoFreeSlot, PublicationMissing, TableNotPublished
   IdentityTooWeak           the replica identity of a table lacks what its target needs
+  AmbiguousKey              keys of a table that differ at the source would be one key in its target
   SlotBusy                  another reader uses the slot (retryable)
   UnexpectedMessage         the server sent a message that contradicts the protocol
   TableEmptied              the rows of a table at a position are not known (of PastUnknown)
@@ -36,6 +37,10 @@ class TableNotPublished(SourceError):
 
 
 class IdentityTooWeak(SourceError):
+    pass
+
+
+class AmbiguousKey(SourceError):
     pass
 
 

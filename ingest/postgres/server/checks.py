@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.errors import SourceError
 from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.postgres.errors import (
+    AmbiguousKey,
     IdentityTooWeak,
     NoFreeSlot,
     PublicationMissing,
@@ -48,6 +49,7 @@ def check_server(
         *_rights(connection, tables, columns),
         *check_publication(connection, publication, tables),
         *_identities(tables),
+        *_keys(connection, tables),
     ]
 
 
@@ -217,3 +219,22 @@ def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
             fix = f"ALTER TABLE {qualified(one.name)} REPLICA IDENTITY DEFAULT;  or FULL"
             message = f"updates and deletes of {one.qualified} may not contain its key"
             yield warning_finding(IdentityTooWeak, message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)
+
+
+def _keys(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
+    """Yield findings for keys of BIT VARYING, also of domains over it: as bytes, 1 and 01 are equal."""
+    rows = connection.rows(
+        "SELECT i.indrelid::regclass, quote_ident(a.attname) FROM pg_index i JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[]) WHERE i.indisprimary AND i.indrelid IN "
+        f"({', '.join(str(one.oid) for one in tables) or '0'}) AND (WITH RECURSIVE t(oid, base) AS ("
+        "SELECT y.oid, y.typbasetype FROM pg_type y WHERE y.oid = a.atttypid UNION ALL "
+        "SELECT y.oid, y.typbasetype FROM pg_type y JOIN t ON y.oid = t.base) "
+        "SELECT bool_or(t.oid = 'varbit'::regtype) FROM t) ORDER BY 1, 2"
+    )
+    for table, column in rows:
+        message = f"the key column {column} of {table} has no number of bits in the target, where 1 and 01 are one key"
+        fix = (
+            f"ALTER TABLE {table} ALTER COLUMN {column} TYPE text USING {column}::text;  or exclude the table "
+            "(--excluding-tables, in a file  selection: {excluding-tables: NAME})"
+        )
+        yield error_finding(AmbiguousKey, message, "BIT VARYING", "text or BIT(n)", fix)

@@ -65,3 +65,18 @@ def test_publications_that_lack_tables_columns_or_changes_are_named(server: PgPl
     findings = found(server)
     assert list(findings) == ["IdentityTooWeak"]
     assert findings["IdentityTooWeak"].seen == "REPLICA IDENTITY NOTHING"
+
+
+def test_keys_that_would_become_one_are_refused(server: PgPlayground) -> None:
+    server.run("CREATE DOMAIN flags AS bit varying(16)", "CREATE DOMAIN own_flags AS flags")
+    server.create("fixed", "k bit(2) PRIMARY KEY, v bit varying(4)")
+    assert "AmbiguousKey" not in found(server)
+    for kind in ("bit varying(4)", "own_flags"):
+        server.create("t", f'id int, "K" {kind}, PRIMARY KEY (id, "K")')
+        finding = found(server)["AmbiguousKey"]
+        assert finding.level == "error"
+        assert finding.message.startswith('the key column "K" of t has no number of bits')
+        # As the error says.
+        server.run(finding.fix.partition(";")[0])
+        assert "AmbiguousKey" not in found(server)
+        server.run("DROP TABLE t")

@@ -186,7 +186,7 @@ GONE = {
 
 @pytest.mark.parametrize("follows", [True, False])
 @pytest.mark.parametrize("case", GONE)
-def test_rows_of_a_partition_that_was_made_and_is_gone_are_followed_or_counted(
+def test_rows_of_a_partition_that_was_made_and_removed_are_followed_or_counted(
     server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str, follows: bool
 ) -> None:
     sync = begin(server, tmp_path, *(("--on-truncate", "delete-all") if follows else ()))
@@ -231,7 +231,7 @@ def test_partitions_that_are_still_there_are_no_reason_to_report(
     assert "event=rows_moved_unlogged" not in caplog.text
 
 
-def test_rows_of_a_gone_partition_whose_name_is_captured_are_not_reported_as_left_out(
+def test_rows_of_a_removed_partition_whose_name_is_captured_are_not_reported_as_left_out(
     server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin(server, tmp_path)

@@ -110,6 +110,9 @@ class Charset:
         if self.codec is None:
             upper = _UPPER_HALF[self.name]
             return "".join(chr(byte) if byte < 0x80 else upper[byte - 0x80] for byte in raw)
+        if self.name == "eucjpms":
+            # Python takes the tilde of JIS X 0212 for that of ASCII.
+            raw = raw.replace(b"\x8f\xa2\xb7", b"\xa1\xc1")
         text = raw.decode(self.codec, _HANDLERS.get(self.name, "replace"))
         if self.name not in _KEEPS_MARK:
             text = text.replace("\ufffd", "?")
@@ -173,7 +176,18 @@ def _completing(codes: dict[bytes, str], second: int) -> Callable[[UnicodeError]
     return read
 
 
-_HANDLERS = {name: f"penstock.{name}" for name in _SECOND_BYTES}
+def _of_four_bytes(error: UnicodeError) -> tuple[str, int]:
+    """Return `?` for a code of GB 18030 of four bytes without a character, as the server does."""
+    assert isinstance(error, UnicodeDecodeError)
+    code = error.object[error.start : error.start + 4]
+    is_whole = len(code) == 4 and all(0x81 <= one <= 0xFE for one in code[::2])
+    if is_whole and all(0x30 <= one <= 0x39 for one in code[1::2]):
+        return "?", error.start + 4
+    return "\ufffd", error.end
+
+
+_HANDLERS = {name: f"penstock.{name}" for name in (*_SECOND_BYTES, "gb18030")}
+codecs.register_error(_HANDLERS["gb18030"], _of_four_bytes)
 for _name, _second in _SECOND_BYTES.items():
     codecs.register_error(_HANDLERS[_name], _completing(_LACKING.get(_name, {}), _second))
 

@@ -48,6 +48,17 @@ def check_keys(known: Sequence[PgTableFacts]) -> None:
         )
 
 
+def check_logged(known: Sequence[PgTableFacts]) -> None:
+    """Raise SchemaConflict if a table that is captured has become UNLOGGED."""
+    unlogged = [one.qualified for one in known if one.is_unlogged]
+    if unlogged:
+        raise SchemaConflict(
+            "captured tables are UNLOGGED, so that no log has their changes",
+            tables=", ".join(unlogged),
+            hint="ALTER TABLE ... SET LOGGED, then start with --reset TABLE; or exclude them with --excluding-tables",
+        )
+
+
 def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: bool) -> list[PgTableFacts]:
     """Return the tables to capture; with `must`, an empty list is a ConfigError."""
     found = selected(connection, settings)
@@ -61,6 +72,10 @@ def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: b
         )
     if keyless:
         log.warning("event=tables_without_key left_out=%s", ",".join(keyless))
+    unlogged = [one for one in list_tables(connection) if one.is_unlogged and settings.tables.includes(*one.name)]
+    if unlogged:
+        note = "no log has their changes: ALTER TABLE ... SET LOGGED"
+        log.warning("event=tables_unlogged left_out=%s note=%s", ",".join(one.qualified for one in unlogged), note)
     keyed = [one for one in found if one.has_key]
     if not keyed and must:
         seen = [one.qualified for one in list_tables(connection)]

@@ -14,7 +14,7 @@ from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
 from penstock.ingest.postgres.altered_publication import publication_noted, require_published
 from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, with_new
-from penstock.ingest.postgres.captured_tables import captured, check_keys, chosen, publish
+from penstock.ingest.postgres.captured_tables import captured, check_keys, check_logged, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.gone_partitions import with_gone
 from penstock.ingest.postgres.log.partitions import LoggedPartitions
@@ -140,6 +140,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             self.at_barrier = True
             return passed
         found = chosen(tables, self.settings)
+        includes = self.settings.tables.includes
+        check_logged([one for one in tables if one.name in progress.known and includes(*one.name)])
         # A table that is excluded before it was read as a whole is new when it is included again.
         names = {one.name for one in found}
         progress = forgotten(progress, [name for name in progress.unread if name not in names])

@@ -84,7 +84,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """A table with its columns in order; `key` is its primary key."""
+    """A table with its columns in order; `key` is its primary key, `kind` as in pg_class."""
 
     oid: int
     schema: str
@@ -93,6 +93,7 @@ class Relation:
     key: tuple[str, ...] = ()
     identity: Identity = "d"
     comment: str | None = None
+    kind: str = "r"
 
     @property
     def name(self) -> tuple[str, str]:

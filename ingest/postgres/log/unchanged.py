@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.formats.demand import needed
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import PgType, Relation
-from penstock.ingest.postgres.server.catalog import as_logged, qualified, quoted, relations
+from penstock.ingest.postgres.server.catalog import as_logged, own_rows, quoted, relations
 from penstock.ingest.postgres.server.visibility import wait_for_standbys
 from penstock.ingest.postgres.snapshot.chunks import key_literals
 from penstock.ingest.postgres.values.binary import binary_column
@@ -141,7 +141,7 @@ def _from_server(
         values = ", ".join(as_logged(f"t.{quoted(one.name)}", one.type) for one in selected)
         select_ = (
             f"SELECT k.n::int8{', ' if values else ''}{values} FROM (VALUES {', '.join(lines)}) k(n, {names_of_keys}) "
-            f"JOIN {qualified(now.name)} t ON {match}"
+            f"JOIN {own_rows(now)} t ON {match}"
         )
         messages = Received.joined(list(connection.copied(select_)))
         found = list(cells_of(rows_of(messages), shapes))

@@ -55,6 +55,10 @@ class PgTableFacts:
         return f"{self.schema}.{self.table}"
 
     @property
+    def is_unlogged(self) -> bool:
+        return self.kind == _ORDINARY and self.persistence == "u"
+
+    @property
     def is_logged(self) -> bool:
         """True if the log contains the table's rows. Partitions are captured as their partitioned table."""
         return self.kind in {_ORDINARY, _PARTITIONED} and self.persistence == "p" and not self.is_partition
@@ -67,6 +71,12 @@ def quoted(name: str) -> str:
 
 def qualified(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
+
+
+def own_rows(table: Relation) -> str:
+    """Return the table as a part of FROM: without rows of tables that inherit from it, which have logs of their own."""
+    only = "" if table.kind == _PARTITIONED else "ONLY "
+    return f"{only}{qualified(table.name)}"
 
 
 def as_logged(column: str, kind: PgType) -> str:
@@ -114,7 +124,8 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
     some = ", ".join(map(str, sorted(oids)))
     keys = primary_keys(connection, some)
     tables = connection.rows(
-        "SELECT c.oid, n.nspname, c.relname, c.relreplident, obj_description(c.oid, 'pg_class') FROM pg_class c "
+        "SELECT c.oid, n.nspname, c.relname, c.relreplident, obj_description(c.oid, 'pg_class'), c.relkind "
+        "FROM pg_class c "
         f"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid IN ({some})"
     )
     columns: dict[int, list[tuple[str, int, int, str | None]]] = {}
@@ -139,8 +150,9 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
             keys.get(int(str(oid)), ()),
             cast("Identity", identity),
             comment,
+            str(kind),
         )
-        for oid, schema, table, identity, comment in tables
+        for oid, schema, table, identity, comment, kind in tables
     }
 
 

@@ -15,7 +15,7 @@ from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, needed
 from penstock.ingest.database.sql_conditions import described, where
-from penstock.ingest.postgres.server.catalog import as_logged, qualified, quoted, relations
+from penstock.ingest.postgres.server.catalog import as_logged, own_rows, qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.snapshot.conditions import PgConditions
 from penstock.ingest.postgres.values.columns import value_column
@@ -196,7 +196,7 @@ def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation, co
     columns = (as_logged(quoted(one.name), one.type) for one in relation.columns)
     # The condition is no part of the chunk: whether a key belongs to the chunk does not depend on it.
     rows = chunk.condition(connection) + ("" if condition is None else f" AND {condition}")
-    return f"SELECT {', '.join(columns)} FROM {qualified(relation.name)} WHERE {rows}"
+    return f"SELECT {', '.join(columns)} FROM {own_rows(relation)} WHERE {rows}"
 
 
 _KEYS_AT_ONCE = 1000

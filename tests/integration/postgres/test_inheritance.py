@@ -1,0 +1,50 @@
+"""Tables that inherit from others: a query of the parent has their rows, and the log has them under their own names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import SchemaConflict
+from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
+
+pytestmark = pytest.mark.postgres
+
+
+def test_each_table_has_its_own_rows(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("t", "id int PRIMARY KEY, v text")
+    server.create("c", "PRIMARY KEY (id)) INHERITS (t")
+    server.create("d", "id int PRIMARY KEY NOT NULL, v text")
+    server.run("ALTER TABLE t ALTER v SET STORAGE EXTERNAL", "INSERT INTO t VALUES (1, repeat('x', 9000))")
+    server.run("INSERT INTO c VALUES (2, 'c')", "INSERT INTO d VALUES (9, 'd')")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    assert [sorted(sync.rows(name)) for name in "tcd"] == [[1], [2], [9]]
+    server.run("INSERT INTO c VALUES (1, 'of the child')", "ALTER TABLE d INHERIT t", "UPDATE t SET id = id + 10")
+    server.run("DELETE FROM t WHERE id = 12", "INSERT INTO d VALUES (20, 'd')")
+    sync.run()
+    assert [sorted(sync.rows(name)) for name in "tcd"] == [[11], [11], [19, 20]]
+    assert sync.rows("t")[11]["v"] == "x" * 9000
+    assert all(one.is_equal for one in sync.verified().values())
+
+
+def test_a_captured_table_that_becomes_unlogged_stops_the_pipeline(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for table in ("t", "u"):
+        server.create(table, "id int PRIMARY KEY")
+    server.run("CREATE UNLOGGED TABLE never (id int PRIMARY KEY)", f"CREATE PUBLICATION {SLOT}_pub FOR ALL TABLES")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    assert "event=tables_unlogged left_out=public.never" in caplog.text
+    server.run("ALTER TABLE t SET UNLOGGED", "INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (1)")
+    with pytest.raises(SchemaConflict, match="UNLOGGED, so that no log has their changes") as raised:
+        sync.run()
+    assert raised.value.facts["tables"] == "public.t"
+    PgSync(server, tmp_path, flags=("--excluding-tables", "t|never")).run()
+    assert list(sync.rows("u")) == [1]
+    # As the error says.
+    server.run("ALTER TABLE t SET LOGGED", "INSERT INTO t VALUES (2)")
+    PgSync(server, tmp_path, flags=("--reset", "ods.t")).run()
+    assert sorted(sync.rows("t")) == [1, 2]

@@ -133,3 +133,12 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+# `python -m penstock` in the source tree, where this file is no package; an installed one has `__main__.py`.
+if __name__ == "__main__":
+    import sys
+
+    from penstock.pipelines.commands.main import main
+
+    sys.exit(main())

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import penstock
+
 ROOT = Path(__file__).resolve().parents[2]
 _TARGETS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
 PACKAGES = [name.removesuffix(".py") for name in _TARGETS["wheel"]["hooks"]["custom"]["packages"]]
@@ -43,6 +45,7 @@ def test_the_wheel_contains_every_module_and_the_spark_entry_point(wheel: Path) 
     modules = {str(path.relative_to(ROOT)) for folder in PACKAGES for path in ROOT.glob(f"{folder}/**/*.py")}
     wanted = {
         "__init__.py",
+        "__main__.py",
         "errors.py",
         "extensions.py",
         "references.py",
@@ -68,17 +71,27 @@ def test_installed_wheel_imports_among_folders_of_the_same_names(wheel: Path, tm
         "for name in penstock.__all__: getattr(penstock, name)\n"
         "print(penstock.__file__)\n"
     )
-    libraries = [path for path in sys.path if "site-packages" in path]
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=beside,
-        env={"PYTHONPATH": ":".join([str(site), *libraries])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_beside(site, beside, "script.py")
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()) == site / "penstock" / "__init__.py"
+
+
+def run_beside(site: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, with the installed packages and the libraries of this environment."""
+    libraries = [path for path in sys.path if "site-packages" in path]
+    path = {"PYTHONPATH": ":".join([str(site), *libraries])}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=path, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+def test_the_command_runs_as_a_module(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    for folder in (tmp_path, ROOT):  # the source tree, in which penstock.py is found first
+        done = run_beside(site, folder, "-m", "penstock", "--version")
+        assert (done.returncode, done.stdout.strip()) == (0, penstock.__version__), done.stderr
 
 
 def test_wheel_carries_the_licence(wheel: Path) -> None:

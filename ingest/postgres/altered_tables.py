@@ -22,6 +22,7 @@ from penstock.ingest.postgres.server.table_version import (
     TableVersion,
     filled_columns,
     last_changed_columns,
+    renamed_columns,
     versions_of,
 )
 from penstock.ingest.source import SILENT_VALUES
@@ -39,6 +40,10 @@ _KEPT = (
 LEFT = (
     "rows of partitions that were detached, dropped or truncated stay in the target table; use --on-truncate "
     "delete-all, or  ddl: {truncate: delete-all}  in a file, to empty it and read it again"
+)
+_RENAMED = (
+    "the new name becomes a new column, and rows that are not changed keep their value in the former one; start once "
+    "with --reset TABLE to read the table again"
 )
 _UNSURE = (
     "the server lacks test_decoding, so it is not known whether this was TRUNCATE, or VACUUM FULL or CLUSTER, which "
@@ -154,8 +159,16 @@ def _changes(
         elif came and settings.reads_tables:
             log.info("event=partitions_attached table=%s.%s", *name)
             yield name, "new", []
-        elif left or emptied.names:
-            yield name, "rows-moved", []
+        else:
+            renamed = renamed_columns(connection, before, now) if before.marks != now.marks else []
+            if renamed:
+                log.warning(
+                    "event=rename_not_followed table=%s.%s columns=%s note=%s", *name, ",".join(renamed), _RENAMED
+                )
+            if left or emptied.names:
+                yield name, "rows-moved", []
+            elif renamed:
+                yield name, "rename-column", []
 
 
 def _unlogged_values(
@@ -191,7 +204,8 @@ def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
     ignored = [
         one.kind
         for one in due
-        if one.kind in {"rows-moved", "unpublished"} or (one.kind == "drop" and not settings.follows_drop)
+        if one.kind in {"rows-moved", "rename-column", "unpublished"}
+        or (one.kind == "drop" and not settings.follows_drop)
     ]
     log.info("event=definitions_changed tables=%s position=%s", _written(due), lsn_text(progress.log))
     batch = PgBatch(progress.log, (), barriers, ignored=tuple(ignored))

@@ -18,7 +18,9 @@ from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
 # From the weakest to the strongest: of two changes of a table the stronger one includes the other.
-AlteredKind = Literal["unpublished", "rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"]
+AlteredKind = Literal[
+    "unpublished", "rename-column", "rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class AlteredTable:
     `columns` are those that were added, or have other values. A `new` table is read after the position: the log has
     rows of it from before, which may lack columns, or a partition came with rows that no log has. A `replaced` one is
     emptied before that: its rows may have other keys, or have left it. With `rows-moved` they stay in the target. Of an
-    `unpublished` one the log may lack changes, because the publication was altered.
+    `unpublished` one the log may lack changes, because the publication was altered. With `rename-column` older
+    rows have their values under the former name only.
     """
 
     kind: AlteredKind
@@ -43,6 +46,7 @@ class AlteredTable:
         assert self.kind != "new"
         assert self.kind != "rows-moved"
         assert self.kind != "unpublished"
+        assert self.kind != "rename-column"
         return Barrier(self.kind, *self.name, tuple((column, column) for column in self.columns))
 
     def to_json(self) -> list[Any]:

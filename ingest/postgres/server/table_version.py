@@ -101,6 +101,20 @@ def filled_columns(connection: PgConnection, before: TableVersion, now: PgTableF
     return [str(name) for name, filled in rows if is_written or filled == "t" or before.had(str(name))]
 
 
+def renamed_columns(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> list[str]:
+    """Return the columns that a version had under other names, unless the table had these names before too.
+
+    Offsets of an older release have no names: nothing is known of its columns.
+    """
+    if not before.names:
+        return []
+    rows = connection.rows(
+        f"SELECT attname FROM pg_attribute WHERE attrelid = {now.oid} AND attnum BETWEEN 1 AND {before.columns} "
+        "AND NOT attisdropped ORDER BY attnum"
+    )
+    return [str(name) for (name,) in rows if not before.had(str(name))]
+
+
 def last_changed_columns(connection: PgConnection, table: PgTableFacts) -> list[str]:
     """Return the columns that the newest statement on columns of a table changed."""
     rows = connection.rows(

@@ -75,6 +75,30 @@ def test_a_table_that_is_dropped_and_created_again_is_captured(
         settle(sync)
 
 
+def test_a_renamed_column_is_reported_and_counted(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create("t", "id int PRIMARY KEY, v int")
+    server.run("INSERT INTO t VALUES (1, 1), (2, 2)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("ALTER TABLE t RENAME COLUMN v TO w", "ALTER TABLE t ADD COLUMN x int", "INSERT INTO t VALUES (3, 3)")
+    counted: Counter[str] = Counter()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            sync.run(on_batch=lambda _, report: counted.update(report.passed_over))
+    assert caplog.text.count("event=rename_not_followed table=public.t columns=w ") == 1
+    assert counted["messages.rename-column"] == 1
+    assert {key: (row["v"], row["w"]) for key, row in sync.rows("t").items()} == {
+        1: (1, None),
+        2: (2, None),
+        3: (None, 3),
+    }
+    PgSync(server, tmp_path, flags=("--reset", "ods.t")).run()
+    settle(sync)
+    assert {key: row["w"] for key, row in sync.rows("t").items()} == {1: 1, 2: 2, 3: 3}
+
+
 def test_a_renamed_table_is_another_one(server: PgPlayground, tmp_path: Path) -> None:
     server.create("t", "id int PRIMARY KEY, v int")
     server.run("INSERT INTO t VALUES (1, 1)")

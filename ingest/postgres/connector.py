@@ -124,7 +124,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         """Return the source with its publication and its slot created, if the pipeline is new."""
         from penstock.ingest.postgres.captured_tables import captured, publish
         from penstock.ingest.postgres.server.connection import connected
-        from penstock.ingest.postgres.server.slot import slot_to_read
+        from penstock.ingest.postgres.server.slot import slot_to_read, warn_of_existing
         from penstock.ingest.postgres.source import PgSource
 
         mode = config.snapshot.mode
@@ -141,6 +141,8 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
                 publish(connection, settings, [one.name for one in tables])
                 if settings.reads_exactly:
                     _warn_of_identities(tables)
+                if not request.rereads:
+                    warn_of_existing(connection, settings.slot)
                 slot_to_read(
                     connection,
                     settings.slot,

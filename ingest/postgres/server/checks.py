@@ -14,12 +14,13 @@ from penstock.ingest.postgres.errors import (
     PublicationMissing,
     SlotBusy,
     SlotLost,
+    SlotMissing,
     TableNotPublished,
     WalLevelError,
 )
 from penstock.ingest.postgres.server.catalog import qualified, quoted
 from penstock.ingest.postgres.server.publication import Publication
-from penstock.ingest.postgres.server.slot import slot_facts
+from penstock.ingest.postgres.server.slot import PLUGIN, SlotFacts, slot_facts
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.catalog import PgTableFacts
@@ -87,6 +88,7 @@ def _slot(connection: PgConnection, slot: str) -> Iterator[ServerFinding]:
         if found.is_active:
             fix = "set a different slot.name for each pipeline"
             yield warning_finding(SlotBusy, f"the slot {slot} is being read", "active", "inactive", fix)
+        yield from _use_of(connection, found)
         return
     used, most = connection.rows(
         "SELECT (SELECT count(*) FROM pg_replication_slots), current_setting('max_replication_slots')"
@@ -94,6 +96,19 @@ def _slot(connection: PgConnection, slot: str) -> Iterator[ServerFinding]:
     if int(str(used)) >= int(str(most)):
         fix = "drop slots that nobody reads, or ALTER SYSTEM SET max_replication_slots and restart the server"
         yield error_finding(NoFreeSlot, "no replication slot is free", f"{used} of {most} in use", "one", fix)
+
+
+def _use_of(connection: PgConnection, slot: SlotFacts) -> Iterator[ServerFinding]:
+    """Yield a finding if the slot exists for something else, from which no pipeline can read."""
+    fix = "set a different slot.name: the pipeline creates its slot by itself"
+    if slot.plugin != PLUGIN:
+        seen = f"plugin {slot.plugin}" if slot.plugin else "a physical slot"
+        yield error_finding(SlotMissing, f"the slot {slot.name} exists for something else", seen, PLUGIN, fix)
+        return
+    database = str(connection.value("SELECT current_database()"))
+    if slot.database != database:
+        message = f"the slot {slot.name} belongs to another database"
+        yield error_finding(SlotMissing, message, slot.database, database, fix)
 
 
 def _rights(

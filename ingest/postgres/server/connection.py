@@ -191,6 +191,10 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     text = raw.error_message.decode("utf-8", "replace").strip()
     raw.finish()
     # For a failed login libpq has only the text of the server's message, and no SQLSTATE.
+    if "database" in text.rpartition("FATAL:")[2] and text.endswith("does not exist"):
+        raise SourceError(
+            "the PostgreSQL server has no such database", server=server.where, reason=text, hint="correct database-name"
+        )
     if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
         raise refused(server, "28000", text)
     if "permission denied" in text:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
 
 log = logging.getLogger(__name__)
-_PLUGIN = "pgoutput"
+PLUGIN = "pgoutput"
 _LOOKS, _PAUSE_S = 50, 0.1
 _LONGEST_WAIT_S = 60.0
 
@@ -48,8 +48,8 @@ def slot_facts(connection: PgConnection, slot: str) -> SlotFacts | None:
     name, plugin, database, active, status, restart, confirmed = rows[0]
     return SlotFacts(
         str(name),
-        str(plugin),
-        str(database),
+        str(plugin or ""),
+        str(database or ""),
         active == "t",
         str(status),
         parse_lsn(restart) if restart else None,
@@ -68,7 +68,7 @@ def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotF
         log.info("event=slot_waits slot=%s for_transactions_of=%s", slot, who)
     # The arguments `twophase` and `failover`: servers before 17 do not have the second.
     more = ", false, true" if failover else ""
-    connection.rows(f"SELECT pg_create_logical_replication_slot({connection.literal(slot)}, '{_PLUGIN}', false{more})")
+    connection.rows(f"SELECT pg_create_logical_replication_slot({connection.literal(slot)}, '{PLUGIN}', false{more})")
     found = slot_facts(connection, slot)
     if found is None:
         raise SlotMissing("the replication slot was dropped right after it was created", slot=slot)
@@ -79,6 +79,19 @@ def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotF
 LOST = "lost"
 
 
+def warn_of_existing(connection: PgConnection, slot: str) -> None:
+    """Log a warning if a new pipeline will read a slot that it has not created: another one may read it too."""
+    found = slot_facts(connection, slot)
+    if found is not None and found.wal_status != LOST:
+        log.warning(
+            "event=slot_existed slot=%s position=%s note=%s",
+            slot,
+            lsn_text(found.confirmed),
+            "the new pipeline reads the log from this position; set a different slot.name if another pipeline or tool "
+            "reads the slot, because each loses the changes that the other has confirmed",
+        )
+
+
 def slot_to_read(connection: PgConnection, slot: str, *, failover: bool, replaces_lost: bool) -> SlotFacts:
     """Return the slot, created if it is missing.
 
@@ -86,7 +99,7 @@ def slot_to_read(connection: PgConnection, slot: str, *, failover: bool, replace
     it is an error.
     """
     found = slot_facts(connection, slot)
-    if found is not None and found.wal_status == LOST and replaces_lost and found.plugin == _PLUGIN:
+    if found is not None and found.wal_status == LOST and replaces_lost and found.plugin == PLUGIN:
         connection.rows(f"SELECT pg_drop_replication_slot({connection.literal(slot)})")
         log.warning("event=lost_slot_replaced slot=%s", slot)
         found = None
@@ -105,8 +118,14 @@ def require_slot(connection: PgConnection, slot: str, start: int) -> SlotFacts:
             position=lsn_text(start),
             hint="changes since this position are lost: start with --resnapshot, which creates the slot again",
         )
-    if found.plugin != _PLUGIN:
-        raise SlotMissing("the replication slot uses another plugin", slot=slot, plugin=found.plugin, wanted=_PLUGIN)
+    if found.plugin != PLUGIN:
+        raise SlotMissing(
+            "the replication slot exists for something else",
+            slot=slot,
+            plugin=found.plugin or "none",
+            wanted=PLUGIN,
+            hint="set a different slot.name: the pipeline creates its slot by itself",
+        )
     if found.wal_status == LOST:
         raise SlotLost(
             "the server has removed the WAL that the replication slot needs",
@@ -161,7 +180,7 @@ def confirm(connection: PgConnection, slot: str, position: int) -> None:
     )
 
 
-def copied_slot(connection: PgConnection, slot: str, plugin: str = _PLUGIN) -> str:
+def copied_slot(connection: PgConnection, slot: str, plugin: str = PLUGIN) -> str:
     """Return the name of a copy of the slot, which the server drops when this connection ends.
 
     `plugin` decodes the log for it. The copy can be read while the slot itself is being read, and keeps the WAL that

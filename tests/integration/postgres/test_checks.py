@@ -80,3 +80,17 @@ def test_keys_that_would_become_one_are_refused(server: PgPlayground) -> None:
         server.run(finding.fix.partition(";")[0])
         assert "AmbiguousKey" not in found(server)
         server.run("DROP TABLE t")
+
+
+def test_a_slot_of_something_else_is_named(server: PgPlayground) -> None:
+    server.create("t", "id int PRIMARY KEY")
+    server.run("SELECT pg_create_logical_replication_slot('s', 'test_decoding')")
+    other = found(server)["SlotMissing"]
+    assert (other.level, other.seen, other.wanted) == ("error", "plugin test_decoding", "pgoutput")
+    server.run("SELECT pg_drop_replication_slot('s')", "SELECT pg_create_physical_replication_slot('s')")
+    assert found(server)["SlotMissing"].seen == "a physical slot"
+    server.run("SELECT pg_drop_replication_slot('s')")
+    server.run("SELECT pg_create_logical_replication_slot('s', 'pgoutput')", database="postgres")
+    assert found(server)["SlotMissing"].message == "the slot s belongs to another database"
+    server.run("SELECT pg_drop_replication_slot('s')", "SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    assert "SlotMissing" not in found(server)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import SlotBusy, SlotMissing
 from penstock.ingest.postgres.log.stream import WalRange, streamed
@@ -119,3 +120,27 @@ def test_encrypted_connections_read_the_same(server: PgPlayground, tmp_path: Pat
     assert encrypted == direct
     assert len(direct) == 19_999
     assert direct[2]["name"] == "read again 2"
+
+
+def test_a_database_that_does_not_exist_is_named(server: PgPlayground) -> None:
+    with (
+        pytest.raises(SourceError, match="no such database") as caught,
+        connected(replace(address(server), database="x")),
+    ):
+        pass
+    assert (type(caught.value), caught.value.hint) == (SourceError, "correct database-name")
+
+
+def test_a_new_pipeline_says_that_its_slot_existed(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create("t", "id int PRIMARY KEY")
+    with caplog.at_level(logging.INFO):
+        PgSync(server, tmp_path / "first").run()
+    assert "event=slot_existed" not in caplog.text
+    with caplog.at_level(logging.INFO):
+        PgSync(server, tmp_path / "second").run()
+    assert caplog.text.count("event=slot_existed") == 1
+    with caplog.at_level(logging.INFO):
+        PgSync(server, tmp_path / "second").run()
+    assert caplog.text.count("event=slot_existed") == 1

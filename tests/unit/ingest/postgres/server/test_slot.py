@@ -56,7 +56,7 @@ def test_a_slot_that_has_the_log_from_the_position_on_is_read() -> None:
     ("server", "error", "message"),
     [
         (gone(), SlotMissing, "does not exist any more"),
-        (Server(plugin="wal2json"), SlotMissing, "another plugin"),
+        (Server(plugin="wal2json"), SlotMissing, "something else"),
         (Server(status="lost"), SlotLost, "has removed the WAL"),
         (Server(confirmed="0/65"), SlotAhead, "read by something else"),
     ],
@@ -79,6 +79,6 @@ def test_a_lost_slot_is_replaced_only_if_the_tables_are_read_again() -> None:
 
 def test_a_lost_slot_of_something_else_stays() -> None:
     server = Server(status="lost", plugin="wal2json")
-    with pytest.raises(SlotMissing, match="another plugin"):
+    with pytest.raises(SlotMissing, match="something else"):
         slot_to_read(server.connection, "s", failover=False, replaces_lost=True)
     assert server.changes == []

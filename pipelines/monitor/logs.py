@@ -25,9 +25,24 @@ from penstock.pipelines.monitor.status_text import lag_text, span
 _PAIR = re.compile(r"(\w+)=(.*?)(?=\s\w+=|$)")
 
 
+# An error as a value has a line per fact.
+_BREAK = re.compile(r"\s*\n\s*")
+
+
+def one_line(message: str) -> str:
+    """Return the message of an event in one line, so that programs which read lines get all of it."""
+    return _BREAK.sub("; ", message.strip()) if message.startswith("event=") else message
+
+
+class _Plain(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the name is that of the base class
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage()
+        message = one_line(record.getMessage())
         found = dict(_PAIR.findall(message))
         facts = found if "event" in found else {"logger": record.name, "message": message}
         if record.exc_info:
@@ -77,7 +92,7 @@ def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
 
 def _handler(form: str, plain: str) -> _Above:
     handler = _Above(sys.stderr)
-    handler.setFormatter(_Json() if form == "json" else logging.Formatter(plain, "%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(_Json() if form == "json" else _Plain(plain, "%Y-%m-%d %H:%M:%S"))
     return handler
 
 

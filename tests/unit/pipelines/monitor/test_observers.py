@@ -305,6 +305,21 @@ def test_log_lines_can_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (line["event"], line["number"], line["tables"], line["level"]) == ("batch", "7", "a b", "INFO")
 
 
+@pytest.mark.parametrize("form", ["logfmt", "json"])
+def test_an_error_with_its_facts_is_one_line_of_the_log(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    log_to_stderr(form=form)
+    error = ConfigError("it does not fit", table="shop.orders", hint="correct it")
+    logging.getLogger("penstock.test").warning("event=refused reason=%s", error)
+    log_to_stderr()
+    (line,) = stream.getvalue().splitlines()
+    text = "it does not fit; table: shop.orders; to repair: correct it"
+    assert (
+        json.loads(line)["reason"] == text if form == "json" else line.endswith(f" WARNING event=refused reason={text}")
+    )
+
+
 def test_log_lines_after_a_closed_stream_are_written_to_the_current_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = io.StringIO(), io.StringIO()
     monkeypatch.setattr("sys.stderr", first)

@@ -175,7 +175,7 @@ class _Commit:
             self.lists.discard_all()
             raise
         except OSError as reason:
-            log.warning("commit uncertain table=%s snapshot=%d reason=%s", self.store.name, snapshot.id, reason)
+            log.warning("event=commit_uncertain table=%s snapshot=%d reason=%s", self.store.name, snapshot.id, reason)
             # The file may exist, and refers to the manifests of this attempt: they are kept.
             self.uncertain.append(snapshot)
             self.failure = reason

@@ -144,7 +144,7 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
     # there.
     set_consumers_back(main, undone.consumers)
     if undone:
-        log.warning("fast-forward table=%s branch=%s %s", main.name, name, undone)
+        log.warning("event=fast_forwarded table=%s branch=%s note=%s", main.name, name, undone)
     return undone
 
 

@@ -78,7 +78,7 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
     store.commits.follow_tags(store, removed=undone.tags)
     publish_if_enabled(store)
     if undone:
-        log.warning("rollback table=%s snapshot=%d %s", store.name, snapshot.id, undone)
+        log.warning("event=rolled_back table=%s snapshot=%d note=%s", store.name, snapshot.id, undone)
     return snapshot
 
 

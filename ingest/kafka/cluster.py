@@ -114,10 +114,17 @@ class KafkaCluster:
             if isinstance(cause, KafkaException) and is_unknown_topic(cause.args[0]):
                 raise MissingTopic(
                     "a Kafka topic does not exist",
-                    topics=", ".join(topics),
+                    topics=", ".join(self._missing(topics)),
                     hint="create the topic, or correct its name",
                 ) from cause
             raise
+
+    def _missing(self, topics: Collection[str]) -> Collection[str]:
+        """Return which of the topics are missing, or all if that is not known, as when one was created just now."""
+        if len(topics) == 1:
+            return topics
+        existing = self._patiently(self._metadata).topics
+        return [topic for topic in topics if topic not in existing] or topics
 
     def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
         return self._offsets(places, OffsetSpec.earliest())

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS dwd.orders (
     PRIMARY KEY (id) NOT ENFORCED
 ) WITH ('bucket' = '2', 'changelog-producer' = 'lookup');
 
-INSERT INTO dwd.orders
+INSERT INTO dwd.orders (id, user_id, user_name, city, product, pieces, amount)
 SELECT /*+ LOOKUP('table' = 'u', 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay',
                   'fixed-delay' = '1s', 'max-attempts' = '3') */
     o.id, o.user_id, u.name, u.city, o.product, o.pieces, o.pieces * p.price

@@ -13,5 +13,5 @@ CREATE TABLE IF NOT EXISTS dws.cities (
     'fields.amount.aggregate-function' = 'sum'
 );
 
-INSERT INTO dws.cities
+INSERT INTO dws.cities (city, orders, pieces, amount)
 SELECT coalesce(city, 'unknown'), 1, pieces, amount FROM dwd.orders /*+ OPTIONS('consumer-id' = 'dws-cities') */;

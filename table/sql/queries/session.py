@@ -46,6 +46,8 @@ class Session:
         self._duckdb = duckdb_module()
         self._connection = self._duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
+        # DuckDB's own returns `memory`, the name of its database: the warehouse's databases are its schemas.
+        self._connection.execute("CREATE TEMP MACRO current_database() AS current_schema()")
         self._known: set[tuple[str, str]] = set()
         self._tables: dict[str, frozenset[str]] = {}
         self._travels = 0

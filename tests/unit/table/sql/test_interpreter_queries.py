@@ -19,6 +19,11 @@ def shop(tmp_path: Path) -> Iterator[OrdersShop]:
         yield shop
 
 
+def test_the_current_database_is_the_one_in_use(shop: OrdersShop) -> None:
+    shop.run("CREATE DATABASE other; USE other")
+    assert shop.rows("SELECT current_database(), current_schema()") == [("other", "other")]
+
+
 @pytest.mark.slow
 def test_views_read_the_newest_snapshot_of_each_statement(shop: OrdersShop) -> None:
     shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM orders; INSERT INTO orders VALUES (4, 'x', 1, 'b')")

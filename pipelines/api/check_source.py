@@ -192,7 +192,7 @@ def _resume_findings(spec: PipelineSpec, reached: Offsets) -> Iterator[Finding]:
         yield of_error("source", error)
         return
     if position is not None:
-        yield Finding("source", "ok", f"its binlog still contains the position to continue at: {position}")
+        yield Finding("source", "ok", f"it still has the position to continue at: {position}")
 
 
 def lacking_tables(lacking: IncompleteTables, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:

@@ -248,7 +248,8 @@ def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given)
     latest = table.latest_snapshot
     if yes(given, "dry-run") or not letters or latest is None:
         facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
-        return answer(given, facts, f"{counted(len(letters), 'dead letter')} would be replayed")
+        would = f"{counted(len(letters), 'dead letter')} would be replayed" if letters else "no dead letter to replay"
+        return answer(given, facts, would)
     # Before the letters are deleted: after a crash in between, the same command finds the same snapshot of letters,
     # and tables that have its rows skip it.
     done = replay(pipeline.spec, letters, latest)

@@ -77,7 +77,11 @@ class Catalog:
         """Return the databases of the warehouse; an empty list, with a warning, when the folder does not exist yet."""
         found = self.backend.databases()
         if not found and self.backend.is_missing():
-            log.warning("event=warehouse_missing path=%s hint=%s", self.warehouse, "the first database makes it")
+            log.warning(
+                "event=warehouse_missing path=%s hint=%s",
+                self.warehouse,
+                "it is created with its first database, for example by the first run of a pipeline",
+            )
         return found
 
     def create_database(

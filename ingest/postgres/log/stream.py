@@ -55,7 +55,7 @@ def streamed(connection: PgConnection, part: WalRange) -> Iterator[Received]:
     stream = _MessageStream(connection, part)
     while not stream.done:
         stream.receive()
-        if stream.size >= _BLOCK_BYTES or stream.messages >= _BLOCK_MESSAGES or stream.done:
+        if stream.is_full() or stream.done:
             if stream.kept:
                 yield Received.joined(stream.kept)
             stream.kept, stream.size, stream.messages = [], 0, 0
@@ -70,6 +70,11 @@ class _MessageStream:
         self._stream = connection.start_stream(start_statement(part))
         self._in_transaction = False
         self._reported = time.monotonic()
+
+    def is_full(self) -> bool:
+        """Return whether the messages should be a block now."""
+        least = _BLOCK_BYTES // 2 if self._stream.starts_over else _BLOCK_BYTES
+        return self.size >= least or self.messages >= _BLOCK_MESSAGES
 
     def receive(self) -> None:
         """Receive the messages that have arrived. If no message arrives, ask the server how far it has read."""

@@ -29,8 +29,7 @@ def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
     `data` begins with a frame. Only its first `filled` bytes were received.
     """
     # Each letter d may be the kind of a frame, if the bytes behind it are a possible length.
-    places = _letters(data, max(filled - HEAD + 1, 0))
-    places = places[data[places + 1] == 0]  # the content of few frames has 16 MiB
+    places = _candidates(data, max(filled - HEAD + 1, 0))
     ends = places + 1 + at_every_byte(data, ">u4")[places + 1].astype(np.int64)
     possible = (ends <= filled) & (ends >= places + HEAD)
     places, ends = places[possible], ends[possible]
@@ -55,9 +54,17 @@ def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
     return places, int(ends[-1])
 
 
-def _letters(data: Bytes, size: int) -> Int64s:
-    """Return where the letter d is in the first bytes, which are looked at in parts that fit into the cache."""
-    found = [np.flatnonzero(data[at : min(at + _PART, size)] == COPY_DATA) + at for at in range(0, size, _PART)]
+def _candidates(data: Bytes, size: int) -> Int64s:
+    """Return where the first bytes have the letter d and a zero behind it: few frames have 16 MiB.
+
+    The bytes are looked at in parts that fit into the cache.
+    """
+    found = []
+    for at in range(0, size, _PART):
+        end = min(at + _PART, size)
+        candidate = data[at:end] == COPY_DATA
+        candidate &= data[at + 1 : end + 1] == 0
+        found.append(np.flatnonzero(candidate) + at)
     return np.concatenate([np.zeros(0, np.int64), *found])
 
 

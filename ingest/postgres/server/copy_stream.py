@@ -23,16 +23,19 @@ from penstock.ingest.postgres.server.copy_frames import COPY_DATA, HEAD, data_fr
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
-    from penstock.ingest.database.buffers import Bytes
+    from penstock.ingest.database.buffers import Bytes, Int64s
 
 # The kinds of frames that the server sends, besides data.
 _COPY_OUT, _COPY_BOTH, _COPY_DONE, _COMPLETE, _READY, _ERROR = b"HWcCZE"
 _ASIDE = b"NSA"  # notices, settings that have changed, notifications
 _KNOWN = frozenset({COPY_DATA, _COPY_OUT, _COPY_BOTH, _COPY_DONE, _COMPLETE, _READY, _ERROR, *_ASIDE})
 _LONGEST, _LONGEST_DATA = 1 << 24, (1 << 30) + 64  # bytes of a frame; a value may have a gibibyte
-_READ_BYTES = 256 << 10
-# What arrives within this time in seconds is read at once: a reading costs as much as decoding some hundred rows.
-_GATHERED_S, _GATHERED_LONGEST_S, _LATE_S = 0.001, 0.01, 0.05
+# A buffer has room for a block of the log and one more reading, so that a block is in one buffer.
+_READ_BYTES, _BUFFER_BYTES = 1 << 20, 5 << 20
+# What arrives within these times in seconds is read at once: a reading costs as much as decoding some hundred rows.
+_GATHERED_S, _GATHERED_LONGEST_S, _LATE_S = 0.001, 0.01, 0.02
+# After a reading of so many bytes, more is waited for, and so long.
+_MUCH_BYTES, _MUCH_S = 64 << 10, 0.05
 
 
 class ServerRefused(Exception):
@@ -47,6 +50,10 @@ class CopyStream(Protocol):
     """The data that a statement returns. `is_open` is false once the server has ended it."""
 
     is_open: bool
+
+    @property
+    def starts_over(self) -> bool:
+        """Whether the next messages are in another buffer, so that joining them to the latest ones copies both."""
 
     def start(self, statement: str) -> None:
         """Send the statement. Raise ServerRefused if the server refuses it."""
@@ -69,10 +76,12 @@ class SocketStream:
 
     socket: socket.socket
     is_open: bool = False
-    _data: Bytes = field(default_factory=lambda: np.empty(_READ_BYTES + SPARE, np.uint8), repr=False)
+    _data: Bytes = field(default_factory=lambda: np.empty(_BUFFER_BYTES + SPARE, np.uint8), repr=False)
+    _first: int = 0  # where the frames begin that were not taken yet
     _filled: int = 0
     _is_closed: bool = False  # by the server
     _sends_both_ways: bool = False
+    _sends_much: bool = False
 
     @classmethod
     def of(cls, raw: PGconn) -> SocketStream:
@@ -96,24 +105,35 @@ class SocketStream:
             elif kind == _READY:
                 raise refusal or ServerRefused("", "the statement returned no data")
 
+    @property
+    def starts_over(self) -> bool:
+        return len(self._data) - SPARE - self._filled < _READ_BYTES
+
     def read(self, wanted: int) -> Received:
+        self._reserve(wanted)
         parts: list[Received] = []
         size = 0
-        # Parts are copied to join them, which a message that has not arrived yet is not worth.
         while self.is_open and size < wanted - wanted // 8:
-            filled = max(wanted - size, self._filled + 1, self._first_end())
+            least = max(wanted - size, self._waiting + 1, self._first_size())
             # The end is seen only when the frames are looked at, so a wait for more is short.
-            while self._filled < filled and self._fill(filled, _LATE_S):
+            while self._waiting < least and self._fill(least):
                 pass
             parts.append(self._taken())
-            size += parts[-1].size
+            size += parts[-1].size + HEAD * len(parts[-1])
         return Received.joined([one for one in parts if len(one)])
 
     def read_now(self, wait_s: float) -> Received:
-        wanted, until = max(_READ_BYTES, self._first_end()), float("inf")
-        # A server that sends a little all the time must not delay messages that have arrived.
-        while self._filled < wanted and time.monotonic() < until and self._fill(wanted, wait_s):
-            until, wait_s = min(until, time.monotonic() + _GATHERED_LONGEST_S), _GATHERED_S
+        wanted = max(_READ_BYTES, self._first_size())
+        self._reserve(wanted)
+        if self._receive() or (self._has_arrived(1, wait_s) and self._receive()):
+            pause_s, longest_s = (_MUCH_S, _MUCH_S) if self._sends_much else (_GATHERED_S, _GATHERED_LONGEST_S)
+            until = time.monotonic() + longest_s
+            # A server that sends a little all the time must not delay messages that have arrived.
+            while self._waiting < wanted and (left := until - time.monotonic()) > 0:
+                self._has_arrived(wanted - self._waiting, min(left, pause_s))
+                if not self._receive():
+                    break
+        self._sends_much = self._waiting >= _MUCH_BYTES
         return self._taken()
 
     def send(self, message: bytes) -> None:
@@ -122,17 +142,27 @@ class SocketStream:
     def close(self) -> None:
         self.socket.close()
 
+    @property
+    def _waiting(self) -> int:
+        """The bytes that were received and not taken yet."""
+        return self._filled - self._first
+
     def _taken(self) -> Received:
         """Take the messages of the complete frames, and the server's answer after them."""
-        places, after = data_frames(self._data, self._filled)
-        ends = np.append(places[1:], after) if len(places) else places
-        found = Received(self._data, places + HEAD, ends)
-        self._drop(after)
-        while self.is_open and self._filled and self._data[0] != COPY_DATA and self._has_frame():
+        found = Received(self._data, *self._taken_frames())
+        while self.is_open and self._has_frame() and self._data[self._first] != COPY_DATA:
             self._note(*self._next_frame())
         if self._is_closed and self.is_open and not len(found):
             raise ServerRefused("", "the server closed the connection")
         return found
+
+    def _taken_frames(self) -> tuple[Int64s, Int64s]:
+        # Of a large frame that has not arrived, the content is not looked at.
+        filled = self._waiting if self._has_frame() else 0
+        places, after = data_frames(self._data[self._first :], filled)
+        places += self._first
+        self._first += after
+        return places + HEAD, np.append(places[1:], self._first) if len(places) else places
 
     def _note(self, kind: int, body: bytes) -> None:
         if kind == _ERROR:
@@ -141,7 +171,7 @@ class SocketStream:
             self.is_open = False
         if kind == _READY:
             # libpq reads the following answer from its beginning.
-            while self._filled:
+            while self._waiting:
                 self._next_frame()
 
     def _next_frame(self) -> tuple[int, bytes]:
@@ -149,51 +179,63 @@ class SocketStream:
         while not self._has_frame():
             if self._is_closed:
                 raise ServerRefused("", "the server closed the connection")
-            self._fill(self._filled + _READ_BYTES, _LATE_S)
-        end = self._first_end()
-        kind, body = int(self._data[0]), self._data[HEAD:end].tobytes()
-        self._drop(end)
+            self._fill(self._waiting + 1)
+        end = self._first + self._first_size()
+        kind, body = int(self._data[self._first]), self._data[self._first + HEAD : end].tobytes()
+        self._first = end
         return kind, body
 
     def _has_frame(self) -> bool:
-        return self._filled >= HEAD and self._first_end() <= self._filled
+        return self._waiting >= HEAD and self._first_size() <= self._waiting
 
-    def _first_end(self) -> int:
-        """Return where the first frame ends, 0 if it is not known yet."""
-        if self._filled < HEAD:
+    def _first_size(self) -> int:
+        """Return the bytes of the first frame, 0 if they are not known yet."""
+        if self._waiting < HEAD:
             return 0
-        kind, end = int(self._data[0]), 1 + int.from_bytes(self._data[1:HEAD].tobytes(), "big")
-        if not HEAD <= end <= (_LONGEST_DATA if kind == COPY_DATA else _LONGEST) or kind not in _KNOWN:
+        head = self._data[self._first : self._first + HEAD].tobytes()
+        kind, size = head[0], 1 + int.from_bytes(head[1:], "big")
+        if not HEAD <= size <= (_LONGEST_DATA if kind == COPY_DATA else _LONGEST) or kind not in _KNOWN:
             # The connection is of no more use, and another one may be.
             raise ServerRefused("", "the server sent an answer that is not of the protocol")
-        return end
+        return size
 
-    def _drop(self, size: int) -> None:
-        """Forget the first bytes. The rest begins a new buffer, because messages keep the old one."""
-        if size:
-            rest = self._data[size : self._filled]
-            self._data = np.empty(max(_READ_BYTES, len(rest)) + SPARE, np.uint8)
-            self._data[: len(rest)] = rest
-            self._filled = len(rest)
+    def _reserve(self, size: int) -> None:
+        """Make room for so many bytes from the first frame on."""
+        if self._first + size > len(self._data) - SPARE:
+            # The rest begins a new buffer, because messages keep the old one.
+            data = np.empty(max(_BUFFER_BYTES, size) + SPARE, np.uint8)
+            data[: self._waiting] = self._data[self._first : self._filled]
+            self._data, self._first, self._filled = data, 0, self._waiting
 
-    def _fill(self, wanted: int, wait_s: float) -> bool:
-        """Receive bytes, at most up to so many in the buffer. Return whether some arrived within the time."""
-        if wanted > len(self._data) - SPARE:
-            larger = np.empty(wanted + SPARE, np.uint8)
-            larger[: self._filled] = self._data[: self._filled]
-            self._data = larger
-        place = self._data.data[self._filled : len(self._data) - SPARE]
+    def _fill(self, wanted: int) -> bool:
+        """Receive up to so many bytes that are not taken. Return whether there were any."""
+        self._reserve(wanted)
+        if self._receive():
+            return True
+        self._has_arrived(wanted - self._waiting, _LATE_S)
+        return self._receive()
+
+    def _receive(self) -> bool:
+        """Receive the bytes that have arrived. Return whether there were any."""
         try:
-            count = self.socket.recv_into(place)
+            count = self.socket.recv_into(self._data.data[self._filled : len(self._data) - SPARE])
         except BlockingIOError:
-            if not (wait_s and select.select([self.socket], [], [], wait_s)[0]):
-                return False
-            # The server sends little at a time.
-            time.sleep(_GATHERED_S)
-            return self._fill(wanted, 0.0)
+            return False
         self._filled += count
         self._is_closed = count == 0
         return count > 0
+
+    def _has_arrived(self, size: int, wait_s: float) -> bool:
+        """Wait for so many bytes, or for the end of the connection. Return whether they arrived within the time."""
+        # The server sends each message by itself, and waking up for each costs more than decoding it.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        try:
+            if self.socket.family == socket.AF_UNIX and size > 1:
+                time.sleep(_GATHERED_S)  # these sockets are readable with the first byte
+            return bool(select.select([self.socket], [], [], wait_s)[0])
+        finally:
+            # libpq waits on the same socket, for any byte.
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)

@@ -19,6 +19,7 @@ class LibpqStream:
 
     raw: PGconn
     is_open: bool = False
+    starts_over: bool = False  # each message is an object of its own
 
     def start(self, statement: str) -> None:
         run(self.raw, statement)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import select
 import socket
 import threading
 import time
@@ -168,6 +169,73 @@ def test_the_log_is_read_as_it_arrives() -> None:
         assert bodies(stream.read_now(1.0)) == [b"two"]
         assert not stream.is_open
         stream.close()
+
+
+@contextmanager
+def connected_by_tcp() -> Iterator[tuple[SocketStream, socket.socket]]:
+    """Yield a stream and the server's end of its connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ours = socket.create_connection(listening.getsockname())
+        servers, _ = listening.accept()
+    ours.setblocking(False)
+    stream = SocketStream(ours)
+    with servers:
+        servers.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield stream, servers
+    stream.close()
+
+
+def test_many_small_messages_are_read_in_few_readings_and_blocks_are_not_copied() -> None:
+    count = 30_000
+    parts = [frame(b"d", b"%5d" % number + bytes(95)) for number in range(count)]
+    with connected_by_tcp() as (stream, servers):
+
+        def serve() -> None:
+            for part in parts:
+                servers.sendall(part)  # by itself, as the server does
+
+        servers.sendall(frame(b"W", b"\1\0\0"))
+        stream.start("START")
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        found: list[Received] = []
+        while sum(map(len, found)) < count:
+            found.append(stream.read_now(1.0))
+        thread.join(10)
+        together = Received.joined(found)
+        assert [body[:5] for body in bodies(together)] == [b"%5d" % number for number in range(count)]
+        assert len(found) < count / 100
+        assert together.data is found[0].data  # 3 MB are less than a buffer
+        assert all(one.data is found[0].data for one in found)
+
+
+@pytest.mark.parametrize("read", ["read", "read_now"])
+def test_libpq_may_wait_for_one_byte_afterwards(read: str) -> None:
+    with connected_by_tcp() as (stream, servers):
+        servers.sendall(OPEN + frame(b"d", b"one"))
+        stream.start("COPY t")
+        assert bodies(stream.read_now(1.0)) == [b"one"]
+        servers.sendall(frame(b"d", b"two") + ENDED + READY)
+        assert bodies(stream.read_now(1.0) if read == "read_now" else stream.read(1 << 20)) == [b"two"]
+        servers.sendall(b"Z")
+        assert select.select([stream.socket], [], [], 1.0)[0]
+
+
+def test_messages_are_not_changed_by_later_ones() -> None:
+    with connected_by_tcp() as (stream, servers):
+        servers.sendall(frame(b"W", b"\1\0\0"))
+        stream.start("START")
+        kept: list[Received] = []
+        sent = [bytes([number]) * (400 << 10) for number in range(40)]  # of three buffers
+        for one in sent:
+            thread = threading.Thread(target=servers.sendall, args=(frame(b"d", one),), daemon=True)
+            thread.start()
+            while sum(map(len, kept)) <= one[0]:
+                kept.append(stream.read_now(1.0))
+            thread.join(10)
+        assert [body for part in kept for body in bodies(part)] == sent
+        assert bodies(Received.joined(kept)) == sent
+        assert len({id(one.data) for one in kept}) > 2
 
 
 def test_a_server_that_always_sends_a_little_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,8 @@ class LogDecoder:
         # Old and new images in the order of their messages, the old one first.
         message = np.concatenate([np.flatnonzero(has_old), np.flatnonzero(has_new)])
         is_new = np.repeat([False, True], [len(old), len(new)])
-        order = np.lexsort((is_new, message))
+        # Images of one kind are in order.
+        order = np.lexsort((is_new, message)) if len(old) and len(new) else np.arange(len(message))
         images, message, is_new = joined(old, new, order), message[order], is_new[order]
         kinds = np.where(tag[message] == log_messages.DELETE, DELETE, INSERT).astype(np.int8)
         keep = self._updates(images, message, is_new, tag, marker, kinds, relation, rule)

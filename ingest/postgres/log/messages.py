@@ -153,22 +153,27 @@ class _LoggedCells(RowCells):
         self._none = self.unchanged = np.zeros(len(at), np.bool_)  # of the last column
 
     def all_have(self, headers: Bytes, width: int) -> bool:
-        found = bool((headers[:, 0] == _BINARY).all() and (headers[:, 1:].view(">i4")[:, 0] == width).all())
+        # A comparison with the bytes of the number converts no header.
+        length = int.from_bytes(width.to_bytes(4), "little")
+        found = bool((headers[:, 0] == _BINARY).all() and (headers[:, 1:].view("<u4")[:, 0] == length).all())
         if found:
             self.has_kind[_BINARY] |= len(headers) > 0
             self.unchanged = self._none
         return found
 
     def read(self, headers: Bytes) -> tuple[Int64s, Bools, Int64s | int]:
-        kind = headers[:, 0]
-        self.has_kind[kind] = True
-        self.unchanged = kind == _UNCHANGED
-        has_value = (kind == _TEXT) | (kind == _BINARY)
-        # The bytes that are read as the length of another cell are discarded.
-        length = np.where(has_value, headers[:, 1:].view(">i4")[:, 0], 0).astype(np.int64)
+        kind, length = np.ascontiguousarray(headers[:, 0]), headers[:, 1:].view(">i4")[:, 0].astype(np.int64)
+        if len(kind) and (kind == kind[0]).all() and kind[0] in {_TEXT, _BINARY}:
+            self.has_kind[kind[0]] = True
+            self.unchanged = null = self._none
+        else:
+            self.has_kind[kind] = True
+            self.unchanged, null = kind == _UNCHANGED, (kind != _TEXT) & (kind != _BINARY)
+            # The bytes that are read as the length of another cell are discarded.
+            length[null] = 0
         if (length < 0).any():
             raise UnexpectedMessage("a row in the log has a value with a negative length")
-        return length, ~has_value, np.where(has_value, self.header, 1)
+        return length, null, self.header if null is self._none else np.where(null, 1, self.header)
 
 
 def images_at(data: Bytes, at: Int64s, end: Int64s, shapes: Sequence[Shape]) -> RowImages:
@@ -193,6 +198,8 @@ def images_at(data: Bytes, at: Int64s, end: Int64s, shapes: Sequence[Shape]) -> 
 
 def images_of(data: Bytes, at: Int64s, end: Int64s, relation: Relation) -> RowImages:
     """Return the images of rows of this table; its name is in the error."""
+    if not len(at):
+        return RowImages([], [], at, binary=False)
     try:
         return images_at(data, at, end, [Shape.of(one.type) for one in relation.columns])
     except UnexpectedMessage as error:
@@ -211,8 +218,8 @@ def check_markers(before_new: Bytes, tag: Bytes, marker: Bytes, relation: Relati
 
 def joined(before: RowImages, after: RowImages, order: Int64s) -> RowImages:
     """Return old and new images as one, in this order of their numbers; new ones are counted after the old ones."""
-    if not len(before):
-        return after  # which are in order
+    if not (len(before) and len(after)):
+        return before if len(before) else after  # which are in order
     cells = [
         Cells(
             one.data,

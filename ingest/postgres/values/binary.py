@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.ingest.database.buffers import (
-    as_128_bits,
     at_every_byte,
     big_endian_at,
     booleans,
@@ -19,19 +18,18 @@ from penstock.ingest.database.buffers import (
 )
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.relation import TEXTS, PgType
+from penstock.ingest.postgres.values.numerics import numerics
 from penstock.ingest.postgres.values.odd_values import (
     ARRAY_SHAPE,
     INFINITY,
-    NOT_A_NUMBER,
     OUT_OF_DAY,
-    TOO_LARGE,
     note_lengths,
     nulled,
 )
 from penstock.ingest.postgres.values.windows import WIDTHS
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.ingest.database.buffers import Bools
 
 
 def bit_fields(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
@@ -55,57 +53,6 @@ def _aligned(value: bytes) -> bytes:
 def bits_of_text(digits: str) -> bytes:
     """Return the bytes of binary digits as the server prints them."""
     return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
-
-
-_NEGATIVE, _SPECIAL = 0x4000, 0xC000
-_HEADER = 8
-
-
-def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
-    """Return decimals; NaN, infinities, and numbers that do not fit become null and are counted."""
-    precision, scale = kind.decimal or (0, 0)
-    # A NUMERIC has a header (number of groups, weight, sign, scale) and groups of four decimal digits. The first
-    # group counts 10000^weight, and zero groups at either end are left out.
-    count, weight, sign = (cells.read(layout, at).astype(np.int64) for layout, at in _HEAD)
-    if (~cells.null & (cells.length != _HEADER + 2 * count)).any():
-        raise ValueError("a number has more or fewer groups of digits than it counts")
-    null = nulled(cells.null, (sign & _SPECIAL) == _SPECIAL, NOT_A_NUMBER, oddities)
-    count = np.where(null, 0, count)
-    whole, part = -(-(precision - scale) // 4), -(-scale // 4)
-    groups, spare = [], np.zeros(len(cells), np.bool_)
-    # From the highest place of the target type to the lowest: each step reads one group of every cell.
-    for place, found in zip(range(whole - 1, -part - 1, -1), _digits(cells, count, weight, whole, part), strict=True):
-        size, group = 4, found
-        # The lowest group has only the digits that the scale has room for.
-        if place == -part and scale % 4:
-            size = scale % 4
-            group, rest = np.divmod(group, 10 ** (4 - size))
-            spare |= rest > 0
-        groups.append((size, group))
-    top = (precision - scale) % 4
-    # Digits before the first place and after the last one; both exist only in a NUMERIC without a declared size.
-    spare |= (count > 0) & ((weight >= whole) | (weight - count + 1 < -part))
-    if top and whole:
-        spare |= groups[0][1] >= 10**top
-    null = nulled(null, spare, TOO_LARGE, oddities)
-    return fixed(pa.decimal128(precision, scale), as_128_bits(groups, sign == _NEGATIVE), null)
-
-
-_HEAD = ((">i2", 0), (">i2", 2), (">u2", 4))
-
-
-def _digits(cells: Cells, count: Int64s, weight: Int64s, whole: int, part: int) -> Iterator[Int64s]:
-    """Yield the group of every cell at each of these places, the highest first; ValueError if it has other digits."""
-    size = whole + part
-    stored = cells.first_bytes(_HEADER + 2 * size)[:, _HEADER:].view(">u2")
-    # Zeros before the groups stand for the places above the first one, which begins further down in smaller numbers.
-    padded = np.zeros((len(cells), 2 * size), np.int64)
-    np.multiply(stored, np.arange(size) < count[:, None], out=padded[:, size:])
-    if (padded > 9999).any():
-        raise ValueError("a group of a number has more than four digits")
-    first = np.arange(size, padded.size + size, 2 * size) - np.clip(whole - 1 - weight, 0, size)
-    for step in range(size):
-        yield padded.reshape(-1)[first + step]
 
 
 _DAY_US = 86_400_000_000
@@ -183,7 +130,8 @@ def _timestamps(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     odd = (micros == limits.min) | (micros > limits.max - _EPOCH_US)
     null = nulled(cells.null, odd, INFINITY, oddities)
     arrow = pa.timestamp("us", "UTC" if kind.name == "timestamptz" else None)
-    return fixed(arrow, np.where(null, 0, micros) + np.where(null, 0, _EPOCH_US), null)
+    micros += _EPOCH_US
+    return fixed(arrow, np.where(null, 0, micros) if null.any() else micros, null)
 
 
 def _uuids(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:

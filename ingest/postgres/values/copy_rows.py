@@ -54,7 +54,8 @@ class _CopyCells(RowCells):
     header = 4
 
     def all_have(self, headers: Bytes, width: int) -> bool:
-        return bool((headers.view(">i4")[:, 0] == width).all())
+        # A comparison with the bytes of the number converts no header.
+        return bool((headers.view("<u4")[:, 0] == int.from_bytes(width.to_bytes(4), "little")).all())
 
     def read(self, headers: Bytes) -> tuple[Int64s, Bools, Int64s | int]:
         length = headers.view(">i4")[:, 0].astype(np.int64)

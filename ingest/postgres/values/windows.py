@@ -65,6 +65,7 @@ class RowCells(ABC):
     def columns(self, shapes: Sequence[Shape]) -> Iterator[Cells]:
         """Yield the cells of each column. UnexpectedMessage if a row ends before its last column."""
         all_present = np.zeros(len(self.at), np.bool_)
+        widths = {one.width: np.full(len(self.at), one.width) for one in set(shapes) if one.width is not None}
         place = 0
         while place < len(shapes):
             # A row that has ended is followed by another or by spare bytes, so this reads no other memory.
@@ -74,7 +75,7 @@ class RowCells(ABC):
                 if content + width > window.shape[1] or not self.all_have(window[:, first:content], width):
                     break
                 head = window[:, content : content + width]
-                yield Cells(self.data, self.at + content, np.full(len(self.at), width), all_present, head)
+                yield Cells(self.data, self.at + content, widths[width], all_present, head)
                 first, place = content + width, place + 1
                 content = first + self.header
             if place == len(shapes) or (first and content + shapes[place].head > window.shape[1]):

@@ -53,7 +53,7 @@ class CopyStream(Protocol):
 
     @property
     def starts_over(self) -> bool:
-        """Whether the next messages are in another buffer, so that joining them to the latest ones copies both."""
+        """True if the next messages are in another buffer, so that joining them to the latest ones copies both."""
 
     def start(self, statement: str) -> None:
         """Send the statement. Raise ServerRefused if the server refuses it."""

@@ -11,7 +11,7 @@ from penstock.ingest.source import Barrier, Offsets, RereadableSource
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.commit_phase import CommitPhase
-from penstock.pipelines.driver.table_evolution import TableEvolution, apply_barriers
+from penstock.pipelines.driver.table_evolution import NO_SOURCES, TableEvolution, apply_barriers
 from penstock.pipelines.driver.unlogged_values import fill_logged_columns
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_report import BatchReport
@@ -115,7 +115,9 @@ class Batch:
         barriers = self._barriers
         # The identity of the batch, by which a repetition finds that a barrier was applied, needs the span.
         if barriers and (span := BatchReport(self.result.reports).span):
-            apply_barriers(barriers, self._identity(span), self.run.reader, self.run.targets, self.policy.parks)
+            sources = NO_SOURCES if self.run.filled is None else self.run.filled.sources
+            identity, run = self._identity(span), self.run
+            apply_barriers(barriers, identity, run.reader, run.targets, self.policy.parks, sources)
 
     # Evolve and read again
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import SILENT_VALUES, Barrier
@@ -108,6 +109,11 @@ class TableEvolution:
         self.targets.leave_out([table], f"{error.message} (source {sources})")
 
 
+NO_SOURCES: Mapping[tuple[str, str], str] = MappingProxyType({})
+_SHARED = (
+    "event=%s_not_followed table=%s source=%s.%s others=%s note=the table has rows of other source tables, and stays as "
+    "it is; --reset %s empties it and reads all of them again"
+)
 TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table swap their names
 
 
@@ -117,8 +123,12 @@ def apply_barriers(
     reader: BatchReader,
     targets: Targets,
     parks: Callable[[str, PenstockError], bool],
+    sources: Mapping[tuple[str, str], str] = NO_SOURCES,
 ) -> None:
-    """Apply barriers in order.
+    """Apply barriers in order. `sources` are the source tables read so far, each with its target table.
+
+    A target table with rows of several source tables is not emptied, and no column of it renamed, for one of them: only
+    routes decide which tables these are, so that the settings alone do not show it.
 
     Called again for the same batch, after all of it or part of it, it changes nothing more: an emptied table carries
     the batch's identity, a renamed column is found under its new name, and a schema in which columns swapped names
@@ -131,11 +141,20 @@ def apply_barriers(
             continue
         if table is None or table not in targets.schemas or table in targets.left_out:
             continue
+        if others := _others_in(table, barrier, sources):
+            log.warning(_SHARED, barrier.kind.replace("-", "_"), table, barrier.database, barrier.table, others, table)
+            continue
         try:
             _apply(barrier, table, identity, reader, targets)
         except PenstockError as error:
             if not parks(table, error):
                 raise
+
+
+def _others_in(table: str, barrier: Barrier, sources: Mapping[tuple[str, str], str]) -> str:
+    """Return the other source tables whose rows the table has."""
+    found = [source for source, target in sources.items() if target == table]
+    return ",".join(".".join(source) for source in found if source != (barrier.database, barrier.table))
 
 
 def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchReader, targets: Targets) -> None:

@@ -93,6 +93,36 @@ def test_a_file_of_flink_cdc_runs_unchanged(
     assert [row["vip"] for row in rows(tmp_path, "ods.ods_users")] == [None, 7]
 
 
+def test_a_table_of_several_source_tables_is_not_emptied_for_one_of_them(
+    file: Path, server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = (
+        OURS.replace("PORT", str(server.port))
+        .replace("DATABASE", DATABASE)
+        .replace("WAREHOUSE", f"{tmp_path}/warehouse")
+    )
+    text = text.replace(
+        "  server-time-zone: auto\n", "  ddl: {truncate: delete-all, drop: delete-all, rename-column: rename}\n"
+    )
+    text += f"route:\n  - {{source-table: '{DATABASE}.t_.*', sink-table: ods.t}}\n"
+    server.run("CREATE TABLE t_1 (id INT PRIMARY KEY, a INT)", "CREATE TABLE t_2 (id INT PRIMARY KEY, a INT)")
+    server.run("INSERT INTO t_1 VALUES (1, 1)", "INSERT INTO t_2 VALUES (2, 2)")
+    run(yaml_file.read(text))
+    server.run(
+        "ALTER TABLE t_2 RENAME COLUMN a TO b", "TRUNCATE t_1", "DROP TABLE users", "INSERT INTO t_2 VALUES (3, 3)"
+    )
+    for _ in range(2):
+        run(yaml_file.read(text))
+    assert [(row["id"], row["a"], row["b"]) for row in rows(tmp_path, "ods.t")] == [
+        (1, 1, None),
+        (2, 2, None),
+        (3, None, 3),
+    ]
+    assert rows(tmp_path, "ods.users") == [], "a table of one source table follows it"
+    for event in ("truncate_not_followed", "rename_columns_not_followed"):
+        assert f"event={event} table=ods.t " in caplog.text
+
+
 def test_init_reads_the_server_and_writes_a_file_that_runs(
     file: Path, server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,13 +13,14 @@ WAYS_OUT = "name one database (and one table), or --merge-shards false (naming: 
 def has_shared_targets(request: SourceRequest, tables: Sequence[str], databases: str, names: str) -> bool:
     """Return whether several source tables may go to one target table. All names may be regular expressions."""
     parts = [table.partition(".") for table in tables] or [(databases, ".", names)]
-    literal = _is_one_name({database for database, _, _ in parts})
+    literal = is_one_name({database for database, _, _ in parts})
     if request.single_table:
-        literal = literal and _is_one_name({table for _, _, table in parts})
+        literal = literal and is_one_name({table for _, _, table in parts})
     return not literal and (request.single_table or request.merges_shards)
 
 
-def _is_one_name(patterns: set[str]) -> bool:
+def is_one_name(patterns: set[str]) -> bool:
+    """Return whether the patterns are one literal name."""
     return len(patterns) == 1 and patterns.pop().replace("_", "").replace("-", "").isalnum()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.connectors import CONNECTORS, only_types
 from penstock.ingest.sync_actions import TranslatedSource
-from penstock.pipelines.config.flink_cdc_changes import events, name_unfollowed
+from penstock.pipelines.config.flink_cdc_changes import events, followed_statements
 from penstock.table_pattern import TablePattern
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,9 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
         "route": [_kept(rule, _ROUTE, f"route.{number}") for number, rule in enumerate(routes)],
         "transform": [_transform(rule, f"transform.{number}") for number, rule in enumerate(transforms)],
     }
-    name_unfollowed(found["pipeline"]["schema.change.behavior"], found["sink"])
+    behavior, tables = found["pipeline"]["schema.change.behavior"], found["source"].get("tables", ())
+    if ddl := followed_statements(behavior, found["sink"], tables):
+        found["source"] = {**found["source"], "ddl": ddl}
     if passed:
         log.warning("event=flink_keys_without_effect keys=%s", ",".join(passed))
     return found

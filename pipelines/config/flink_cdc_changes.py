@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from penstock.errors import ConfigError
+from penstock.ingest.database.shared_targets import is_one_name
 from penstock.pipelines.config.rules import EventType
 
 log = logging.getLogger(__name__)
 
-# The changes that Flink CDC applies to a table, and a pipeline only if a file of its own asks for it.
-_UNFOLLOWED = ("rename.column", "drop.column", "truncate.table", "drop.table")
+# The changes of whole tables and columns that Flink CDC applies to a table, unless it is lenient.
+_APPLIED = ("rename.column", "drop.column", "truncate.table", "drop.table")
+_FOLLOWED = {
+    "rename.column": ("rename-column", "rename"),
+    "truncate.table": ("truncate", "delete-all"),
+    "drop.table": ("drop", "delete-all"),
+}
+_ONE_DATABASE = "a file with the tables of one database follows all but drop.column"
 
 
 def events(given: Any) -> list[str]:
@@ -29,15 +36,20 @@ def events(given: Any) -> list[str]:
     return [event for event in every if any(one in {"all", event, *event.split(".")} for one in written)]
 
 
-def name_unfollowed(behavior: str, sink: Mapping[str, Any]) -> None:
-    """Log which changes of the source Flink CDC would apply to the tables, and this pipeline does not."""
+def followed_statements(behavior: str, sink: Mapping[str, Any], tables: Sequence[str]) -> dict[str, str]:
+    """Return the section `ddl` with the changes that Flink CDC applies to the tables; log those that it lacks.
+
+    If tables come from several databases, a table may have rows of several source tables, and follows none of them.
+    """
     if behavior not in {"evolve", "try_evolve"}:
-        return
-    accepted = set(sink.get("include.schema.changes", _UNFOLLOWED)) - set(sink.get("exclude.schema.changes", ()))
-    if changes := [event for event in _UNFOLLOWED if event in accepted]:
+        return {}
+    accepted = set(sink.get("include.schema.changes", _APPLIED)) - set(sink.get("exclude.schema.changes", ()))
+    followed = _FOLLOWED if is_one_name({table.partition(".")[0] for table in tables}) else {}
+    if changes := [event for event in _APPLIED if event in accepted and event not in followed]:
         log.warning(
-            "event=source_ddl_not_followed changes=%s behavior=%s hint=a pipeline file of Penstock follows all but "
-            "drop.column with  source: {ddl: ...}",
+            "event=source_ddl_not_followed changes=%s behavior=%s hint=%s",
             ",".join(changes),
             behavior,
+            "the target keeps columns that the source drops" if followed else _ONE_DATABASE,
         )
+    return {key: how for event, (key, how) in followed.items() if event in accepted}

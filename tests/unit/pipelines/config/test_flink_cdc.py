@@ -235,6 +235,31 @@ def test_changes_that_flink_cdc_would_follow_are_named(
     assert all("changes=rename.column,truncate.table behavior" in text for text in named)  # the file excludes drop
 
 
+@pytest.mark.parametrize(
+    ("behavior", "ddl"),
+    [
+        ("evolve", ("rename", "delete-all", "delete-all")),
+        ("TRY_EVOLVE", ("rename", "delete-all", "delete-all")),
+        ("evolve\nsink.exclude", ("rename", "ignore", "delete-all")),
+        ("lenient", ("add", "ignore", "ignore")),
+    ],
+)
+def test_changes_of_tables_of_one_database_are_followed_as_flink_cdc_does(
+    behavior: str, ddl: tuple[str, str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = FILE.replace(r"tables: adb.\.*, bdb.user_table_[0-9]+, [app|web].order_\.*", r"tables: adb.\.*")
+    behavior, *excludes = behavior.split("\n")
+    one = one.replace("exclude.schema.changes: drop\n", f"exclude.schema.changes: {'truncate' if excludes else ''}\n")
+    spec = yaml_file.read(f"{one}  schema.change.behavior: {behavior}\n")
+    source = spec.source
+    assert isinstance(source, MySqlConfig)
+    assert (source.ddl.rename_column, source.ddl.truncate, source.ddl.drop) == ddl
+    follow_settings(source, request_of(spec))
+    named = [record.getMessage() for record in caplog.records if "source_ddl_not_followed" in record.message]
+    assert all("changes=drop.column behavior" in text for text in named)
+    assert bool(named) == (behavior != "lenient")
+
+
 def test_table_options_may_have_another_delimiter() -> None:
     written = "sequence.field=made,changed;file-index.bloom-filter.columns=id\n    table-options.delimiter: ;"
     spec = yaml_file.read(FILE.replace("bucket=2,comment=from source", written))

@@ -111,8 +111,8 @@ class TableEvolution:
 
 NO_SOURCES: Mapping[tuple[str, str], str] = MappingProxyType({})
 _SHARED = (
-    "event=%s_not_followed table=%s source=%s.%s others=%s note=the table has rows of other source tables, and stays as "
-    "it is; --reset %s empties it and reads all of them again"
+    "event=%s_not_followed table=%s source=%s.%s others=%s note=the table has rows of other source tables, and stays "
+    "as it is; --reset %s empties it and reads all of them again"
 )
 TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table swap their names
 

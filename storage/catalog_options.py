@@ -149,4 +149,4 @@ def metastore_unknown(metastore: str, known: Iterable[str]) -> ConfigError:
 @functools.lru_cache(maxsize=256)
 def _warn(name: str, instead: str) -> None:
     """Log the warning, once per process and option."""
-    log.warning('catalog option has no effect option=%s instead="%s"', name, instead)
+    log.warning('event=catalog_option_without_effect option=%s instead="%s"', name, instead)

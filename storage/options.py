@@ -92,7 +92,8 @@ def _is_tuning(plain: str) -> bool:
 def _warn(name: str) -> None:
     """Log the warning, once per process and option."""
     log.warning(
-        "store option has no effect option=%s hint=write options of the obstore client as object-store.NAME", name
+        "event=store_option_without_effect option=%s hint=write options of the obstore client as object-store.NAME",
+        name,
     )
 
 

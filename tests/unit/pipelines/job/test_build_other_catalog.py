@@ -172,4 +172,4 @@ def test_a_checkpoint_does_not_receive_the_options_of_the_catalog(shop: Shop, ca
     given = shop.spec(sink={"catalog": {"warehouse": f"{shop.folder}/lake", "metastore": "jdbc", "options": options}})
     assert given.sink.catalog.store_options == {"local.sync": "false"}
     assert list(check_checkpoint(given))
-    assert "catalog option has no effect" not in caplog.text
+    assert "catalog_option_without_effect" not in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -11,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import patiently
 from penstock.ingest.kafka.client import EventLine
-from penstock.ingest.kafka.cluster import KafkaCluster
+from penstock.ingest.kafka.cluster import KafkaCluster, MissingTopic
 from penstock.ingest.messages.client_log import Seldom
 from penstock.ingest.patience import patience
 
@@ -93,3 +94,19 @@ def test_client_log_lines_have_our_format(message: str, event: str) -> None:
     record = logging.makeLogRecord({"msg": message, "levelno": logging.ERROR})
     assert EventLine().filter(record)
     assert record.getMessage() == event
+
+
+def test_of_several_topics_only_the_missing_ones_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster({"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setattr(cluster, "_metadata", lambda: SimpleNamespace(topics={"t_a": None, "t_b": None}))
+
+    def unknown(*_: object) -> object:
+        error = SourceError("the topic is unknown")
+        raise error from KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+    patiently = cluster._patiently
+    monkeypatch.setattr(cluster, "_patiently", lambda ask: patiently(ask) if ask == cluster._metadata else unknown())
+    for asked, missing in (("t_a nosuch", "nosuch"), ("nosuch", "nosuch"), ("t_a t_b", "t_a, t_b")):
+        with pytest.raises(MissingTopic) as caught:
+            cluster.partitions(asked.split())
+        assert caught.value.facts["topics"] == missing

@@ -129,7 +129,8 @@ class RowRules:
         return column
 
     def _refuse_unclear(self, batch: pa.RecordBatch) -> None:
-        unknown = [name for name in batch.schema.names if name not in self.schema.names]
+        known = set(self.schema.names)
+        unknown = [name for name in batch.schema.names if name not in known]
         if unknown:
             raise RowRefused(
                 f"the table has no column {', '.join(map(repr, unknown))}",

@@ -123,10 +123,9 @@ class OrcTail:
             yield Part(kind, column, offset, length)
             offset += length
 
-    def values_in(self, column: int) -> int:
-        """Return how many non-null values of a column the whole file has by its statistics, 0 if unknown."""
-        statistics = self.footer.messages(7)
-        return statistics[column].integer(1) if column < len(statistics) else 0
+    def value_counts(self) -> list[int]:
+        """Return how many non-null values each column has in the whole file. Without statistics the list is empty."""
+        return [column.integer(1) for column in self.footer.messages(7)]
 
     def forget(self) -> None:
         """Give up the file's content and its statistics, which may be large. Types and codec stay."""

@@ -175,7 +175,8 @@ def _timed_batches(
 def _with_moments(
     finer: pa.RecordBatch, clock: WriterClock, column: pa.Array, field: Field, target: pa.DataType
 ) -> pa.Array:
-    if field.name not in finer.schema.names:
+    place = finer.schema.get_field_index(field.name)
+    if place < 0:
         return relayout(column, target)
 
     def leaf(seconds: pa.Array, type_: pa.DataType, nanos: pa.Array) -> pa.Array:
@@ -183,7 +184,7 @@ def _with_moments(
             return clock.moments(seconds, nanos, type_, field.name)
         return relayout(seconds, type_)
 
-    return map_leaves(column, target, leaf, finer.column(field.name))
+    return map_leaves(column, target, leaf, finer.column(place))
 
 
 def _public(batch: pa.RecordBatch, fields: Sequence[Field], convert: _Convert) -> pa.RecordBatch:

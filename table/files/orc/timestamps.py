@@ -132,6 +132,7 @@ def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Messag
     start, rows = spliced.size, tail.stripes[stripe].integer(5)
     old = tail.stripe_footers[stripe]
     encodings = [message.integer(1) for message in old.messages(2)]
+    counts = dict(enumerate(tail.value_counts()))
     streams = []
     for part in tail.parts(stripe):
         length = part.length
@@ -140,7 +141,7 @@ def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Messag
             continue
         if part.kind == Stream.DATA and part.column in tail.timestamps:
             # A column inside lists has more values than the stripe has rows. Zeros that are left over are not read.
-            count = max(rows, tail.values_in(part.column))
+            count = max(rows, counts.get(part.column, 0))
             zeros = tail.framed(_zeros(count, _ZERO_RUN if encodings[part.column] == _DIRECT_V2 else _ZERO_RUN_V1))
             spliced.add_bytes(zeros)
             length = len(zeros)

@@ -136,7 +136,8 @@ def read(
     """
     file = pq.ParquetFile(source)
     metadata = file.metadata
-    names = [field.name for field in fields if field.name in file.schema_arrow.names]
+    present = set(file.schema_arrow.names)  # made anew by each access
+    names = [field.name for field in fields if field.name in present]
     groups = _groups_to_read(metadata, conditions)
     # Arrow reads INT96 as nanoseconds, which overflow outside of 1677 to 2262. Declared as bytes, every year can be
     # read.

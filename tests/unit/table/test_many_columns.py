@@ -1,0 +1,52 @@
+"""The cost of an operation grows with the number of columns, not with its square."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.table.handle import Table
+from tests.unit.table.tables import new_table
+
+FEW, MANY, ROWS = 150, 900, 20
+TYPES = ("INT", "STRING", "DECIMAL(10, 2)", "TIMESTAMP(3)")
+
+
+def table_with(folder: Path, count: int, file_format: str) -> tuple[Table, pa.Table]:
+    columns = [("id", "BIGINT NOT NULL"), *((f"c{number}", TYPES[number % 4]) for number in range(count))]
+    table = new_table(folder / str(count), columns, options={"bucket": "1", "file.format": file_format})
+    arrays = [pa.array(range(ROWS)), *(pa.nulls(ROWS, field.type) for field in list(table.schema)[1:])]
+    return table, pa.Table.from_arrays(arrays, schema=table.schema)
+
+
+def spent(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def costs(table: Table, rows: pa.Table) -> dict[str, float]:
+    """Return the CPU seconds of each operation, the least of two."""
+
+    def write() -> None:
+        with table.writer() as writer:
+            writer.write(rows)
+            writer.commit()
+
+    works = {"write": write, "scan": lambda: table.refresh().scan().to_arrow(), "changes": lambda: table.changes(0, 2)}
+    return {name: min(spent(work), spent(work)) for name, work in works.items()} | {
+        "compact": spent(lambda: table.refresh().compact(full=True))
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_the_cost_grows_with_the_number_of_columns(tmp_path: Path, file_format: str) -> None:
+    """Six times as many columns cost six times as much; a square would be 36 times."""
+    few = costs(*table_with(tmp_path, FEW, file_format))
+    many = costs(*table_with(tmp_path, MANY, file_format))
+    assert {name: many[name] / few[name] for name in few if many[name] > 18 * few[name]} == {}

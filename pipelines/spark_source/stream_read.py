@@ -2,7 +2,7 @@
 
 In an offset, `next` is the first snapshot not read yet. Every offset also contains the query's start, because after a
 crash in the very first batch Spark asks for the initial offset again, and by then the table has newer snapshots. `mark`
-is the time of the commit before `next`: after a rollback, or in a table that was created again, its id is used again.
+is that of the snapshot before `next`: after a rollback, or in a table that was created again, its id is used again.
 `created` is the time at which the table was created, for a commit that has expired.
 """
 
@@ -118,7 +118,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offset(self, state: int, first: int, following: int) -> Offset:
         read = self.store.snapshots.find(following - 1)
-        mark, created = read.time_millis if read else 0, self.store.schemas.created_millis()
+        mark, created = read.mark if read else 0, self.store.schemas.created_millis()
         return {"state": state, "first": first, "next": following, "mark": mark, "created": created}
 
     def _check_history(self, offset: Offset) -> None:

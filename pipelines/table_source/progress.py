@@ -18,7 +18,7 @@ class TableProgress:
 
     First the rows of snapshot `state` are read (0: none), split by split: `splits` is their number, `done` how many of
     them were read. Then come the changes of the snapshots before `next`. `done_before` and `next_before` are the
-    values at which the batch begins. `mark` is the time of the snapshot before `next`, by which a rollback shows; 0 if
+    values at which the batch begins. `mark` is that of the snapshot before `next`, by which a rollback shows; 0 if
     there is no such snapshot. `created` is the time at which the table was created; 0 in offsets of older versions.
     """
 

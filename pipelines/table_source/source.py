@@ -135,7 +135,7 @@ class TableSource:
             if following == begin.next:
                 check_history(table, following - 1, begin)
             rows += table.rows_of(snapshot)
-            following, mark = following + 1, snapshot.time_millis
+            following, mark = following + 1, snapshot.mark
         created = begin.created or table.store.schemas.created_millis()
         return TableProgress(begin.state, begin.splits, done, following, begin.done, begin.next, mark, created)
 
@@ -149,7 +149,7 @@ class TableSource:
         splits, mark = 0, 0
         if start.state:
             snapshot = table.snapshot(start.state)
-            splits, mark = len(table.state_splits(snapshot)), snapshot.time_millis
+            splits, mark = len(table.state_splits(snapshot)), snapshot.mark
         created = table.store.schemas.created_millis()
         return TableProgress(start.state, splits, 0, start.first, 0, start.first, mark, created)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +16,8 @@ BATCH_IDENTIFIER = 9223372036854775807
 # Properties of the snapshots of a pipeline
 PIPELINE = "penstock.pipeline"
 TABLES = "penstock.tables"  # how many tables the batch changes
+# Marks are larger than any time, and exact in readers of JSON that have only 53 bits for a number.
+_MARKS = 1 << 52
 
 
 class CommitKind(StrEnum):
@@ -50,6 +53,20 @@ class Snapshot:
     statistics: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
     next_row_id: int = 0
+
+    @property
+    def mark(self) -> int:
+        """Return a number that another snapshot with this id does not have: after a rollback ids are used again.
+
+        The time alone is not enough: while the clock of a writer is behind, snapshots get the same time.
+        """
+        content = f"{self.time_millis} {self.base_manifest_list} {self.delta_manifest_list}"
+        digest = hashlib.sha1(content.encode(), usedforsecurity=False).digest()
+        return _MARKS | int.from_bytes(digest[:6], "big")
+
+    def has_mark(self, mark: int) -> bool:
+        """Return whether a stored mark is the one of this snapshot. Older versions stored its time."""
+        return mark == (self.mark if mark >= _MARKS else self.time_millis)
 
     @property
     def time(self) -> datetime:

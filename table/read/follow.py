@@ -119,15 +119,15 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
 def is_another(store: TableStore, number: int, mark: int | None, created: int | None) -> bool:
     """Return whether snapshot `number`, which was read before, is another now. 0: nothing was read yet.
 
-    `mark` is its time. If it has expired, the time at which the table was created says whether the table is the one
-    that was read. Each may be 0 or None: older versions did not store it.
+    `mark` is that of the snapshot. If it has expired, the time at which the table was created says whether the table
+    is the one that was read. Each may be 0 or None: older versions did not store it.
     """
     if not number:
         return False
     found = store.snapshots.find(number)
     if found is None:
         return bool(created) and store.schemas.created_millis() != created
-    return bool(mark) and found.time_millis != mark
+    return mark is not None and mark > 0 and not found.has_mark(mark)
 
 
 def check_follows(store: TableStore, last: Snapshot | None, created: int) -> None:

@@ -1,0 +1,32 @@
+"""The marks of snapshots, by which readers notice that an id was used again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.table.read.follow import is_another
+from tests.unit.table.meta.test_snapshot_files import snapshot
+from tests.unit.table.meta.test_snapshot_times import HOUR, NOON, committed
+from tests.unit.table.tables import new_table
+
+
+def test_a_snapshot_that_replaces_one_of_the_same_time_is_another(tmp_path: Path) -> None:
+    """While the clock of a writer is behind, its snapshots get the time of the newest one."""
+    table = committed(new_table(tmp_path), NOON, NOON - HOUR)
+    read = table.store.snapshots.get(2)
+    table.rollback_to(1)
+    again = committed(table.refresh(), NOON - HOUR).store.snapshots.get(2)
+    assert read.time_millis == again.time_millis == NOON
+    created = table.store.schemas.created_millis()
+    assert is_another(table.store, 2, read.mark, created)
+    assert not is_another(table.store, 2, again.mark, created)
+
+
+def test_a_mark_of_an_older_version_is_the_time() -> None:
+    one = snapshot(1, 1_800_000_000_000)
+    assert one.has_mark(one.time_millis)
+    assert not one.has_mark(one.time_millis + 1)
+    assert one.has_mark(one.mark)
+    assert not replace(one, time_millis=one.time_millis + 1).has_mark(one.mark)
+    assert one.mark == int(float(one.mark))  # exact in JSON readers with 53 bits

@@ -17,8 +17,8 @@ def test_the_longest_files_and_folders_exist() -> None:
 
 def test_a_long_file_precedes_its_folder_and_unit_tests_are_last() -> None:
     tests = (
-        "tests/chaos/test_kills.py::test_x",
-        "tests/chaos/test_new.py::test_x",
+        "tests/integration/kafka/test_docs.py::test_x",
+        "tests/integration/spark/test_job.py::test_x",
         "tests/unit/test_x.py::test_x[a::b]",
     )
     assert sorted(tests, key=rank) == list(tests)
@@ -26,14 +26,16 @@ def test_a_long_file_precedes_its_folder_and_unit_tests_are_last() -> None:
 
 
 def test_further_tests_are_last_and_apart_from_the_others_of_their_file() -> None:
-    always = "tests/integration/mysql/test_modes.py::test_x[mysql-a]"
-    further = "tests/integration/mysql/test_modes.py::test_x[mariadb_11_8-a]"
+    always = "tests/integration/kafka/test_kafka_source.py::test_x"
+    further = "tests/integration/mysql/test_modes.py::test_x[mysql-a]"
+    last = "tests/integration/mysql/test_modes.py::test_x[mariadb_11_8-a]"
     differs = "tests/integration/mysql/test_following.py::test_x[mariadb_11_8]"
     unit = "tests/unit/test_x.py::test_x"
-    assert sorted((further, unit, always, differs), key=rank) == [always, differs, unit, further]
+    assert sorted((last, further, unit, always, differs), key=rank) == [always, differs, unit, further, last]
     assert [further_place(test) is None for test in (always, differs, unit, further)] == [True, True, True, False]
     scope = partial(FileScheduling._split_scope, object.__new__(FileScheduling))
-    assert scope(always) == "tests/integration/mysql/test_modes.py" != scope(further)
+    assert scope(always) == "tests/integration/kafka/test_kafka_source.py"
+    assert len({"tests/integration/mysql/test_modes.py", scope(further), scope(last)}) == 3
 
 
 def test_each_pattern_of_further_tests_finds_a_file() -> None:

@@ -154,7 +154,7 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     return groups
 
 
-BarrierKind = Literal["truncate", "drop", "rename-columns", "added-columns", "changed-values"]
+BarrierKind = Literal["truncate", "drop", "read-again", "rename-columns", "added-columns", "changed-values"]
 
 # The kinds that only ask for a table to be read again.
 SILENT_VALUES: frozenset[BarrierKind] = frozenset({"added-columns", "changed-values"})
@@ -164,7 +164,8 @@ SILENT_VALUES: frozenset[BarrierKind] = frozenset({"added-columns", "changed-val
 class Barrier:
     """A change of a whole source table, which cannot be expressed as rows.
 
-    A batch ends before such a change, and the change has a separate batch. `columns` are pairs of old and new names,
+    A batch ends before such a change, and the change has a separate batch. `read-again` is no change of the source: the
+    target is emptied, because all of its source tables are read again. `columns` are pairs of old and new names,
     all renamed at once. `added-columns` may come with other changes: the table has new columns with values in older
     rows, which no change contains, and is to be read again. Both names of its pairs are the same.
     """

@@ -142,7 +142,7 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         """Return a batch that empties the targets of tables, whose rows are then read again."""
         log_reread(names)
         self.at_barrier = True
-        barriers = tuple(Barrier("truncate", *name) for name in names)
+        barriers = tuple(Barrier("read-again", *name) for name in names)
         batch = self.empty_batch(progress.log, barriers)
         return replace(progress.reading(names), reread=self.settings.rereads, batch=batch)
 

@@ -83,7 +83,7 @@ class Planner:
         self.recorded.begin(connection, facts, names, start)
         self._facts = facts
         log.info("event=tables_read_again tables=%s position=%s", ",".join(map(".".join, names)), start)
-        empty = tuple(Barrier("truncate", *name) for name in names)
+        empty = tuple(Barrier("read-again", *name) for name in names)
         self.at_barrier = True
         reread = self.settings.rereads
         return Progress(facts.uuid, start, waiting=names, reread=reread, batch=BatchContent(barriers=empty))
@@ -95,7 +95,7 @@ class Planner:
         """
         names = self.settings.reset
         log_reread(names)
-        empty = BatchContent(barriers=tuple(Barrier("truncate", *name) for name in names))
+        empty = BatchContent(barriers=tuple(Barrier("read-again", *name) for name in names))
         self.at_barrier = True
         return replace(progress.reading(names), reread=self.settings.rereads, batch=empty)
 

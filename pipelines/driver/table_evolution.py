@@ -109,6 +109,7 @@ class TableEvolution:
         self.targets.leave_out([table], f"{error.message} (source {sources})")
 
 
+_EMPTYING = frozenset({"truncate", "drop"})
 NO_SOURCES: Mapping[tuple[str, str], str] = MappingProxyType({})
 _SHARED = (
     "event=%s_not_followed table=%s source=%s.%s others=%s note=the table has rows of other source tables, and stays "
@@ -128,7 +129,8 @@ def apply_barriers(
     """Apply barriers in order. `sources` are the source tables read so far, each with its target table.
 
     A target table with rows of several source tables is not emptied, and no column of it renamed, for one of them: only
-    routes decide which tables these are, so that the settings alone do not show it.
+    routes decide which tables these are, so that the settings alone do not show it. If all of them change alike in one
+    batch, the change is applied.
 
     Called again for the same batch, after all of it or part of it, it changes nothing more: an emptied table carries
     the batch's identity, a renamed column is found under its new name, and a schema in which columns swapped names
@@ -141,7 +143,7 @@ def apply_barriers(
             continue
         if table is None or table not in targets.schemas or table in targets.left_out:
             continue
-        if others := _others_in(table, barrier, sources):
+        if others := _others_in(table, barrier, barriers, sources):
             log.warning(_SHARED, barrier.kind.replace("-", "_"), table, barrier.database, barrier.table, others, table)
             continue
         try:
@@ -151,10 +153,19 @@ def apply_barriers(
                 raise
 
 
-def _others_in(table: str, barrier: Barrier, sources: Mapping[tuple[str, str], str]) -> str:
-    """Return the other source tables whose rows the table has."""
+def _others_in(
+    table: str, barrier: Barrier, barriers: Sequence[Barrier], sources: Mapping[tuple[str, str], str]
+) -> str:
+    """Return the other source tables whose rows the table has, without those that change alike in this batch."""
+    if barrier.kind == "read-again":
+        return ""
+    alike = {(one.database, one.table) for one in barriers if _are_alike(one, barrier)}
     found = [source for source, target in sources.items() if target == table]
-    return ",".join(".".join(source) for source in found if source != (barrier.database, barrier.table))
+    return ",".join(".".join(source) for source in found if source not in alike)
+
+
+def _are_alike(one: Barrier, other: Barrier) -> bool:
+    return one.columns == other.columns and (one.kind == other.kind or {one.kind, other.kind} <= _EMPTYING)
 
 
 def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchReader, targets: Targets) -> None:

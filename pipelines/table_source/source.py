@@ -189,7 +189,7 @@ class TableSource:
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         kind, *place = range_.start
         if kind == _EMPTY:
-            barriers = tuple(Barrier("truncate", *name.split(".", 1)) for name in place[0])
+            barriers = tuple(Barrier("read-again", *name.split(".", 1)) for name in place[0])
             yield DecodedChunk(DecodeResult(), 0, 0, barriers=barriers)
             return
         name, number, first, last = place

@@ -133,7 +133,7 @@ def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation], *, joins
 
     With `joins`, it joins small ranges at once.
     """
-    store = SimStore(disk, faults, log=log)
+    store = SimStore(disk, faults, log=log, threads_in_turn=True)
     with ExitStack() as stack:
         stack.enter_context(patch.object(opening, "_local", lambda _: store))
         environment = ambient(disk, seed)

@@ -207,16 +207,19 @@ class SimStore:
         seed: int = 0,
         log: list[Operation] | None = None,
         turn: Callable[[Operation], None] = lambda _: None,
+        *,
+        threads_in_turn: bool = False,
     ) -> None:
         """Open the disk.
 
-        `log` continues that of the previous process; `turn` is called before each operation and may block.
+        `log` continues that of the previous process; `turn` is called before each operation and may block. Other
+        threads than the present one are refused, unless the caller lets `threads_in_turn` work one after the other.
         """
         self.disk, self.faults, self._turn = disk, faults, turn
         self.log: list[Operation] = [] if log is None else log
         self._random = random.Random(seed)
         self._dead = False
-        self._thread = threading.get_ident()
+        self._thread = None if threads_in_turn else threading.get_ident()
 
     def __repr__(self) -> str:
         return f"SimStore({len(self.disk.files)} files, {len(self.log)} operations)"
@@ -334,7 +337,8 @@ class SimStore:
         if self._dead:
             raise Died
         # Threads would make the order of operations one of chance, so that equal seeds would not be equal runs.
-        assert threading.get_ident() == self._thread, f"{name} {path}: a second thread uses this simulated store"
+        alone = self._thread is None or threading.get_ident() == self._thread
+        assert alone, f"{name} {path}: a second thread uses this simulated store"
         plain = Operation(len(self.log) + 1, name, path)
         self._turn(plain)
         if self.faults is not never:  # a checker without faults must not change the disk

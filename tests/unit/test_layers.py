@@ -14,6 +14,7 @@ from tests.source_trees import source_nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
+    "__main__": {"pipelines"},
     "errors": set(),
     "http_opener": set(),
     "json_answers": set(),
@@ -221,6 +222,7 @@ UNIT = ROOT / "tests" / "unit"
 TESTS = sorted(UNIT.rglob("test_*.py"))
 # Tests of no single module, and why.
 CROSSING = {
+    "test_log_events.py": "the texts of all logged lines",
     "formats/test_fuzz.py": "damaged messages of every format",
     "formats/test_untyped.py": "what all formats without declared types have in common",
     "pipelines/test_odd_types.py": "a message from decoding to the dead-letter table",

@@ -15,21 +15,26 @@ from penstock.table.schema.schema_files import schema_json
 from penstock.table.schema.table_schema import TableSchema
 
 
+def first_replaced(shared: int, ids: Sequence[int]) -> int:
+    """Return the first snapshot id of the branch that is another snapshot than in main."""
+    return shared + 1 if shared else ids[0]
+
+
 def replace_main(
     main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, earliest: int, undone: RollbackResult
 ) -> None:
     """Replace main's history after the snapshot `shared`; readers always find a snapshot of one of the histories.
 
     A call that is repeated after a crash takes snapshots that were copied before for shared ones. So what belongs to
-    the old history and is not overwritten goes before the first copy, except for main's snapshots: of these the ones
-    after the branch's last are deleted whatever is shared, and the hint of the earliest excludes the others.
+    the old history and is not overwritten goes before the first copy, except for main's newest snapshots: the ones
+    after the branch's last are deleted whatever is shared, and the hint of the earliest excludes one before its first.
     """
     # Read as a whole before main is changed: without the branch, main could not be completed.
     history = BranchHistory.read(branch, ids)
     for tag in undone.tags:
         tag_files(main).delete(tag)
     delete_changelogs_after(main, shared)
-    set_consumers_back(main, undone.consumers)
+    set_consumers_back(main, first_replaced(shared, ids))
     last = main.snapshots.latest_id() or 0
     # A listing may miss the newest.
     undone_ids = {*undone.snapshots, *range(shared + 1, last + 1)}
@@ -40,12 +45,13 @@ def replace_main(
         # snapshot for a while; by this hint it is not taken for a table that never had one.
         main.snapshots.folder.keep_earliest()
         _delete(main, undone_ids)
-        last = 0
     history.add_schemas(main)
     main.snapshots.folder.write_earliest(earliest)
-    # Upwards from main's newest snapshot, then down from it, so that no gap arises.
-    _write(main, (one for one in history.snapshots if one.id > last))
-    _write(main, (one for one in reversed(history.snapshots) if one.id <= last))
+    # No stream may read a snapshot of the branch after one of main, as nothing would show it. So those before the
+    # branch's first are deleted, but for the newest, which plain reads find, and the others are replaced oldest first.
+    _delete(main, {number for number in undone_ids if number < min(earliest, last)})
+    for snapshot in history.snapshots:
+        main.storage.write(main.paths.snapshot(snapshot.id), snapshot_json(snapshot))
     _delete(main, {number for number in undone_ids if not earliest <= number <= ids[-1]})
     # Last: until then readers find the newest snapshot by listing.
     main.snapshots.folder.write_latest(ids[-1])
@@ -56,11 +62,6 @@ def _delete(main: TableStore, snapshots: Iterable[int]) -> None:
     # Newest first, so that after a crash the snapshots that are left are a history without gaps.
     for number in sorted(snapshots, reverse=True):
         main.storage.delete(main.paths.snapshot(number))
-
-
-def _write(main: TableStore, snapshots: Iterable[Snapshot]) -> None:
-    for snapshot in snapshots:
-        main.storage.write(main.paths.snapshot(snapshot.id), snapshot_json(snapshot))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.errors import BranchMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
-from penstock.table.maintenance.branch_history import replace_main
+from penstock.table.maintenance.branch_history import first_replaced, replace_main
 from penstock.table.maintenance.rollback import RollbackResult, set_consumers_back
 from penstock.table.maintenance.tags import is_kept, tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
@@ -135,14 +135,15 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
         raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=main.name)
     ids = range(first, last + 1)
     shared = _newest_shared(main, branch)
-    undone = _undone(main, branch, shared, ids)
+    next_id = first_replaced(shared, ids)
+    undone = _undone(main, branch, shared, ids, next_id)
     if main.commits.versions is not None:
         main.commits.versions.fast_forward(main, name)
     else:
         replace_main(main, branch, ids, shared, _earliest_kept(main, shared, ids), undone)
-    # The ids behind the shared history have other snapshots now, so consumers that had read the old ones return
-    # there.
-    set_consumers_back(main, undone.consumers)
+    # The ids behind the shared history have other snapshots now, so consumers that had read the old ones return there,
+    # also those that have read some of them meanwhile.
+    set_consumers_back(main, next_id)
     if undone:
         log.warning("event=fast_forwarded table=%s branch=%s note=%s", main.name, name, undone)
     return undone
@@ -166,7 +167,7 @@ def _states(store: TableStore) -> dict[int, Snapshot]:
     return found
 
 
-def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int]) -> RollbackResult:
+def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int], next_id: int) -> RollbackResult:
     earliest = _earliest_kept(main, shared, ids)
     snapshots = [number for number in main.snapshots.ids() if number > shared or number < earliest]
     tags = [tag for tag in tag_files(main).all() if tag.snapshot.id > shared]
@@ -179,7 +180,7 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
             tags=", ".join(doubtful),
             hint="delete these tags of main first: they may not be part of the branch's history",
         )
-    return RollbackResult.of(main, snapshots, tags, max(shared + 1, 1 if shared else ids[0]))
+    return RollbackResult.of(main, snapshots, tags, next_id)
 
 
 def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:

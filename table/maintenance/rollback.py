@@ -34,9 +34,9 @@ class RollbackResult:
     @classmethod
     def of(cls, store: TableStore, snapshots: Sequence[int], tags: Sequence[Tag], next_id: int) -> RollbackResult:
         """Collect the snapshots and files to undo; `next_id` is the first snapshot id that will be assigned again."""
-        consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).all()
-        ahead = {consumer.id: next_id for consumer in consumers if consumer.next_snapshot > next_id}
-        return cls(tuple(snapshots), tuple(tag.name for tag in tags), ahead)
+        return cls(
+            tuple(snapshots), tuple(tag.name for tag in tags), dict.fromkeys(_consumers_after(store, next_id), next_id)
+        )
 
     def __bool__(self) -> bool:
         return bool(self.snapshots or self.tags or self.consumers)
@@ -74,7 +74,7 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
             store.commits.versions.rollback_to(store, target)
         else:
             _delete_after(store, snapshot)
-        set_consumers_back(store, undone.consumers)
+        set_consumers_back(store, snapshot.id + 1)
     store.commits.follow_tags(store, removed=undone.tags)
     publish_if_enabled(store)
     if undone:
@@ -131,11 +131,18 @@ def _undone(store: TableStore, snapshot: Snapshot) -> RollbackResult:
     return RollbackResult.of(store, later, tags, snapshot.id + 1)
 
 
-def set_consumers_back(store: TableStore, consumers: Mapping[str, int]) -> None:
-    """Store the snapshot each consumer reads next."""
-    files = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
-    for name, next_id in consumers.items():
-        files.put(name, next_id)
+def set_consumers_back(store: TableStore, next_id: int) -> None:
+    """Let the consumers that have read the snapshot `next_id` or later ones read it next."""
+    for name in _consumers_after(store, next_id):
+        _consumer_files(store).put(name, next_id)
+
+
+def _consumers_after(store: TableStore, next_id: int) -> list[str]:
+    return [consumer.id for consumer in _consumer_files(store).all() if consumer.next_snapshot > next_id]
+
+
+def _consumer_files(store: TableStore) -> ConsumerFiles:
+    return ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
 
 
 def delete_changelogs_after(store: TableStore, snapshot_id: int) -> None:

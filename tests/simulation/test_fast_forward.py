@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 
 import pytest
 
 import penstock
+from penstock.errors import PenstockError
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
-from penstock.table.maintenance.tags import create_tag
+from penstock.table.maintenance.tags import create_tag, tag_files
+from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.read.follow import check_follows, next_snapshot
 from penstock.table.schema.changes import evolve
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
@@ -109,8 +115,8 @@ SCENES: Mapping[str, Scene] = {
 }
 # A schema of each under one number: no order of changes lets the rows of both be read.
 UNREADABLE = {"both_have_a_column"}
-# The branch begins after main's last snapshot, so that ids have a gap until main's are deleted.
-APART = {"branch_expires", "branch_expires_next_to_main"}
+# The branch begins after main's last snapshot, or main begins later than the branch: ids have a gap for a while.
+APART = {"branch_expires", "branch_expires_next_to_main", "main_expires"}
 
 
 def opened(store: SimStore, name: str = "look", branch: str | None = None) -> TableStore:
@@ -200,3 +206,89 @@ def test_a_second_call_completes_one_that_was_interrupted(name: str) -> None:
         assert name in UNREADABLE or found(opened(SimStore(disk))) in sides
         fast_forward(opened(SimStore(disk)), "dev")
         assert told(disk) == wanted, f"stopped at {stop} of {len(log)}: {log[stop - 1]}"
+
+
+class Stream:
+    """A stream that has read main up to a snapshot. The position of its consumer is stored with each snapshot."""
+
+    def __init__(self, last: Snapshot) -> None:
+        self.read = [last]
+        self.error: PenstockError | None = None
+
+    def poll(self, store: TableStore) -> None:
+        try:
+            while self.error is None:
+                snapshot = next_snapshot(store, self.read[-1].id + 1)
+                check_follows(store, self.read[-1], store.schemas.created_millis())
+                if snapshot is None:
+                    return
+                self.read.append(snapshot)
+                consumers(store).put("c", snapshot.id + 1)
+        except PenstockError as error:
+            self.error = error
+
+    def read_by_consumer(self, store: TableStore) -> list[Snapshot]:
+        """Return what was read and will not be read again by a stream that begins at the position of the consumer."""
+        following = consumers(store).next_snapshot("c")
+        return [one for one in self.read[1:] if following is not None and one.id < following]
+
+
+def consumers(store: TableStore) -> ConsumerFiles:
+    return ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
+
+
+def snapshots_of(store: TableStore) -> list[Snapshot]:
+    return [store.snapshots.get(number) for number in store.snapshots.ids()]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_stream_never_goes_from_one_history_to_the_other(name: str) -> None:
+    """A stream that had read main up to a snapshot ends with an error, or reads the whole history of the branch."""
+    disk, log = copy(scene(name)), list[Operation]()
+    old = snapshots_of(opened(SimStore(disk)))
+    fast_forward(opened(SimStore(disk, log=log)), "dev")
+    new = snapshots_of(opened(SimStore(disk)))
+    for at in (number for number, operation in enumerate(log) if changes(operation)):
+        disk, streams = copy(scene(name)), [Stream(one) for one in old]
+        fast_forward(
+            opened(SimStore(disk, turn=once(at, lambda disk=disk, streams=streams: polled(disk, streams)))), "dev"
+        )
+        polled(disk, streams)
+        for stream in streams:
+            since = max(new[0].id, stream.read[0].id)
+            wanted = [one for one in new if one.id >= since]
+            read = [one for one in stream.read if one.id >= since]
+            assert stream.error is not None or read == wanted, f"{log[at]}: read {[one.id for one in stream.read]}"
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_consumer_gets_the_history_of_the_branch_whatever_it_read_meanwhile(name: str, stops: bool) -> None:
+    disk, log = copy(scene(name)), list[Operation]()
+    begin = tag_files(opened(SimStore(disk))).get("here").snapshot
+    fast_forward(opened(SimStore(disk, log=log)), "dev")
+    new = snapshots_of(opened(SimStore(disk)))
+    for at in (number for number, operation in enumerate(log) if changes(operation)):
+        disk, stream = copy(scene(name)), Stream(begin)
+
+        def look(disk: Disk = disk, stream: Stream = stream) -> None:
+            polled(disk, [stream])
+            if stops:
+                raise Stopped
+
+        with contextlib.suppress(Stopped):
+            fast_forward(opened(SimStore(disk, turn=once(at, look))), "dev")
+        fast_forward(opened(SimStore(disk)), "dev")
+        read = stream.read_by_consumer(opened(SimStore(disk)))
+        assert all(one in new for one in read), f"{log[at]}: read {[one.id for one in stream.read]}"
+
+
+def polled(disk: Disk, streams: list[Stream]) -> None:
+    for stream in streams:
+        stream.poll(opened(SimStore(disk)))
+
+
+def once(at: int, act: Callable[[], None]) -> Callable[[Operation], None]:
+    """Return what calls `act` before the operation with this number."""
+    numbers = itertools.count()
+    return lambda _: act() if next(numbers) == at else None

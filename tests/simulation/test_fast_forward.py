@@ -242,7 +242,7 @@ def snapshots_of(store: TableStore) -> list[Snapshot]:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_a_stream_never_goes_from_one_history_to_the_other(name: str) -> None:
+def test_no_stream_reads_the_branch_after_replaced_snapshots(name: str) -> None:
     """A stream that had read main up to a snapshot ends with an error, or reads the whole history of the branch."""
     disk, log = copy(scene(name)), list[Operation]()
     old = snapshots_of(opened(SimStore(disk)))
@@ -263,7 +263,7 @@ def test_a_stream_never_goes_from_one_history_to_the_other(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("stops", [False, True])
-def test_a_consumer_gets_the_history_of_the_branch_whatever_it_read_meanwhile(name: str, stops: bool) -> None:
+def test_a_consumer_gets_the_history_of_the_branch(name: str, stops: bool) -> None:
     disk, log = copy(scene(name)), list[Operation]()
     begin = tag_files(opened(SimStore(disk))).get("here").snapshot
     fast_forward(opened(SimStore(disk, log=log)), "dev")

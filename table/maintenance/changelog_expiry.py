@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
@@ -11,6 +11,7 @@ from penstock.table.maintenance.reachable import ReferencedFiles, has_delta_as_c
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.live import changelog_entries
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_times import oldest
 from penstock.table.meta.store import TableStore
 from penstock.table.options.commits import (
     CHANGELOG_NUM_RETAINED_MAX,
@@ -135,17 +136,25 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
     end = before_consumers(store, min(latest - keep.least + 1, numbers[0] + retention.at_once))
     # Older changelogs expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = numbers[0] if keep.most is None else latest - keep.most + 1
-    gone: list[Snapshot] = []
-    # Oldest first, and only up to the first one that stays, so that no gap arises.
-    for number in numbers:
-        snapshot = store.snapshots.find_changelog(number) if number < end else None
-        if snapshot is None or (number >= first_by_time and snapshot.time_millis >= now - keep.millis):
-            break
-        gone.append(snapshot)
+    # Up to the first one that stays, so that no gap arises.
+    gone = oldest(
+        _present(store, [number for number in numbers if number < end]),
+        lambda one: one.id < first_by_time or one.time_millis < now - keep.millis,
+        now,
+    )
     if not gone:
         return expired
     swept = _expire_changelogs(store, gone, numbers[len(gone) :])
     return replace(expired, changelogs=len(gone), swept=expired.swept + swept)
+
+
+def _present(store: TableStore, numbers: Sequence[int]) -> Iterator[Snapshot]:
+    """Yield the snapshots of these changelogs up to one that another round has just deleted."""
+    for number in numbers:
+        snapshot = store.snapshots.find_changelog(number)
+        if snapshot is None:
+            return
+        yield snapshot
 
 
 def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequence[int]) -> SweepResult:

@@ -7,7 +7,7 @@ and a commit whose base expired meanwhile is tried again, or refused with Histor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
@@ -27,6 +27,7 @@ from penstock.table.maintenance.reachable import (
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from penstock.table.meta.snapshot_times import oldest
 from penstock.table.meta.store import TableStore
 
 # How long a job may be stopped and still recognise a batch that it committed before. See docs/decisions/0004.
@@ -115,30 +116,27 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
 
 
 def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now: int) -> list[Snapshot]:
-    """Return the snapshots that may expire, oldest first. `ids` may have gaps, such as Java's fast-forward leaves.
-
-    A snapshot that is later than the newest one has the time of a clock that was wrong: it is as old as the next one.
-    """
+    """Return the snapshots that may expire, oldest first. `ids` may have gaps, such as Java's fast-forward leaves."""
     keep, earliest = retention.snapshots, ids[0]
     newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
     end = _before_consumers(store, min(newest_kept, earliest + retention.at_once))
     # Older snapshots expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
-    found: list[Snapshot] = []
-    undecided: list[Snapshot] = []
-    for snapshot_id in range(earliest, end):
-        snapshot = store.snapshots.find(snapshot_id)
-        # A gap in the ids, not a snapshot that another round has just deleted.
-        if snapshot is None and snapshot_id not in ids:
-            continue
-        if snapshot is None:
-            break
-        undecided.append(snapshot)
-        if snapshot_id < first_by_time or snapshot.time_millis < now - keep.millis:
-            found, undecided = found + undecided, []
-        elif snapshot.time_millis <= store.snapshots.get(ids[-1]).time_millis:
-            break
-    return found
+    return oldest(
+        _present(store, ids, range(earliest, end)),
+        lambda one: one.id < first_by_time or one.time_millis < now - keep.millis,
+        now,
+    )
+
+
+def _present(store: TableStore, ids: Sequence[int], wanted: Iterable[int]) -> Iterator[Snapshot]:
+    """Yield the snapshots up to one that another round has just deleted. A number that is not in `ids` is in a gap."""
+    for number in wanted:
+        snapshot = store.snapshots.find(number)
+        if snapshot is not None:
+            yield snapshot
+        elif number in ids:
+            return
 
 
 def _before_consumers(store: TableStore, end: int) -> int:

@@ -6,7 +6,7 @@ Java writes the time of its clock, so tables that it has written may have times 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
@@ -32,6 +32,22 @@ def next_time(now_millis: int, latest: Snapshot | None, table: str) -> int:
         now_millis,
     )
     return now_millis
+
+
+def oldest(snapshots: Iterable[Snapshot], is_old: Callable[[Snapshot], bool], now_millis: int) -> list[Snapshot]:
+    """Return the snapshots, given oldest first, up to the first one that is not old.
+
+    One that is more than a day ahead has the time of a clock that was wrong: it is as old as the next one.
+    """
+    found: list[Snapshot] = []
+    undecided: list[Snapshot] = []
+    for snapshot in snapshots:
+        undecided.append(snapshot)
+        if is_old(snapshot):
+            found, undecided = found + undecided, []
+        elif snapshot.time_millis <= now_millis + MOST_AHEAD:
+            break
+    return found
 
 
 def snapshot_at(files: SnapshotFiles, time_millis: int) -> Snapshot | None:

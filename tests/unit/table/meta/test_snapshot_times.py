@@ -10,8 +10,9 @@ import pytest
 
 from penstock.table.handle import Table
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
-from penstock.table.meta.snapshot_times import snapshot_at
+from penstock.table.meta.snapshot_times import oldest, snapshot_at
 from tests.unit.storage.memory_store import MemoryStore
 from tests.unit.table.meta.test_snapshot_files import snapshot
 from tests.unit.table.tables import new_table, rows
@@ -96,3 +97,24 @@ def test_snapshots_of_a_clock_that_ran_ahead_expire_with_the_next_ones(tmp_path:
 
     assert ids(NOON + 1) == [2, 3, 4, 5]
     assert ids(NOON + 2) == [5]
+
+
+@pytest.mark.parametrize(
+    ("hours", "wanted"),
+    [
+        ((-3, -2, 0), 2),
+        # Of a writer of Java whose clock is two hours behind: what Penstock wrote before is minutes old.
+        ((0, 0, -2, -2), 0),
+        ((-3, 0, -2), 1),
+        ((-3, 300, -2, 0), 3),
+        ((-3, 300, 300, 0), 1),
+        ((-3, 20, -2), 1),
+    ],
+)
+def test_snapshots_expire_up_to_one_that_is_not_old(hours: tuple[int, ...], wanted: int) -> None:
+    found = [snapshot(number, NOON + hour * HOUR) for number, hour in enumerate(hours, 1)]
+
+    def is_old(one: Snapshot) -> bool:
+        return one.time_millis < NOON - HOUR
+
+    assert oldest(found, is_old, NOON) == found[:wanted]

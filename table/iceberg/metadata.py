@@ -17,26 +17,32 @@ from penstock.table.schema.table_schema import TableSchema
 
 # Java removes all properties when it publishes.
 _PUBLISHER, _PURE = "penstock.publisher", "penstock.pure"
+_MARK = "penstock.mark"  # in the summaries of snapshots, of which Java keeps only the operation
 _ENDLESS = 9223372036854775807  # tags end in the table, not by Iceberg's rules
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergSnapshot:
-    """One snapshot, with the id of the table's snapshot. `manifest_list` is a URI."""
+    """One snapshot, with the id of the table's snapshot. `manifest_list` is a URI.
+
+    `mark` is that of the table's snapshot; 0 if Java or an older version published it.
+    """
 
     id: int
     time_millis: int
     manifest_list: str
     schema_id: int
     operation: str = "append"
+    mark: int = 0
 
     @property
     def node(self) -> dict[str, Any]:
+        summary = {"operation": self.operation, **({_MARK: str(self.mark)} if self.mark else {})}
         return {
             "sequence-number": self.id,
             "snapshot-id": self.id,
             "timestamp-ms": self.time_millis,
-            "summary": {"operation": self.operation},
+            "summary": summary,
             "manifest-list": self.manifest_list,
             "schema-id": self.schema_id,
         }
@@ -88,7 +94,7 @@ class IcebergMetadata:
         Penstock publishes a snapshot under its own time. Java publishes it under the time at which it does so.
         """
         if self.by_penstock:
-            return self.current.time_millis == snapshot.time_millis
+            return snapshot.has_mark(self.current.mark or self.current.time_millis)
         return self.current.time_millis >= snapshot.time_millis
 
     def at(self, snapshot_id: int) -> IcebergMetadata:
@@ -184,6 +190,7 @@ def _snapshot(node: Mapping[str, Any]) -> IcebergSnapshot:
         str(node["manifest-list"]),
         int(node["schema-id"]),
         str(node["summary"]["operation"]),
+        int(node["summary"].get(_MARK, 0)),
     )
 
 

@@ -210,7 +210,8 @@ class _Publication:
         return replace(base, snapshots=tuple(snapshots), current_id=self.latest.id, by_penstock=True)
 
     def _snapshot(self, snapshot: Snapshot, manifest_list: str, operation: str) -> IcebergSnapshot:
-        return IcebergSnapshot(snapshot.id, snapshot.time_millis, manifest_list, snapshot.schema_id, operation)
+        time, schema, mark = snapshot.time_millis, snapshot.schema_id, snapshot.mark
+        return IcebergSnapshot(snapshot.id, time, manifest_list, schema, operation, mark)
 
     def _schemas(self, numbers: Iterable[int]) -> Iterable[dict[str, object]]:
         """Yield schema versions and the newest one. Versions with types that Iceberg does not have are left out."""

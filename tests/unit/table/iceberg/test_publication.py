@@ -374,6 +374,22 @@ def test_a_rollback_changes_the_metadata(tmp_path: Path, monkeypatch: pytest.Mon
     assert ordered(iceberg_rows(folder_of(table))) == content(table)
 
 
+def test_a_rollback_while_the_clock_stands_still_changes_the_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a clock was set back all snapshots have one time: the new snapshot 3 passed for the one before."""
+    table = append_table(tmp_path)
+    table = Table(replace(table.store, ambient=replace(table.store.ambient, now_millis=lambda: 1_800_000_000_000)))
+    for number in range(3):
+        commit(table, (number, "a", "mon"))
+    with monkeypatch.context() as unpublished:
+        unpublished.setattr("penstock.table.maintenance.rollback.publish_if_enabled", lambda store: None)
+        table.rollback_to(2)
+    for number in (7, 8):
+        commit(table, (number, "b", "mon"))
+        assert ordered(iceberg_rows(folder_of(table))) == content(table)
+
+
 def test_a_fast_forward_shows_the_branch(tmp_path: Path) -> None:
     table = append_table(tmp_path)
     commit(table, (1, "a", "mon"))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from penstock.table.meta.store import TableStore
+
+log = logging.getLogger(__name__)
 
 
 def stage_rows(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
@@ -38,11 +41,17 @@ def clear_staged(store: TableStore, job: str, paths: Iterable[str]) -> None:
 
     `paths` are those of the files to commit: the tasks of a stream have another name of the job than the process that
     commits, because Spark creates the writer of a stream for each of them.
+
+    An error of the store is logged only: the rows may be committed, and whoever saw an error would write them again.
     """
-    for folder in {_staging_folder(store, job), *(path.rpartition("/")[0] for path in paths)}:
-        store.storage.delete_tree(folder)
-    # Deletes an empty folder only: other jobs may have staged rows.
-    store.storage.delete(store.paths.staging_folder)
+    folders = {_staging_folder(store, job), *(path.rpartition("/")[0] for path in paths)}
+    try:
+        for folder in sorted(folders):
+            store.storage.delete_tree(folder)
+        # Deletes an empty folder only: other jobs may have staged rows.
+        store.storage.delete(store.paths.staging_folder)
+    except OSError as reason:
+        log.warning("event=staged_rows_left_as_orphans table=%s reason=%s", store.name, reason)
 
 
 def _staging_folder(store: TableStore, job: str) -> str:

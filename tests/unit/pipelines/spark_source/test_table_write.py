@@ -10,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
+from penstock.storage.local import LocalStorage
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.handle import Table
 
@@ -84,6 +85,20 @@ def test_rows_that_tasks_of_a_stream_staged_do_not_remain(table: Table, write: T
     else:
         write.abort([*done, None], "job")
     assert not any("_penstock" in path for path in files(table))
+
+
+def test_a_commit_succeeds_although_staged_rows_cannot_be_deleted(
+    table: Table, write: TableWrite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that is reported as failed is run again, and would add its rows a second time."""
+
+    def refused(_: LocalStorage, path: str) -> None:
+        raise OSError(39, "Directory not empty", path)
+
+    part = write.take(iter([batch((3, "a"))]), "job")
+    monkeypatch.setattr(LocalStorage, "delete_tree", refused)
+    write.commit([part], "job", None, None)
+    assert (3, "a") in held(table)
 
 
 def test_a_failed_task_does_not_change_the_table(table: Table, write: TableWrite) -> None:

@@ -23,6 +23,21 @@ from penstock.table.meta.tag_files import TagFiles
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 
 
+@dataclass(frozen=True, slots=True)
+class StateManifests:
+    """The names of a snapshot's manifests: of the state before it, and of its own changes."""
+
+    base: frozenset[str]
+    delta: frozenset[str]
+
+    def is_followed_by(self, later: StateManifests) -> bool:
+        """Return whether the later state surely is this one with the changes of its own snapshot.
+
+        It may be also if this is False, where a commit merged manifests.
+        """
+        return later.base == self.base | self.delta
+
+
 @dataclass(slots=True)
 class ReferencedFiles:
     """Files outside the buckets, by name; manifests also with a snapshot that refers to them."""
@@ -32,11 +47,13 @@ class ReferencedFiles:
     indexes: dict[str, IndexEntry] = field(default_factory=dict)
     statistics: set[str] = field(default_factory=set)
 
-    def add_state(self, store: TableStore, snapshot: Snapshot) -> None:
+    def add_state(self, store: TableStore, snapshot: Snapshot) -> StateManifests:
         """Add everything needed to read the snapshot's rows, except the data files."""
-        self.add_lists(snapshot.base_manifest_list, base_manifests(store, snapshot), snapshot)
-        self.add_lists(snapshot.delta_manifest_list, delta_manifests(store, snapshot), snapshot)
+        base, delta = base_manifests(store, snapshot), delta_manifests(store, snapshot)
+        self.add_lists(snapshot.base_manifest_list, base, snapshot)
+        self.add_lists(snapshot.delta_manifest_list, delta, snapshot)
         self.add_index(store, snapshot)
+        return StateManifests(frozenset(one.name for one in base), frozenset(one.name for one in delta))
 
     def add_index(self, store: TableStore, snapshot: Snapshot) -> None:
         """Add the snapshot's index files and statistics."""
@@ -165,8 +182,8 @@ class Holdings:
 def holdings_of(store: TableStore) -> Holdings:
     """Return the files that the snapshots, tags and long-lived changelogs of a branch use.
 
-    A file that a snapshot removed is used only by older ones. Reads each manifest once; starts over when snapshots
-    expire during the read.
+    A file that a snapshot removed is used only by older ones. Reads each manifest once, and again for snapshots that do
+    not follow the one before as it was; starts over when snapshots expire during the read.
     """
     while True:
         ids = store.snapshots.ids()
@@ -179,11 +196,17 @@ def holdings_of(store: TableStore) -> Holdings:
 
 def _holdings_of(store: TableStore) -> Holdings:
     holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store)), tagged(store)
-    for root in (*snapshots, *tags):
-        holdings.metadata.add_state(store, root)
-    # Later snapshots consist of files of the first snapshot, and of files that the deltas since then add.
-    for root in (*snapshots[:1], *tags):
-        _add_files(holdings, live_entries(store, root))
+    # Snapshots consist of the files of the one before, and of files that their own deltas add. Where it is not known
+    # that they do, the one before may be of another history: behind a gap, or while a fast-forward replaces snapshots.
+    before: StateManifests | None = None
+    for snapshot in snapshots:
+        manifests = holdings.metadata.add_state(store, snapshot)
+        if before is None or not before.is_followed_by(manifests):
+            _add_files(holdings, live_entries(store, snapshot))
+        before = manifests
+    for tag in tags:
+        holdings.metadata.add_state(store, tag)
+        _add_files(holdings, live_entries(store, tag))
     for snapshot in snapshots:
         changelog = holdings.metadata.add_changelog(store, snapshot)
         _add_files(holdings, (*delta_entries(store, snapshot), *changelog))

@@ -13,11 +13,15 @@ import penstock
 from penstock.errors import PenstockError
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
+from penstock.table.maintenance.file_deletion import with_folders
+from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import create_tag, tag_files
 from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.executor import OwnProcess
 from penstock.table.read.follow import check_follows, next_snapshot
 from penstock.table.schema.changes import evolve
 from penstock.table.values.types import parse_type
@@ -292,3 +296,29 @@ def once(at: int, act: Callable[[], None]) -> Callable[[Operation], None]:
     """Return what calls `act` before the operation with this number."""
     numbers = itertools.count()
     return lambda _: act() if next(numbers) == at else None
+
+
+def without_orphans(store: TableStore) -> None:
+    remove_orphans(store, older_than=store.ambient.now_millis() + 1, executor=OwnProcess())
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("act", [without_orphans, only_last])
+def test_files_of_both_histories_are_kept_after_an_interruption(name: str, act: Callable[[TableStore], None]) -> None:
+    """Until the second call, main may have snapshots of both histories."""
+    log = list[Operation]()
+    fast_forward(opened(SimStore(copy(scene(name)), log=log)), "dev")
+    for stop in (number for number, operation in enumerate(log) if changes(operation)):
+        disk = copy(scene(name))
+        with contextlib.suppress(Stopped):
+            fast_forward(opened(SimStore(disk, turn=once(stop, halt))), "dev")
+        act(opened(SimStore(disk)))
+        main = opened(SimStore(disk))
+        for snapshot in snapshots_of(main):
+            for entry, folder in with_folders(main, live_entries(main, snapshot)):
+                path = f"{folder}/{entry.file.name}"
+                assert path in disk.files, f"stopped before {log[stop]}: snapshot {snapshot.id}"
+
+
+def halt() -> None:
+    raise Stopped

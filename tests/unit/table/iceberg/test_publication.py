@@ -374,7 +374,7 @@ def test_a_rollback_changes_the_metadata(tmp_path: Path, monkeypatch: pytest.Mon
     assert ordered(iceberg_rows(folder_of(table))) == content(table)
 
 
-def test_a_rollback_while_the_clock_stands_still_changes_the_metadata(
+def test_a_rollback_changes_the_metadata_although_times_are_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a clock was set back all snapshots have one time: the new snapshot 3 passed for the one before."""

@@ -299,6 +299,26 @@ def test_expiry_continues_over_a_gap_of_a_java_fast_forward(tmp_path: Path) -> N
     check_whole(table.store)
 
 
+def test_files_behind_a_gap_of_a_java_fast_forward_are_no_orphans(tmp_path: Path) -> None:
+    """The branch's snapshots 2 to 7 added them, and its 8 is the first one that is left."""
+    table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    write(table, 2)
+    for number in range(7):
+        write(branch, 1000 + number)
+    wanted = content(branch)
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    left = branch.snapshots[0]
+    assert [left] == branch.snapshots
+    table.store.storage.write(table.store.paths.snapshot(left.id), snapshot_json(left))
+    table.store.snapshots.folder.write_latest(left.id)
+    table.delete_branch("b")
+    remove_orphans(table.store, older_than=LATE, executor=OwnProcess())
+    assert content(table) == wanted
+
+
 # readers and writers that were there before
 
 

@@ -123,7 +123,8 @@ class SocketStream:
         return Received.joined([one for one in parts if len(one)])
 
     def read_now(self, wait_s: float) -> Received:
-        wanted = max(_READ_BYTES, self._first_size())
+        # Without room for another byte, a reading of none would pass for the end of the connection.
+        wanted = max(_READ_BYTES, self._first_size(), self._waiting + 1)
         self._reserve(wanted)
         if self._receive() or (self._has_arrived(1, wait_s) and self._receive()):
             pause_s, longest_s = (_MUCH_S, _MUCH_S) if self._sends_much else (_GATHERED_S, _GATHERED_LONGEST_S)

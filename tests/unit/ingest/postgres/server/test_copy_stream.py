@@ -266,3 +266,20 @@ def test_frames_are_the_ones_that_follow_each_other(seed: int) -> None:
     filled = chance.randint(0, len(data))
     places, after = data_frames(np.frombuffer(data + bytes(8), np.uint8), filled)
     assert (places.tolist(), after) == followed(data, filled)
+
+
+def test_a_buffer_that_the_first_reading_fills_does_not_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, data = frame(b"W", b"\1\0\0"), frame(b"d", bytes(91))
+    monkeypatch.setattr(copy_stream, "_READ_BYTES", 200)
+    monkeypatch.setattr(copy_stream, "_BUFFER_BYTES", len(opened) + 10 * len(data))
+    ours, servers = socket.socketpair()
+    ours.setblocking(False)
+    with servers:
+        servers.sendall(opened + 10 * data)
+        stream = SocketStream(ours)
+        stream.start("START")
+        assert len(stream.read_now(0.01)) == 10
+        assert len(stream.read_now(0.01)) == 0
+        servers.sendall(data)
+        assert len(stream.read_now(1.0)) == 1
+    stream.close()

@@ -17,6 +17,8 @@ from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
+# Older offsets have numbers of another computation as "published". Compared with these, every table would be altered.
+_IN_PUBLICATION = "in_publication"
 # From the weakest to the strongest: of two changes of a table the stronger one includes the other.
 AlteredKind = Literal[
     "unpublished", "rename-column", "rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"
@@ -132,7 +134,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "log": lsn_text(self.log),
             "known": [[*name, *self._version(name)] for name in self.known],
             "silent": {str(one.oid): one.silent.to_json() for one in self.versions.values() if one.silent != NONE},
-            "published": {str(one.oid): one.published for one in self.versions.values() if one.published},
+            _IN_PUBLICATION: {str(one.oid): one.published for one in self.versions.values() if one.published},
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
             "rest_part": TablePart(self.rest.name, self.rest.where).to_json()
@@ -218,7 +220,7 @@ def _version(
 ) -> TableVersion:
     found = offsets.get("silent", {}).get(str(oid))
     silent = NONE if found is None else SilentColumns.from_json(found)
-    published = int(offsets.get("published", {}).get(str(oid), 0))
+    published = int(offsets.get(_IN_PUBLICATION, {}).get(str(oid), 0))
     return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts, silent, published)
 
 

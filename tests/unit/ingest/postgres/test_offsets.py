@@ -103,5 +103,13 @@ def test_offsets_of_a_release_without_labels_and_the_publication_are_read() -> N
     version = TableVersion(7, 3, ("a",), "abc", 10, 20, 30, (8, 1, 8), SilentColumns(40, {2: -50}), 60)
     written = progress_of(known=(name,), versions={name: version}).to_json()
     assert written.pop("silent") == {"7": [40, 2, -50]}
-    assert written.pop("published") == {"7": 60}
+    assert written.pop("in_publication") == {"7": 60}
     assert PgProgress.from_json(written).versions == {name: replace(version, silent=NONE, published=0)}
+
+
+def test_numbers_of_tables_in_the_publication_are_not_compared_with_those_of_an_older_release() -> None:
+    name = ("public", "t")
+    written = progress_of(known=(name,), versions={name: TableVersion(7, 3, ("a",), published=60)}).to_json()
+    written["published"] = {"7": 61}
+    del written["in_publication"]
+    assert PgProgress.from_json(written).versions[name].published == 0, "which is compared with nothing"

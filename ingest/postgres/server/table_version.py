@@ -110,7 +110,7 @@ def renamed_columns(connection: PgConnection, before: TableVersion, now: PgTable
         return []
     rows = connection.rows(
         f"SELECT attname FROM pg_attribute WHERE attrelid = {now.oid} AND attnum BETWEEN 1 AND {before.columns} "
-        "AND NOT attisdropped ORDER BY attnum"
+        "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
     )
     return [str(name) for (name,) in rows if not before.had(str(name))]
 

@@ -99,6 +99,22 @@ def test_a_renamed_column_is_reported_and_counted(
     assert {key: row["w"] for key, row in sync.rows("t").items()} == {1: 1, 2: 2, 3: 3}
 
 
+def test_a_renamed_generated_column_is_not_reported(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create("t", "id int PRIMARY KEY, v int, g int GENERATED ALWAYS AS (id) STORED")
+    server.run("INSERT INTO t VALUES (1, 1)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("ALTER TABLE t RENAME COLUMN g TO h", "INSERT INTO t VALUES (2, 2)")
+    settle(sync)
+    assert "rename_not_followed" not in caplog.text
+    # The rows are read again for the added column, and have their values under the new name too.
+    server.run("ALTER TABLE t RENAME COLUMN v TO w", "ALTER TABLE t ADD COLUMN x int DEFAULT 5")
+    settle(sync)
+    assert {key: (row["w"], row["x"]) for key, row in sync.rows("t").items()} == {1: (1, 5), 2: (2, 5)}
+
+
 def test_a_renamed_table_is_another_one(server: PgPlayground, tmp_path: Path) -> None:
     server.create("t", "id int PRIMARY KEY, v int")
     server.run("INSERT INTO t VALUES (1, 1)")

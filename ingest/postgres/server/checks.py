@@ -186,7 +186,7 @@ def check_publication(
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish = 'insert, update, delete, truncate');"
         message = "the publication leaves out changes"
         yield error_finding(PublicationMissing, message, "not all kinds", "insert, update, delete", fix)
-    yield from _parts(connection, publication)
+    yield from _parts(connection, publication, tables)
     yield from _generated(connection, publication, tables)
     if kinds[1] != "t" and any(one.kind == "p" for one in tables):
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish_via_partition_root = true);"
@@ -194,13 +194,21 @@ def check_publication(
         yield error_finding(PublicationMissing, message, "publish_via_partition_root = false", "true", fix)
 
 
-def _parts(connection: PgConnection, publication: Publication) -> Iterator[ServerFinding]:
-    """Yield findings for tables that the publication covers only in part: some columns or rows (since version 15)."""
+def _numbers(tables: Sequence[PgTableFacts]) -> str:
+    """Return the numbers of the tables as a list of SQL."""
+    return ", ".join(str(one.oid) for one in tables) or "0"
+
+
+def _parts(
+    connection: PgConnection, publication: Publication, tables: Sequence[PgTableFacts]
+) -> Iterator[ServerFinding]:
+    """Yield findings for tables of which the publication has only some columns or rows (since version 15)."""
     if int(str(connection.value("SELECT current_setting('server_version_num')"))) < _PARTS_SINCE:
         return
     for table, columns, rows in connection.rows(
         "SELECT r.prrelid::regclass, r.prattrs IS NOT NULL, r.prqual IS NOT NULL FROM pg_publication_rel r "
-        f"JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = {connection.literal(publication.name)}"
+        f"JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = {connection.literal(publication.name)} "
+        f"AND r.prrelid IN ({_numbers(tables)})"
     ):
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET TABLE ...  without the list or filter"
         if columns == "t":
@@ -218,7 +226,7 @@ def _generated(
     rows = connection.rows(
         "SELECT DISTINCT a.attrelid::regclass FROM pg_attribute a CROSS JOIN pg_publication p WHERE p.pubname = "
         f"{connection.literal(publication.name)} AND to_jsonb(p) ->> 'pubgencols' = 's' AND a.attgenerated = 's' "
-        f"AND a.attrelid IN ({', '.join(str(one.oid) for one in tables) or '0'}) ORDER BY 1"
+        f"AND a.attrelid IN ({_numbers(tables)}) ORDER BY 1"
     )
     if rows:
         names = ", ".join(str(table) for (table,) in rows)
@@ -238,10 +246,11 @@ def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
 
 def _keys(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
     """Yield findings for keys of BIT VARYING, also of domains over it: as bytes, 1 and 01 are equal."""
+    # Columns after indnkeyatts are INCLUDEd in the index without being part of the key.
     rows = connection.rows(
         "SELECT i.indrelid::regclass, quote_ident(a.attname) FROM pg_index i JOIN pg_attribute a "
-        "ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[]) WHERE i.indisprimary AND i.indrelid IN "
-        f"({', '.join(str(one.oid) for one in tables) or '0'}) AND (WITH RECURSIVE t(oid, base) AS ("
+        "ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) WHERE i.indisprimary "
+        f"AND i.indrelid IN ({_numbers(tables)}) AND (WITH RECURSIVE t(oid, base) AS ("
         "SELECT y.oid, y.typbasetype FROM pg_type y WHERE y.oid = a.atttypid UNION ALL "
         "SELECT y.oid, y.typbasetype FROM pg_type y JOIN t ON y.oid = t.base) "
         "SELECT bool_or(t.oid = 'varbit'::regtype) FROM t) ORDER BY 1, 2"

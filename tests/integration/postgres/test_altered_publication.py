@@ -154,3 +154,15 @@ def test_a_table_may_leave_the_publication_once_it_is_excluded(server: PgPlaygro
     server.run(f"ALTER PUBLICATION {PUBLICATION} DROP TABLE u", "INSERT INTO t VALUES (7, 7)")
     PgSync(server, tmp_path, flags=("--excluding-tables", "n|u")).run()
     assert 7 in sync.rows("t")
+
+
+def test_what_a_publication_leaves_out_of_other_tables_stops_no_pipeline(server: PgPlayground, tmp_path: Path) -> None:
+    sync = begin(server, tmp_path)
+    server.create("n", "id int PRIMARY KEY, v int")
+    server.run(f"ALTER PUBLICATION {PUBLICATION} ADD TABLE n (id)", "INSERT INTO t VALUES (7, 7)")
+    sync.run()
+    assert 7 in sync.rows("t")
+    server.create("o", "id int PRIMARY KEY")
+    server.run("INSERT INTO o VALUES (1)")
+    sync.run()
+    assert list(sync.rows("o")) == [1]

@@ -69,7 +69,7 @@ def test_publications_that_lack_tables_columns_or_changes_are_named(server: PgPl
 
 def test_keys_that_would_become_one_are_refused(server: PgPlayground) -> None:
     server.run("CREATE DOMAIN flags AS bit varying(16)", "CREATE DOMAIN own_flags AS flags")
-    server.create("fixed", "k bit(2) PRIMARY KEY, v bit varying(4)")
+    server.create("fixed", "k bit(2), v bit varying(4), PRIMARY KEY (k) INCLUDE (v)")
     assert "AmbiguousKey" not in found(server)
     for kind in ("bit varying(4)", "own_flags"):
         server.create("t", f'id int, "K" {kind}, PRIMARY KEY (id, "K")')

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.ingest.database.findings import NothingCaptured
-from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables
+from penstock.ingest.postgres.server.catalog import UNLOGGED, PgTableFacts, TableName, list_tables
+from penstock.ingest.postgres.server.partitions import parts_without_log
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -48,12 +49,14 @@ def check_keys(known: Sequence[PgTableFacts]) -> None:
         )
 
 
-def check_logged(known: Sequence[PgTableFacts]) -> None:
-    """Raise SchemaConflict if a table that is captured has become UNLOGGED."""
+def check_logged(connection: PgConnection, tables: Sequence[PgTableFacts], known: Sequence[PgTableFacts]) -> None:
+    """Raise SchemaConflict if a captured table, or a partition of one, is UNLOGGED. `tables` are all that exist."""
     unlogged = [one.qualified for one in known if one.is_unlogged]
+    if any(one.is_partition and one.persistence == UNLOGGED for one in tables):
+        unlogged += [part for _, part, is_foreign in parts_without_log(connection, known) if not is_foreign]
     if unlogged:
         raise SchemaConflict(
-            "captured tables are UNLOGGED, so that no log has their changes",
+            "captured tables or partitions of them are UNLOGGED, so that no log has their changes",
             tables=", ".join(unlogged),
             hint="ALTER TABLE ... SET LOGGED, then start with --reset TABLE; or exclude them with --excluding-tables",
         )

@@ -141,7 +141,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             return passed
         found = chosen(tables, self.settings)
         includes = self.settings.tables.includes
-        check_logged([one for one in tables if one.name in progress.known and includes(*one.name)])
+        known = [one for one in tables if one.name in progress.known and includes(*one.name)]
+        check_logged(connection, tables, known)
         # A table that is excluded before it was read as a whole is new when it is included again.
         names = {one.name for one in found}
         progress = forgotten(progress, [name for name in progress.unread if name not in names])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TableName = tuple[str, str]  # schema and table
 _SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
 _ORDINARY, _PARTITIONED = "r", "p"
+UNLOGGED = "u"  # as in pg_class.relpersistence
 # A number of the row of pg_inherits that makes a table a partition: ATTACH PARTITION makes another row.
 PART_LINK = "hashint8((i.inhrelid::int8 << 32) + i.xmin::text::int8)"
 
@@ -56,7 +57,8 @@ class PgTableFacts:
 
     @property
     def is_unlogged(self) -> bool:
-        return self.kind == _ORDINARY and self.persistence == "u"
+        """True if no log has the rows of an ordinary table that is no partition."""
+        return self.kind == _ORDINARY and self.persistence == UNLOGGED and not self.is_partition
 
     @property
     def is_logged(self) -> bool:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from penstock.errors import SourceError
 from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.postgres.errors import (
-    AmbiguousKey,
-    IdentityTooWeak,
     NoFreeSlot,
     PublicationMissing,
     SlotBusy,
@@ -21,6 +19,7 @@ from penstock.ingest.postgres.errors import (
 from penstock.ingest.postgres.server.catalog import qualified, quoted
 from penstock.ingest.postgres.server.publication import Publication
 from penstock.ingest.postgres.server.slot import PLUGIN, SlotFacts, slot_facts
+from penstock.ingest.postgres.server.table_checks import check_tables, numbers_of
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.catalog import PgTableFacts
@@ -49,8 +48,7 @@ def check_server(
         *_slot(connection, slot),
         *_rights(connection, tables, columns),
         *check_publication(connection, publication, tables),
-        *_identities(tables),
-        *_keys(connection, tables),
+        *check_tables(connection, tables),
     ]
 
 
@@ -194,11 +192,6 @@ def check_publication(
         yield error_finding(PublicationMissing, message, "publish_via_partition_root = false", "true", fix)
 
 
-def _numbers(tables: Sequence[PgTableFacts]) -> str:
-    """Return the numbers of the tables as a list of SQL."""
-    return ", ".join(str(one.oid) for one in tables) or "0"
-
-
 def _parts(
     connection: PgConnection, publication: Publication, tables: Sequence[PgTableFacts]
 ) -> Iterator[ServerFinding]:
@@ -208,7 +201,7 @@ def _parts(
     for table, columns, rows in connection.rows(
         "SELECT r.prrelid::regclass, r.prattrs IS NOT NULL, r.prqual IS NOT NULL FROM pg_publication_rel r "
         f"JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = {connection.literal(publication.name)} "
-        f"AND r.prrelid IN ({_numbers(tables)})"
+        f"AND r.prrelid IN ({numbers_of(tables)})"
     ):
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET TABLE ...  without the list or filter"
         if columns == "t":
@@ -226,39 +219,10 @@ def _generated(
     rows = connection.rows(
         "SELECT DISTINCT a.attrelid::regclass FROM pg_attribute a CROSS JOIN pg_publication p WHERE p.pubname = "
         f"{connection.literal(publication.name)} AND to_jsonb(p) ->> 'pubgencols' = 's' AND a.attgenerated = 's' "
-        f"AND a.attrelid IN ({_numbers(tables)}) ORDER BY 1"
+        f"AND a.attrelid IN ({numbers_of(tables)}) ORDER BY 1"
     )
     if rows:
         names = ", ".join(str(table) for (table,) in rows)
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish_generated_columns = none);"
         message = f"the log has values of generated columns of {names}, which rows that are read from the table lack"
         yield warning_finding(PublicationMissing, message, "publish_generated_columns = stored", "none", fix)
-
-
-def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
-    for one in tables:
-        if one.identity in {"n", "i"}:
-            seen = "NOTHING" if one.identity == "n" else "USING INDEX"
-            fix = f"ALTER TABLE {qualified(one.name)} REPLICA IDENTITY DEFAULT;  or FULL"
-            message = f"updates and deletes of {one.qualified} may not contain its key"
-            yield warning_finding(IdentityTooWeak, message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)
-
-
-def _keys(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
-    """Yield findings for keys of BIT VARYING, also of domains over it: as bytes, 1 and 01 are equal."""
-    # Columns after indnkeyatts are INCLUDEd in the index without being part of the key.
-    rows = connection.rows(
-        "SELECT i.indrelid::regclass, quote_ident(a.attname) FROM pg_index i JOIN pg_attribute a "
-        "ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) WHERE i.indisprimary "
-        f"AND i.indrelid IN ({_numbers(tables)}) AND (WITH RECURSIVE t(oid, base) AS ("
-        "SELECT y.oid, y.typbasetype FROM pg_type y WHERE y.oid = a.atttypid UNION ALL "
-        "SELECT y.oid, y.typbasetype FROM pg_type y JOIN t ON y.oid = t.base) "
-        "SELECT bool_or(t.oid = 'varbit'::regtype) FROM t) ORDER BY 1, 2"
-    )
-    for table, column in rows:
-        message = f"the key column {column} of {table} has no number of bits in the target, where 1 and 01 are one key"
-        fix = (
-            f"ALTER TABLE {table} ALTER COLUMN {column} TYPE text USING {column}::text;  or exclude the table "
-            "(--excluding-tables, in a file  selection: {excluding-tables: NAME})"
-        )
-        yield error_finding(AmbiguousKey, message, "BIT VARYING", "text or BIT(n)", fix)

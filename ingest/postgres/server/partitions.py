@@ -1,4 +1,4 @@
-"""Partitions that came to a table, or left it, between two plans: no change in the log has their rows."""
+"""Partitions whose rows are in no log: those that came to a table, or left it, between two plans, and unlogged ones."""
 
 from __future__ import annotations
 
@@ -35,3 +35,19 @@ def moved_partitions(connection: PgConnection, before: Sequence[int], now: PgTab
     are_others |= bool(links) and len(known) == count and sum(known.values()) != links[0]
     is_attached = any(attached for oid, attached in found.items() if oid > highest or are_others)
     return is_attached, len(known) < count or (len(known) == count and are_others)
+
+
+def parts_without_log(connection: PgConnection, tables: Sequence[PgTableFacts]) -> list[tuple[str, str, bool]]:
+    """Return the partitions of these tables that are UNLOGGED or foreign: table, partition, and whether it is foreign.
+
+    A publication may have their table all the same.
+    """
+    roots = ", ".join(str(one.oid) for one in tables if one.kind == "p")
+    if not roots:
+        return []
+    rows = connection.rows(
+        "SELECT r.oid::regclass, p.oid::regclass, p.relkind = 'f' FROM pg_class r CROSS JOIN LATERAL "
+        "pg_partition_tree(r.oid) t JOIN pg_class p ON p.oid = t.relid WHERE t.isleaf AND "
+        f"(p.relkind = 'f' OR p.relpersistence = 'u') AND r.oid IN ({roots}) ORDER BY 1, 2"
+    )
+    return [(str(table), str(part), foreign == "t") for table, part, foreign in rows]

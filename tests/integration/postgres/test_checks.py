@@ -82,6 +82,15 @@ def test_keys_that_would_become_one_are_refused(server: PgPlayground) -> None:
         server.run("DROP TABLE t")
 
 
+def test_foreign_partitions_are_named(server: PgPlayground) -> None:
+    server.run("CREATE EXTENSION file_fdw", "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw")
+    server.create("t", "id int) PARTITION BY RANGE (id")
+    options = "OPTIONS (program 'echo 11')"
+    server.run(f"CREATE FOREIGN TABLE t_old PARTITION OF t FOR VALUES FROM (0) TO (9) SERVER files {options}")
+    finding = found(server)["SourceError"]
+    assert (finding.level, finding.message) == ("warning", "no log has the changes of the partition t_old of t")
+
+
 def test_a_slot_of_something_else_is_named(server: PgPlayground) -> None:
     server.create("t", "id int PRIMARY KEY")
     server.run("SELECT pg_create_logical_replication_slot('s', 'test_decoding')")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import SchemaConflict
+from penstock.errors import SchemaConflict, SourceError
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
@@ -48,3 +48,25 @@ def test_a_captured_table_that_becomes_unlogged_stops_the_pipeline(
     server.run("ALTER TABLE t SET LOGGED", "INSERT INTO t VALUES (2)")
     PgSync(server, tmp_path, flags=("--reset", "ods.t")).run()
     assert sorted(sync.rows("t")) == [1, 2]
+
+
+def test_a_partition_that_is_unlogged_stops_the_pipeline(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("r", "id int PRIMARY KEY, v int) PARTITION BY RANGE (id")
+    for number in (0, 1):
+        server.run(f"CREATE TABLE r{number} PARTITION OF r FOR VALUES FROM ({number}0) TO ({number}9)")
+    server.run("CREATE TABLE other (id int) PARTITION BY LIST (id)")
+    server.run("CREATE UNLOGGED TABLE other_1 PARTITION OF other FOR VALUES IN (1)")
+    server.run("INSERT INTO r VALUES (1, 1), (11, 1)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    later = iter(["ALTER TABLE r1 SET UNLOGGED", "UPDATE r SET v = 3"])
+    server.run("UPDATE r SET v = 2")
+    with pytest.raises(SchemaConflict, match="UNLOGGED, so that no log has their changes") as raised:
+        sync.run(on_batch=lambda *_: server.run(*later, "SELECT 1") and None)
+    assert raised.value.facts["tables"] == "r1"
+    with pytest.raises(SourceError, match="no log has the changes of the partition r1 of r"):
+        sync.run()
+    # As the error says.
+    server.run("ALTER TABLE r1 SET LOGGED", "INSERT INTO r VALUES (12, 3)")
+    PgSync(server, tmp_path, flags=("--reset", "ods.r")).run()
+    assert {key: row["v"] for key, row in sync.rows("r").items()} == {1: 3, 11: 3, 12: 3}

@@ -1,0 +1,69 @@
+"""Findings about tables themselves: identities, keys and partitions that cannot be followed, or only in part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import SourceError
+from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
+from penstock.ingest.postgres.errors import AmbiguousKey, IdentityTooWeak
+from penstock.ingest.postgres.server.catalog import qualified
+from penstock.ingest.postgres.server.partitions import parts_without_log
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.catalog import PgTableFacts
+    from penstock.ingest.postgres.server.connection import PgConnection
+
+
+def check_tables(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
+    """Yield what prevents or endangers capturing these tables, apart from rights and the publication."""
+    yield from _identities(tables)
+    yield from ambiguous_keys(connection, tables)
+    yield from _partitions(connection, tables)
+
+
+def numbers_of(tables: Sequence[PgTableFacts]) -> str:
+    """Return the numbers of the tables as a list of SQL, never an empty one."""
+    return ", ".join(str(one.oid) for one in tables) or "0"
+
+
+def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
+    for one in tables:
+        if one.identity in {"n", "i"}:
+            seen = "NOTHING" if one.identity == "n" else "USING INDEX"
+            fix = f"ALTER TABLE {qualified(one.name)} REPLICA IDENTITY DEFAULT;  or FULL"
+            message = f"updates and deletes of {one.qualified} may not contain its key"
+            yield warning_finding(IdentityTooWeak, message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)
+
+
+def ambiguous_keys(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
+    """Yield findings for keys of BIT VARYING, also of domains over it: as bytes, 1 and 01 are equal."""
+    # Columns after indnkeyatts are INCLUDEd in the index without being part of the key.
+    rows = connection.rows(
+        "SELECT i.indrelid::regclass, quote_ident(a.attname) FROM pg_index i JOIN pg_attribute a "
+        "ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) WHERE i.indisprimary "
+        f"AND i.indrelid IN ({numbers_of(tables)}) AND (WITH RECURSIVE t(oid, base) AS ("
+        "SELECT y.oid, y.typbasetype FROM pg_type y WHERE y.oid = a.atttypid UNION ALL "
+        "SELECT y.oid, y.typbasetype FROM pg_type y JOIN t ON y.oid = t.base) "
+        "SELECT bool_or(t.oid = 'varbit'::regtype) FROM t) ORDER BY 1, 2"
+    )
+    for table, column in rows:
+        message = f"the key column {column} of {table} has no number of bits in the target, where 1 and 01 are one key"
+        fix = (
+            f"ALTER TABLE {table} ALTER COLUMN {column} TYPE text USING {column}::text;  or exclude the table "
+            "(--excluding-tables, in a file  selection: {excluding-tables: NAME})"
+        )
+        yield error_finding(AmbiguousKey, message, "BIT VARYING", "text or BIT(n)", fix)
+
+
+def _partitions(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
+    """Yield findings for partitions whose rows are read with their table, and whose changes are in no log."""
+    for table, part, is_foreign in parts_without_log(connection, tables):
+        message = f"no log has the changes of the partition {part} of {table}"
+        if is_foreign:
+            fix = "none is needed if its rows never change; else --reset TABLE reads them again"
+            yield warning_finding(SourceError, message, "a foreign table", "a table of this server", fix)
+        else:
+            fix = f"ALTER TABLE {part} SET LOGGED;  or exclude the table"
+            yield error_finding(SourceError, message, "UNLOGGED", "LOGGED", fix)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from penstock.formats.demand import needed
+from penstock.ingest.database.findings import require_ready
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
@@ -26,6 +27,7 @@ from penstock.ingest.postgres.server.connection import PgConnection, connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn, sound_position
 from penstock.ingest.postgres.server.server_identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
+from penstock.ingest.postgres.server.table_checks import ambiguous_keys
 from penstock.ingest.postgres.server.table_version import versions_of
 from penstock.ingest.postgres.server.visibility import (
     exact_position,
@@ -191,6 +193,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         fresh = [one.name for one in new]
         if not fresh:
             return progress
+        # The next start would refuse these, after rows of theirs have replaced each other.
+        require_ready(list(ambiguous_keys(connection, new)))
         try:
             were_logged = not publish(connection, self.settings, fresh)
         except TableNotPublished as error:

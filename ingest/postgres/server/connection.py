@@ -191,7 +191,7 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     text = raw.error_message.decode("utf-8", "replace").strip()
     raw.finish()
     # For a failed login libpq has only the text of the server's message, and no SQLSTATE.
-    if "database" in text.rpartition("FATAL:")[2] and text.endswith("does not exist"):
+    if text.rpartition("FATAL:")[2].startswith('  database "') and text.endswith("does not exist"):
         raise SourceError(
             "the PostgreSQL server has no such database", server=server.where, reason=text, hint="correct database-name"
         )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.ingest.database.findings import ServerFinding
+from penstock.ingest.postgres.errors import AmbiguousKey
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.catalog import list_tables
 from penstock.ingest.postgres.server.checks import check_server
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.publication import Publication
-from tests.integration.postgres.sync import DATABASE, PgPlayground
+from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
 
@@ -80,6 +83,17 @@ def test_keys_that_would_become_one_are_refused(server: PgPlayground) -> None:
         server.run(finding.fix.partition(";")[0])
         assert "AmbiguousKey" not in found(server)
         server.run("DROP TABLE t")
+
+
+def test_a_table_with_such_a_key_is_refused_too_if_it_is_made_in_a_run(server: PgPlayground, tmp_path: Path) -> None:
+    server.create("t", "id int PRIMARY KEY")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("INSERT INTO t VALUES (1)")
+    later = iter(["CREATE TABLE u (k bit varying(4) PRIMARY KEY)", "ALTER TABLE u OWNER TO cdc"])
+    with pytest.raises(AmbiguousKey, match="the key column k of u"):
+        sync.run(on_batch=lambda *_: server.run(*later, "SELECT 1") and None)
+    assert sync.tables() == ["t"]
 
 
 def test_foreign_partitions_are_named(server: PgPlayground) -> None:

@@ -131,6 +131,11 @@ def test_a_database_that_does_not_exist_is_named(server: PgPlayground) -> None:
     assert (type(caught.value), caught.value.hint) == (SourceError, "correct database-name")
 
 
+def test_a_user_who_does_not_exist_is_no_missing_database(server: PgPlayground) -> None:
+    with pytest.raises(MissingGrant), connected(replace(address(server), user="database_reader")):
+        pass
+
+
 def test_a_new_pipeline_says_that_its_slot_existed(
     server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

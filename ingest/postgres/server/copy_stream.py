@@ -118,9 +118,11 @@ class SocketStream:
             # The end is seen only when the frames are looked at, so a wait for more is short.
             while self._waiting < least and self._fill(least):
                 pass
-            parts.append(self._taken())
-            size += parts[-1].size + HEAD * len(parts[-1])
-        return Received.joined([one for one in parts if len(one)])
+            taken = self._taken()
+            if len(taken):
+                parts.append(taken)
+                size += taken.size + HEAD * len(taken)
+        return Received.joined(parts)
 
     def read_now(self, wait_s: float) -> Received:
         # Without room for another byte, a reading of none would pass for the end of the connection.

@@ -141,7 +141,7 @@ def _from_server(
         values = ", ".join(as_logged(f"t.{quoted(one.name)}", one.type) for one in selected)
         select_ = (
             f"SELECT k.n::int8{', ' if values else ''}{values} FROM (VALUES {', '.join(lines)}) k(n, {names_of_keys}) "
-            f"JOIN {own_rows(now)} t ON {match}"
+            f"JOIN {own_rows(now.name, now.kind)} t ON {match}"
         )
         messages = Received.joined(list(connection.copied(select_)))
         found = list(cells_of(rows_of(messages), shapes))

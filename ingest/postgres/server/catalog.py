@@ -75,10 +75,12 @@ def qualified(name: TableName) -> str:
     return f"{quoted(name[0])}.{quoted(name[1])}"
 
 
-def own_rows(table: Relation) -> str:
-    """Return the table as a part of FROM: without rows of tables that inherit from it, which have logs of their own."""
-    only = "" if table.kind == _PARTITIONED else "ONLY "
-    return f"{only}{qualified(table.name)}"
+def own_rows(name: TableName, kind: str) -> str:
+    """Return the table as a part of FROM: without rows of tables that inherit from it, which have logs of their own.
+
+    `kind` is as in pg_class.
+    """
+    return qualified(name) if kind == _PARTITIONED else f"ONLY {qualified(name)}"
 
 
 def as_logged(column: str, kind: PgType) -> str:

@@ -15,7 +15,7 @@ from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, needed
 from penstock.ingest.database.sql_conditions import described, where
-from penstock.ingest.postgres.server.catalog import as_logged, own_rows, qualified, quoted, relations
+from penstock.ingest.postgres.server.catalog import as_logged, own_rows, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.snapshot.conditions import PgConditions
 from penstock.ingest.postgres.values.columns import value_column
@@ -99,9 +99,9 @@ def cut_chunk(connection: PgConnection, rest: KeyChunk, rows: int) -> tuple[KeyC
     names = ", ".join(map(quoted, rest.key))
     # As texts, which are stored in the offsets and cast back to the types of the key by the server.
     texts = ", ".join(f"{quoted(name)}::text" for name in rest.key)
+    table = own_rows(rest.name, connection.value(f"SELECT relkind FROM pg_class WHERE oid = {rest.oid}") or "")
     found = connection.rows(
-        f"SELECT {texts} FROM {qualified(rest.name)} WHERE {rest.condition(connection)} ORDER BY {names} "
-        f"OFFSET {rows - 1} LIMIT 1"
+        f"SELECT {texts} FROM {table} WHERE {rest.condition(connection)} ORDER BY {names} OFFSET {rows - 1} LIMIT 1"
     )
     if not found:
         return rest, None
@@ -196,7 +196,7 @@ def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation, co
     columns = (as_logged(quoted(one.name), one.type) for one in relation.columns)
     # The condition is no part of the chunk: whether a key belongs to the chunk does not depend on it.
     rows = chunk.condition(connection) + ("" if condition is None else f" AND {condition}")
-    return f"SELECT {', '.join(columns)} FROM {own_rows(relation)} WHERE {rows}"
+    return f"SELECT {', '.join(columns)} FROM {own_rows(relation.name, relation.kind)} WHERE {rows}"
 
 
 _KEYS_AT_ONCE = 1000

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import SchemaConflict, SourceError
-from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
+from penstock.ingest.postgres.server.address import PgAddress
+from penstock.ingest.postgres.server.catalog import list_tables
+from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.snapshot.chunks import cut_chunk, first_chunk
+from tests.integration.postgres.sync import DATABASE, SLOT, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
 
@@ -27,6 +31,21 @@ def test_each_table_has_its_own_rows(server: PgPlayground, tmp_path: Path) -> No
     assert [sorted(sync.rows(name)) for name in "tcd"] == [[11], [11], [19, 20]]
     assert sync.rows("t")[11]["v"] == "x" * 9000
     assert all(one.is_equal for one in sync.verified().values())
+
+
+def test_rows_of_a_table_that_inherits_cut_no_chunks_of_its_parent(server: PgPlayground) -> None:
+    server.create("t", "id int PRIMARY KEY")
+    server.create("p", "id int PRIMARY KEY) PARTITION BY RANGE (id")
+    server.run("CREATE TABLE c () INHERITS (t)", "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100)")
+    server.run("INSERT INTO c SELECT generate_series(1, 99)", "INSERT INTO p SELECT generate_series(1, 99)")
+    with connected(PgAddress("127.0.0.1", server.port, "cdc", "cdc", DATABASE)) as connection:
+        tables = {one.table: one for one in list_tables(connection)}
+        last = {}
+        for name in "tp":
+            whole = first_chunk(connection, tables[name])
+            assert whole is not None
+            last[name] = cut_chunk(connection, whole, 10)[1] is None
+    assert last == {"t": True, "p": False}
 
 
 def test_a_captured_table_that_becomes_unlogged_stops_the_pipeline(

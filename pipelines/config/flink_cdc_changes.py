@@ -43,7 +43,7 @@ def followed_statements(behavior: str, sink: Mapping[str, Any], tables: Sequence
     """
     if behavior not in {"evolve", "try_evolve"}:
         return {}
-    accepted = set(sink.get("include.schema.changes", _APPLIED)) - set(sink.get("exclude.schema.changes", ()))
+    accepted = set(sink.get("include.schema.changes") or _APPLIED) - set(sink.get("exclude.schema.changes", ()))
     followed = _FOLLOWED if is_one_name({table.partition(".")[0] for table in tables}) else {}
     if changes := [event for event in _APPLIED if event in accepted and event not in followed]:
         log.warning(

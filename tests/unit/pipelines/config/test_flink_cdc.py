@@ -238,6 +238,7 @@ def test_changes_that_flink_cdc_would_follow_are_named(
 @pytest.mark.parametrize(
     ("behavior", "ddl"),
     [
+        ("evolve\nsink.include", ("rename", "delete-all", "delete-all")),  # an empty list is one of all
         ("evolve", ("rename", "delete-all", "delete-all")),
         ("TRY_EVOLVE", ("rename", "delete-all", "delete-all")),
         ("evolve\nsink.exclude", ("rename", "ignore", "delete-all")),
@@ -248,8 +249,9 @@ def test_changes_of_tables_of_one_database_are_followed_as_flink_cdc_does(
     behavior: str, ddl: tuple[str, str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     one = FILE.replace(r"tables: adb.\.*, bdb.user_table_[0-9]+, [app|web].order_\.*", r"tables: adb.\.*")
-    behavior, *excludes = behavior.split("\n")
-    one = one.replace("exclude.schema.changes: drop\n", f"exclude.schema.changes: {'truncate' if excludes else ''}\n")
+    behavior, *lists = behavior.split("\n")
+    changes = {"sink.exclude": "exclude.schema.changes: truncate", "sink.include": "include.schema.changes: []"}
+    one = one.replace("exclude.schema.changes: drop\n", f"{changes.get(''.join(lists), 'exclude.schema.changes:')}\n")
     spec = yaml_file.read(f"{one}  schema.change.behavior: {behavior}\n")
     source = spec.source
     assert isinstance(source, MySqlConfig)

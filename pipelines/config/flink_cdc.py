@@ -13,7 +13,7 @@ from typing import Any
 from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.connectors import CONNECTORS, only_types
 from penstock.ingest.sync_actions import TranslatedSource
-from penstock.pipelines.config.flink_cdc_changes import events, followed_statements
+from penstock.pipelines.config.flink_cdc_changes import CASTS, EVOLVING, events, followed_statements
 from penstock.table_pattern import TablePattern
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,8 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     behavior, tables = found["pipeline"]["schema.change.behavior"], found["source"].get("tables", ())
     if ddl := followed_statements(behavior, found["sink"], tables):
         found["source"] = {**found["source"], "ddl": ddl}
+    if behavior in EVOLVING:
+        found["sink"] = {**found["sink"], "type-mapping": [*found["sink"].get("type-mapping", ()), *CASTS]}
     if passed:
         log.warning("event=flink_keys_without_effect keys=%s", ",".join(passed))
     return found

@@ -12,14 +12,23 @@ from penstock.pipelines.config.rules import EventType
 
 log = logging.getLogger(__name__)
 
-# The changes of whole tables and columns that Flink CDC applies to a table, unless it is lenient.
+EVOLVING = frozenset({"evolve", "try_evolve"})
+# Flink CDC gives the column of the table the new type of the source, also one that Paimon's sync jobs refuse.
+CASTS = ("allow-lossless", "allow-non-string-to-string")
+# The changes of whole tables and columns that Flink CDC applies to a table with evolve and try_evolve.
 _APPLIED = ("rename.column", "drop.column", "truncate.table", "drop.table")
 _FOLLOWED = {
     "rename.column": ("rename-column", "rename"),
     "truncate.table": ("truncate", "delete-all"),
     "drop.table": ("drop", "delete-all"),
 }
+_EMPTYING = ("truncate.table", "drop.table")
+_KEPT = "the target keeps columns that the source drops"
 _ONE_DATABASE = "a file with the tables of one database follows all but drop.column"
+_LENIENT = (
+    "lenient excludes these in Flink CDC only without a list of excluded changes: add them to it, or follow them with "
+    "schema.change.behavior: evolve"
+)
 
 
 def events(given: Any) -> list[str]:
@@ -41,15 +50,18 @@ def followed_statements(behavior: str, sink: Mapping[str, Any], tables: Sequence
 
     If tables come from several databases, a table may have rows of several source tables, and follows none of them.
     """
-    if behavior not in {"evolve", "try_evolve"}:
-        return {}
-    accepted = set(sink.get("include.schema.changes") or _APPLIED) - set(sink.get("exclude.schema.changes", ()))
-    followed = _FOLLOWED if is_one_name({table.partition(".")[0] for table in tables}) else {}
-    if changes := [event for event in _APPLIED if event in accepted and event not in followed]:
+    excluded = sink.get("exclude.schema.changes") or ()
+    accepted = set(sink.get("include.schema.changes") or _APPLIED) - set(excluded)
+    evolves = behavior in EVOLVING
+    # A list of excluded changes replaces the one that lenient has without it: these two.
+    applied = _APPLIED if evolves else _EMPTYING if behavior == "lenient" and excluded else ()
+    is_one_database = is_one_name({table.partition(".")[0] for table in tables})
+    followed = _FOLLOWED if evolves and is_one_database else {}
+    if changes := [event for event in applied if event in accepted and event not in followed]:
         log.warning(
             "event=source_ddl_not_followed changes=%s behavior=%s hint=%s",
             ",".join(changes),
             behavior,
-            "the target keeps columns that the source drops" if followed else _ONE_DATABASE,
+            (_KEPT if is_one_database else _ONE_DATABASE) if evolves else _LENIENT,
         )
     return {key: how for event, (key, how) in followed.items() if event in accepted}

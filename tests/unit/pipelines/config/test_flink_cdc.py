@@ -225,14 +225,26 @@ def test_misspelt_keys_are_refused_with_their_line_and_the_nearest_key(old: str,
     )
 
 
-@pytest.mark.parametrize(("behavior", "differs"), [("evolve", True), ("TRY_EVOLVE", True), ("lenient", False)])
+@pytest.mark.parametrize(
+    ("behavior", "excluded", "changes"),
+    [
+        ("evolve", "drop", "rename.column,truncate.table"),
+        ("TRY_EVOLVE", "drop", "rename.column,truncate.table"),
+        # A list of excluded changes replaces that of lenient.
+        ("lenient", "drop", "truncate.table"),
+        ("lenient", "column", "truncate.table,drop.table"),
+        ("lenient", "drop, truncate", None),
+        ("lenient", "", None),
+        ("ignore", "drop", None),
+    ],
+)
 def test_changes_that_flink_cdc_would_follow_are_named(
-    behavior: str, differs: bool, caplog: pytest.LogCaptureFixture
+    behavior: str, excluded: str, changes: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    yaml_file.read(f"{FILE}  schema.change.behavior: {behavior}\n")
+    file = FILE.replace("exclude.schema.changes: drop\n", f"exclude.schema.changes: [{excluded}]\n")
+    yaml_file.read(f"{file}  schema.change.behavior: {behavior}\n")
     named = [record.getMessage() for record in caplog.records if "source_ddl_not_followed" in record.message]
-    assert bool(named) == differs
-    assert all("changes=rename.column,truncate.table behavior" in text for text in named)  # the file excludes drop
+    assert [text.partition("changes=")[2].split()[0] for text in named] == ([changes] if changes else [])
 
 
 @pytest.mark.parametrize(
@@ -256,6 +268,7 @@ def test_changes_of_tables_of_one_database_are_followed_as_flink_cdc_does(
     source = spec.source
     assert isinstance(source, MySqlConfig)
     assert (source.ddl.rename_column, source.ddl.truncate, source.ddl.drop) == ddl
+    assert ("allow-lossless" in spec.sink.type_mapping) == (behavior != "lenient")
     follow_settings(source, request_of(spec))
     named = [record.getMessage() for record in caplog.records if "source_ddl_not_followed" in record.message]
     assert all("changes=drop.column behavior" in text for text in named)

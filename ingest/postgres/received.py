@@ -36,8 +36,8 @@ class Received:
         if not parts:
             return cls.of(())
         if all(one.data is parts[0].data for one in parts):
-            start, end = ([getattr(one, name) for one in parts] for name in ("start", "end"))
-            return cls(parts[0].data, np.concatenate(start), np.concatenate(end))
+            starts, ends = [one.start for one in parts], [one.end for one in parts]
+            return cls(parts[0].data, np.concatenate(starts), np.concatenate(ends))
         # Only the bytes from the first to the last message of each part are copied.
         firsts = [int(one.start[0]) if len(one) else 0 for one in parts]
         used = [one.data[first : int(one.end[-1]) if len(one) else 0] for one, first in zip(parts, firsts, strict=True)]

@@ -13,6 +13,7 @@ import penstock
 PACKAGE_FOLDERS = ("storage", "ingest", "formats", "schema_evolution", "table", "pipelines")
 # At the root of the tree; an installation has them below penstock/.
 _ROOT_MODULES = (
+    "__main__.py",
     "errors.py",
     "extensions.py",
     "http_opener.py",

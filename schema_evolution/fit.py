@@ -23,18 +23,6 @@ from penstock.table.values.partition_text import no_folder
 from penstock.table.values.types import AtomicType, Field
 
 Extra = Callable[[ChangeBatch], pa.Array]
-# Texts are cast to these types by the type alone. TIMESTAMP_LTZ is none of them: its texts may be in a zone.
-_CAST_BY_TYPE = frozenset(
-    {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIMESTAMP"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TextTarget:
-    """The type of a column of texts after the cast. With `in_key`, values that it cannot hold exactly do not fit."""
-
-    type: AtomicType
-    in_key: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +72,6 @@ class Fit:
             fitted = fitted.filter(kept)
         rows = pa.RecordBatch.from_arrays(fitted.rows.columns, schema=arrow)
         return FittedRows(replace(fitted, rows=rows), bad, misfits.nulled, misfits.inexact)
-
-    def text_targets(self, source: SourceSchema) -> list[tuple[int, TextTarget]]:
-        """Return the numbers of the columns whose texts `rows` casts by their type alone, and what they become."""
-        names = [self.rules.name(one.name) for one in source.fields]
-        made = {*self.extras, *(one.name for one in self.computed)}
-        if len(set(names)) < len(names):
-            return []
-        types = {one.name: one.type for one in self.schema.fields if one.name not in made}
-        found = []
-        for number, name in enumerate(names):
-            type_ = types.get(name)
-            if isinstance(type_, AtomicType) and type_.root in _CAST_BY_TYPE:
-                target = TextTarget(replace(type_, nullable=True), name in self.schema.primary_keys)
-                found.append((number, target))
-        return found
 
     def _columns(self, batch: ChangeBatch, misfits: Misfits) -> list[pa.Array]:
         fields = {one.name: one for one in self.schema.fields}

@@ -89,13 +89,6 @@ def cast_texts(
     return _array(values, target).take(encoded.indices)
 
 
-def cast_exactly(column: pa.Array, target: AtomicType, *, in_key: bool) -> pa.Array | None:
-    """Return a string column as `target`; None if a text does not fit, is cut, or is not in Arrow's format."""
-    misfits = Misfits()
-    cast = _cast_whole(column, target, misfits, in_key=in_key)
-    return None if misfits.inexact else cast
-
-
 def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping, *, in_key: bool) -> tuple[object, str | None]:
     try:
         return parse(text), None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, DecodeError, PenstockError
+from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
@@ -29,7 +29,6 @@ from penstock.pipelines.mapping.target_rows import (
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
 from penstock.pipelines.mapping.target_tables import check_keys, options_to_set, set_options
 from penstock.row_kinds import is_retract
-from penstock.schema_evolution.casts_together import FEWEST_COLUMNS, cast_together
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.expectations import CheckedRows, checked
@@ -129,17 +128,6 @@ class PipelineMapping:
         places = self.new_tables.sources_of(places)
         keys = {self.column(name) for name in source.primary_keys}
         return filters or not places <= keys or target_images.needs_before(table)
-
-    def cast_together(
-        self,
-        changes: Sequence[ChangeBatch],
-        known: Callable[[str], TableSchema | None],
-        fetched: FetchedMessages | None,
-        now_millis: int,
-    ) -> Sequence[ChangeBatch]:
-        if len(changes) < FEWEST_COLUMNS:
-            return changes
-        return cast_together(changes, [self._fit_of(change.schema, known, fetched, now_millis) for change in changes])
 
     def fit(
         self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None, now_millis: int
@@ -265,23 +253,6 @@ class PipelineMapping:
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
         return nonsense_of(source, table, self.rules)
-
-    def _fit_of(
-        self,
-        source: SourceSchema,
-        known: Callable[[str], TableSchema | None],
-        fetched: FetchedMessages | None,
-        now_millis: int,
-    ) -> Fit | None:
-        """Return the conversion of rows of a source table; None if it is unknown, or if they are transformed first."""
-        if self.table_rules.transform(source.database, source.table) is not None:
-            return None
-        try:
-            table = self.target(source.database, source.table)
-            schema = None if table is None else known(table)
-        except PenstockError:  # raised again, and reported for its table, where the rows are fitted
-            return None
-        return None if schema is None else self._fit(schema, fetched, now_millis)
 
     def _fit(self, table: TableSchema, fetched: FetchedMessages | None, now_millis: int) -> Fit:
         extras = {

@@ -5,7 +5,7 @@ It determines the target table of a change, the fit of its rows, and the drift o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,20 +90,6 @@ class TableMapping(Protocol):
 
     def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:
         """Return whether rows of this source are left out because it has no key; `table` is None if it is missing."""
-        ...
-
-    def cast_together(
-        self,
-        changes: Sequence[ChangeBatch],
-        known: Callable[[str], TableSchema | None],
-        fetched: FetchedMessages | None,
-        now_millis: int,
-    ) -> Sequence[ChangeBatch]:
-        """Return the changes of a chunk for `fit`: where many are small, texts that fit are cast already.
-
-        `known` returns the schema of a target table. Only `fit` may get them, since dead letters and new columns are
-        made from the changes as they were read.
-        """
         ...
 
     def fit(

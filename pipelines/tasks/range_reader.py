@@ -23,7 +23,6 @@ from penstock.pipelines.tasks.task_stats import timed
 from penstock.schema_evolution.row_versions import stream_of
 from penstock.table.buckets.layout import Layout
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
-from penstock.table.schema.table_schema import TableSchema
 
 _END_OF_BATCH = 1 << 62  # sorts after all ranges
 
@@ -82,17 +81,10 @@ class RangeReader:
             report.truncations += decoded.truncations
             report.repaired += decoded.repaired
         self._bad.add(decoded.bad, chunk.fetched, None)
-        cast = self._context.mapping.cast_together(decoded.batches, self._schema, chunk.fetched, self._task.now_millis)
-        for change, one in zip(decoded.batches, cast, strict=True):
-            self._add_change(change, one, chunk.fetched)
+        for change in decoded.batches:
+            self._add_change(change, chunk.fetched)
 
-    def _schema(self, table: str) -> TableSchema | None:
-        """Return the schema of a target table whose rows are read; None if it does not exist, or is left out."""
-        layout = self._context.layout(table) if table not in self._task.left_out else None
-        return layout.schema if layout is not None and self._context.reads(table) else None
-
-    def _add_change(self, change: ChangeBatch, cast: ChangeBatch, fetched: FetchedMessages | None) -> None:
-        """Send the rows of a change that fit. `cast` is the change with texts that are cast already."""
+    def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
         if self._reading is not None and not self._reading.takes(change.schema.database, change.schema.table):
             return
         read, given = change, len(change)
@@ -145,7 +137,7 @@ class RangeReader:
         if checked.never_added and self._repeats_input(table):
             report.never_added += checked.never_added
         try:
-            self._fit(table, change, cast if change is read else change, unread, fetched, read)
+            self._fit(table, change, unread, fetched, read)
         except PenstockError as error:
             self._fail(table, error)
 
@@ -195,7 +187,6 @@ class RangeReader:
         self,
         table: str,
         change: ChangeBatch,
-        cast: ChangeBatch,
         unread: Sequence[BadRecord],
         fetched: FetchedMessages | None,
         read: ChangeBatch,
@@ -204,7 +195,7 @@ class RangeReader:
         is_read, layout = self._context.reads(table), self._context.layout(table)
         fitted = None
         if layout is not None:
-            fitted = self._context.mapping.fit(cast, layout.schema, fetched, self._task.now_millis)
+            fitted = self._context.mapping.fit(change, layout.schema, fetched, self._task.now_millis)
         # Drift, unless no valid message can declare such a schema, or none of its rows would fit after the change.
         if fitted is None:
             refused = self._bad.add_nonsense(table, change, layout, fetched)

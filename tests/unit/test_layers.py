@@ -197,7 +197,6 @@ FLOORS = {
         {"computed_arguments", "computed_times", "computed_functions", "expressions", "drift_policy"},
         {"computed_columns", "drift", "masks"},
         {"fit", "update_images"},
-        {"casts_together"},
         {"expression_columns", "source_conditions"},
         {"transforms", "soft_deletes", "row_versions"},
         {"version_chain", "row_conditions"},

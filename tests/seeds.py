@@ -1,4 +1,4 @@
-"""Seeds of random tests, of which a quick run tries the first one."""
+"""Seeds of random tests. A quick run tries only the first one."""
 
 from __future__ import annotations
 

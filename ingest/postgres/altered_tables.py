@@ -37,7 +37,7 @@ _KEPT = (
     "or  ddl: {drop: delete-all}  in a file, to delete them"
 )
 
-LEFT = (
+PARTITION_ROWS_STAY = (
     "rows of partitions that were detached, dropped or truncated stay in the target table; use --on-truncate "
     "delete-all, or  ddl: {truncate: delete-all}  in a file, to empty it and read it again"
 )
@@ -148,9 +148,11 @@ def _changes(
             yield name, "replaced", []
             continue
         if left:
-            log.warning("event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION note=%s", *name, LEFT)
+            log.warning(
+                "event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION note=%s", *name, PARTITION_ROWS_STAY
+            )
         if emptied.names:
-            note = LEFT if emptied.is_sure else _UNSURE
+            note = PARTITION_ROWS_STAY if emptied.is_sure else _UNSURE
             which, parts = "truncate_not_followed" if emptied.is_sure else "partitions_rewritten", emptied.names
             log.warning("event=%s table=%s.%s partitions=%s note=%s", which, *name, ",".join(parts), note)
         values = _unlogged_values(connection, settings, before, now) if fills_columns else None

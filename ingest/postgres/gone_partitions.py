@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.ingest.postgres.altered_tables import LEFT, with_altered
+from penstock.ingest.postgres.altered_tables import PARTITION_ROWS_STAY, with_altered
 from penstock.ingest.postgres.offsets import AlteredKind, PgProgress
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def warn_of_gone(found: Mapping[TableName, Sequence[str]]) -> None:
         gone = ",".join(dict.fromkeys(names))
         log.warning(
             "event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION or DROP TABLE partitions=%s note=%s",
-            *(*table, gone, LEFT),
+            *(*table, gone, PARTITION_ROWS_STAY),
         )
 
 

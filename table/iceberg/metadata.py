@@ -17,7 +17,8 @@ from penstock.table.schema.table_schema import TableSchema
 
 # Java removes all properties when it publishes.
 _PUBLISHER, _PURE = "penstock.publisher", "penstock.pure"
-_MARK = "penstock.mark"  # in the summaries of snapshots, of which Java keeps only the operation
+# A key in the summaries of snapshots. Java ignores it, and drops it from the metadata that it writes.
+_MARK = "penstock.mark"
 _ENDLESS = 9223372036854775807  # tags end in the table, not by Iceberg's rules
 
 

@@ -118,7 +118,7 @@ class LogDecoder:
         self._relations.pop(logged.oid, None)
 
     def _relation(self, oid: int) -> Relation | None:
-        # Described by its first row: a partition has none, because they come under the name of its table.
+        # A table is looked up when its first row comes. A partition is not: its rows come under the name of its table.
         if oid not in self._relations:
             if oid not in self._logged:
                 raise UnexpectedMessage("the log contains a row of a table that it has not described", oid=oid)

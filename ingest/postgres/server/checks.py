@@ -195,7 +195,7 @@ def check_publication(
 def _parts(
     connection: PgConnection, publication: Publication, tables: Sequence[PgTableFacts]
 ) -> Iterator[ServerFinding]:
-    """Yield findings for tables of which the publication has only some columns or rows (since version 15)."""
+    """Yield findings for tables whose columns or rows are not all in the publication (since version 15)."""
     if int(str(connection.value("SELECT current_setting('server_version_num')"))) < _PARTS_SINCE:
         return
     for table, columns, rows in connection.rows(

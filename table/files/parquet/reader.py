@@ -136,7 +136,7 @@ def read(
     """
     file = pq.ParquetFile(source)
     metadata = file.metadata
-    present = set(file.schema_arrow.names)  # made anew by each access
+    present = set(file.schema_arrow.names)  # read once: each access converts the schema of the file
     names = [field.name for field in fields if field.name in present]
     groups = _groups_to_read(metadata, conditions)
     # Arrow reads INT96 as nanoseconds, which overflow outside of 1677 to 2262. Declared as bytes, every year can be

@@ -19,6 +19,7 @@ import numpy as np
 from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_frames import COPY_DATA, HEAD, data_frames
+from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
@@ -235,7 +236,7 @@ class SocketStream:
         try:
             if self.socket.family == socket.AF_UNIX and size > 1:
                 time.sleep(_GATHERED_S)  # these sockets are readable with the first byte
-            return bool(select.select([self.socket], [], [], wait_s)[0])
+            return is_ready(self.socket.fileno(), select.POLLIN, wait_s)
         finally:
             # libpq waits on the same socket, for any byte.
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
@@ -243,7 +244,7 @@ class SocketStream:
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            select.select([], [self.socket], [])
+            is_ready(self.socket.fileno(), select.POLLOUT)
             rest = rest[self.socket.send(rest) :]
 
 

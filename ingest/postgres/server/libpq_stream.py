@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_stream import ServerRefused
+from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -49,7 +50,7 @@ class LibpqStream:
                 some.append(bytes(data))
             elif count < 0:
                 self._end()
-            elif some or not select.select([self.raw.socket], [], [], wait_s)[0]:
+            elif some or not is_ready(self.raw.socket, select.POLLIN, wait_s):
                 break
             else:
                 self.raw.consume_input()

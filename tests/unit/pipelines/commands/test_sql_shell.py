@@ -38,6 +38,8 @@ class Terminal:
         )
         os.close(other)
         self._shown = ""
+        self._shows = select.poll()
+        self._shows.register(self._own, select.POLLIN)
 
     def type(self, text: str) -> None:
         os.write(self._own, text.encode())
@@ -51,7 +53,7 @@ class Terminal:
                 self._shown = plain[found.end() :]
                 return plain[: found.end()]
             assert time.monotonic() < end, f"{pattern} did not appear in {plain!r}"
-            if select.select([self._own], [], [], 0.2)[0]:
+            if self._shows.poll(200):
                 self._shown += os.read(self._own, 65536).decode()
 
 

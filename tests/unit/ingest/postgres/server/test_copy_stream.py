@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 import select
 import socket
 import threading
@@ -17,6 +19,7 @@ from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server import copy_stream
 from penstock.ingest.postgres.server.copy_frames import HEAD, data_frames
 from penstock.ingest.postgres.server.copy_stream import ServerRefused, SocketStream
+from penstock.ingest.postgres.server.waits import is_ready
 
 
 def frame(kind: bytes, body: bytes = b"") -> bytes:
@@ -218,7 +221,34 @@ def test_libpq_may_wait_for_one_byte_afterwards(read: str) -> None:
         servers.sendall(frame(b"d", b"two") + ENDED + READY)
         assert bodies(stream.read_now(1.0) if read == "read_now" else stream.read(1 << 20)) == [b"two"]
         servers.sendall(b"Z")
-        assert select.select([stream.socket], [], [], 1.0)[0]
+        assert is_ready(stream.socket.fileno(), select.POLLIN, 1.0)
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """Let new descriptors of this process have numbers from 1024 on, which select() does not take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this machine allows too few open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY)]
+    while opened[-1] < 1024:
+        opened.append(os.dup(opened[0]))
+    yield
+    for one in opened:
+        os.close(one)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_open_files")
+def test_a_process_may_have_many_open_files() -> None:
+    with connected_by_tcp() as (stream, servers):
+        assert stream.socket.fileno() >= 1024
+        threading.Timer(0.1, servers.sendall, (OPEN + frame(b"d", b"one"),)).start()
+        stream.start("COPY t")
+        assert bodies(stream.read_now(1.0)) == [b"one"]
+        threading.Timer(0.1, servers.sendall, (frame(b"d", b"two") + ENDED + READY,)).start()
+        assert bodies(stream.read(1 << 20)) == [b"two"]
 
 
 def test_messages_are_not_changed_by_later_ones() -> None:

@@ -10,6 +10,7 @@ from penstock.ingest.database.progress import CopyProgress, PlannedBatch
 from penstock.ingest.database.table_parts import TablePart, parts_from
 from penstock.ingest.postgres.log.truncations import EmptiedTable
 from penstock.ingest.postgres.server.catalog import TableName
+from penstock.ingest.postgres.server.catalog_numbers import COMPUTATION
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns
 from penstock.ingest.postgres.server.table_version import TableVersion
@@ -17,8 +18,8 @@ from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
-# Older offsets have numbers of another computation as "published". Compared with these, every table would be altered.
-_IN_PUBLICATION = "in_publication"
+_COMPARABLE_PARTS = 3  # of the `parts` of an older release, those that are no numbers of rows
+_IN_PUBLICATION, _COMPUTATION = "in_publication", "numbers"
 # From the weakest to the strongest: of two changes of a table the stronger one includes the other.
 AlteredKind = Literal[
     "unpublished", "rename-column", "rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"
@@ -134,6 +135,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "log": lsn_text(self.log),
             "known": [[*name, *self._version(name)] for name in self.known],
             "silent": {str(one.oid): one.silent.to_json() for one in self.versions.values() if one.silent != NONE},
+            _COMPUTATION: COMPUTATION if self.versions else 0,
             _IN_PUBLICATION: {str(one.oid): one.published for one in self.versions.values() if one.published},
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
@@ -218,6 +220,9 @@ def _version(
     key_marks: int = 0,
     *parts: int,
 ) -> TableVersion:
+    if offsets.get(_COMPUTATION) != COMPUTATION:
+        # Compared with numbers of another computation, every table would have changed.
+        return TableVersion(oid, columns, tuple(key), names, files, 0, key_marks, parts[:_COMPARABLE_PARTS])
     found = offsets.get("silent", {}).get(str(oid))
     silent = NONE if found is None else SilentColumns.from_json(found)
     published = int(offsets.get(_IN_PUBLICATION, {}).get(str(oid), 0))

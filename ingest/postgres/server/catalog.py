@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from penstock.ingest.postgres.relation import Column, PgType, Relation
+from penstock.ingest.postgres.server.catalog_numbers import row_number, rows_number
 from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns, silent_columns
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname N
 _ORDINARY, _PARTITIONED = "r", "p"
 UNLOGGED = "u"  # as in pg_class.relpersistence
 # A number of the row of pg_inherits that makes a table a partition: ATTACH PARTITION makes another row.
-PART_LINK = "hashint8((i.inhrelid::int8 << 32) + i.xmin::text::int8)"
+PART_LINK = row_number("i.inhrelid", "i.xmin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,10 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         # ALTER COLUMN TYPE gives the table a new file, as VACUUM FULL does, and the column a new row in the catalog.
         "CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(hashint8(p.relfilenode::int8)), 0) FROM "
         "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE c.relfilenode::int8 END, "
-        "(SELECT COALESCE(sum(hashint8((a.attnum::int8 << 32) + a.xmin::text::int8)), 0) FROM pg_attribute a WHERE "
+        f"(SELECT {rows_number(row_number('a.attnum', 'a.xmin'))} FROM pg_attribute a WHERE "
         "a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), "
         "CASE c.relkind WHEN 'p' THEN (SELECT concat_ws(',', COALESCE(max(t.relid::oid::int8), 0), count(*), "
-        f"COALESCE(sum(t.relid::oid::int8), 0), COALESCE(sum({PART_LINK}), 0)) FROM pg_partition_tree(c.oid) t "
+        f"COALESCE(sum(t.relid::oid::int8), 0), {rows_number(PART_LINK)}) FROM pg_partition_tree(c.oid) t "
         "JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0) ELSE '' END "
         f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
         f"AND {_SYSTEM} ORDER BY 2, 3"

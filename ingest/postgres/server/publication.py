@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.ingest.database.findings import MissingGrant
 from penstock.ingest.postgres.errors import PublicationMissing, TableNotPublished
 from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
+from penstock.ingest.postgres.server.catalog_numbers import row_number, rows_number
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -53,11 +54,10 @@ class Publication:
             "UNION ALL SELECT s.oid, s.xmin FROM pg_publication_namespace s WHERE s.pnpubid = p.oid "
             "AND s.pnnspid = c.relnamespace "
         )
-        # As text: hashint8 of two numbers in one is the same if both are one higher, which a statement may well do.
         rows = connection.rows(
-            "SELECT c.oid, COALESCE((SELECT sum(hashtextextended(concat(o.oid, '/', o.xmin), 0)) FROM ("
+            f"SELECT c.oid, (SELECT {rows_number(row_number('o.oid', 'o.xmin'))} FROM ("
             "SELECT p.oid, p.xmin UNION ALL SELECT r.oid, r.xmin FROM pg_publication_rel r WHERE r.prpubid = p.oid "
-            f"AND r.prrelid = c.oid {in_schema if has_schemas else ''}) o(oid, xmin) WHERE o.oid IS NOT NULL), 0) "
+            f"AND r.prrelid = c.oid {in_schema if has_schemas else ''}) o(oid, xmin) WHERE o.oid IS NOT NULL) "
             f"FROM pg_class c LEFT JOIN pg_publication p ON p.pubname = {connection.literal(self.name)} "
             f"WHERE c.oid IN ({', '.join(map(str, sorted(oids)))})"
         )

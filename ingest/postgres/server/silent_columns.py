@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.ingest.postgres.server.catalog_numbers import row_number, rows_number
+
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
 
-_GENERATED = 0  # the number of a generated column
+_GENERATED = 0  # the number of a generated column: that of no rows
 _FIRST_OF_USERS = 16384  # types and tables with lower numbers came with the server
 _IN_A_TYPE = (
     "SELECT unnest(ARRAY[t.typbasetype, t.typelem]) FROM pg_type t WHERE t.oid = i.part "
@@ -58,11 +60,11 @@ def silent_columns(connection: PgConnection, oid: int = 0, newest: int | None = 
         f"FROM inside i CROSS JOIN LATERAL ({_IN_A_TYPE}) p(part) WHERE p.part >= {_FIRST_OF_USERS}), "
         # The transaction that wrote a label last: a label that got its former name back was another one meanwhile.
         # ADD VALUE ... BEFORE rewrites all labels of a type when no number is left between two of them.
-        "numbers(kind, label, number) AS (SELECT i.kind, e.oid::int8, hashint8((e.oid::int8 << 32) + e.xmin::text::int8"
-        f") FROM inside i JOIN pg_enum e ON e.enumtypid = i.part {older}UNION ALL "
-        "SELECT i.kind, 0, hashint8((a.attrelid::int8 << 32) + a.attnum) FROM inside i JOIN pg_type t "
+        f"numbers(kind, label, number) AS (SELECT i.kind, e.oid::int8, {row_number('e.oid', 'e.xmin')} "
+        f"FROM inside i JOIN pg_enum e ON e.enumtypid = i.part {older}UNION ALL "
+        f"SELECT i.kind, 0, {row_number('a.attrelid', 'a.attnum')} FROM inside i JOIN pg_type t "
         "ON t.oid = i.part JOIN pg_attribute a ON a.attrelid = t.typrelid WHERE a.attnum > 0 AND NOT a.attisdropped) "
-        f"SELECT o.attrelid, o.attnum, COALESCE(max(n.label), 0), COALESCE(sum(n.number), {_GENERATED}) FROM own o "
+        f"SELECT o.attrelid, o.attnum, COALESCE(max(n.label), 0), {rows_number('n.number')} FROM own o "
         "LEFT JOIN numbers n ON n.kind = o.atttypid AND NOT o.made GROUP BY 1, 2, o.made "
         "HAVING o.made OR count(n.number) > 0 ORDER BY 1, 2"
     )

@@ -107,9 +107,11 @@ def test_offsets_of_a_release_without_labels_and_the_publication_are_read() -> N
     assert PgProgress.from_json(written).versions == {name: replace(version, silent=NONE, published=0)}
 
 
-def test_numbers_of_tables_in_the_publication_are_not_compared_with_those_of_an_older_release() -> None:
+def test_numbers_of_another_computation_are_compared_with_nothing() -> None:
     name = ("public", "t")
-    written = progress_of(known=(name,), versions={name: TableVersion(7, 3, ("a",), published=60)}).to_json()
-    written["published"] = {"7": 61}
-    del written["in_publication"]
-    assert PgProgress.from_json(written).versions[name].published == 0, "which is compared with nothing"
+    version = TableVersion(7, 3, ("a",), "abc", 10, 20, 30, (8, 1, 8, 5), SilentColumns(40, {2: -50}), 60)
+    written = progress_of(known=(name,), versions={name: version}).to_json()
+    assert PgProgress.from_json(written).versions == {name: version}
+    del written["numbers"]
+    known = replace(version, marks=0, parts=(8, 1, 8), silent=NONE, published=0)
+    assert PgProgress.from_json(written).versions == {name: known}

@@ -1,0 +1,21 @@
+"""Numbers that stand for rows of the catalog: another one once a statement has written one of the rows.
+
+The offsets contain those of all tables, so they are short.
+"""
+
+from __future__ import annotations
+
+COMPUTATION = 2  # numbers of another computation, in older offsets, are compared with nothing
+_LIMIT = 1 << 40
+
+
+def row_number(*values: str) -> str:
+    """Return the expression of SQL for the number of a row with these values."""
+    # hashint8 of two numbers in one is that of their xor: statements that change several rows at once can swap the
+    # numbers of these rows, and their sum stays.
+    return f"mod(hashtextextended(concat_ws('/', {', '.join(values)}), 0), {_LIMIT})"
+
+
+def rows_number(number: str) -> str:
+    """Return the aggregate of SQL for rows with these numbers, in any order; 0 is that of no rows."""
+    return f"COALESCE(sum({number}), 0)"

@@ -6,11 +6,13 @@ The rows that they had when they were dropped or detached leave the table withou
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.ingest.postgres.altered_tables import PARTITION_ROWS_STAY, with_altered
 from penstock.ingest.postgres.offsets import AlteredKind, PgProgress
+from penstock.ingest.postgres.server.catalog import list_tables
+from penstock.ingest.postgres.server.partitions import moved_partitions
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.log.partitions import LoggedPartition
@@ -31,15 +33,20 @@ def reported(progress: PgProgress) -> dict[TableName, int]:
 def tables_with_gone(
     connection: PgConnection,
     partitions: Sequence[LoggedPartition],
-    tables: Collection[TableName],
+    tables: Mapping[TableName, Sequence[int]],
     reported: Mapping[TableName, int],
 ) -> dict[TableName, list[str]]:
-    """Return which of these tables have rows in the log of partitions that they do not have now, with their names."""
+    """Return which of these tables have rows in the log of partitions that they do not have now, with their names.
+
+    `tables` have their `parts` of the last plan. What has left a table since then is found by the next one.
+    """
     found: dict[TableName, list[str]] = {}
     for table, one in _gone(connection, partitions):
         if table in tables and one.position >= reported.get(table, 0):
             found.setdefault(table, []).append(one.name)
-    return found
+    now = {one.name: one for one in list_tables(connection)} if found else {}
+    left = {name for name in found.keys() & now.keys() if moved_partitions(connection, tables[name], now[name])[1]}
+    return {name: names for name, names in found.items() if name not in left}
 
 
 def warn_of_gone(found: Mapping[TableName, Sequence[str]]) -> None:
@@ -56,7 +63,8 @@ def with_gone(
     connection: PgConnection, settings: PgSettings, progress: PgProgress, partitions: Sequence[LoggedPartition]
 ) -> PgProgress:
     """Return the state in which tables that lost such partitions are emptied and read again."""
-    tables = set(progress.known) - set(progress.batch.without)
+    names = set(progress.known) - set(progress.batch.without)
+    tables = {name: progress.versions[name].parts if name in progress.versions else () for name in names}
     found = tables_with_gone(connection, partitions, tables, reported(progress))
     if not found:
         return progress

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 CHUNK, LOG, BARRIERS, AS_OF, WITHOUT = "chunk", "log", "barriers", "as_of", "without"
 EMPTIED = "emptied"  # tables that the first transaction empties
 KEYS = "keys"  # the name and the primary key of known tables, by their numbers
+PARTS = "parts"  # what the plan knows of the partitions of known tables, by their numbers
 MOVED = "moved"  # tables whose rows left with partitions, as the plan knows, and the position until then
 IGNORED = "ignored"  # changes of whole tables that are not followed
 TRUNCATE = "truncate"
@@ -150,7 +151,9 @@ class PgRangeReading:
         if self.settings.follows_truncate:
             return
         left_out = {(schema, table) for schema, table in self.start.get(WITHOUT, ())}
-        tables = {(schema, table) for schema, table, _ in self.start.get(KEYS, {}).values()} - left_out
+        parts = self.start.get(PARTS, {})  # ranges that an older release planned have none
+        names = {oid: (schema, table) for oid, (schema, table, _) in self.start.get(KEYS, {}).items()}
+        tables = {name: parts.get(oid, ()) for oid, name in names.items() if name not in left_out}
         moved = {(schema, table): parse_lsn(position) for schema, table, position in self.start.get(MOVED, ())}
         found = tables_with_gone(catalog, partitions, tables, moved)
         warn_of_gone(found)

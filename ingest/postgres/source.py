@@ -30,6 +30,7 @@ from penstock.ingest.postgres.read_range import (
     KEYS,
     LOG,
     MOVED,
+    PARTS,
     WITHOUT,
     PgRangeReading,
 )
@@ -79,6 +80,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
             content: dict[str, Any] = {LOG: [first, last], "binary": self._is_binary()}
             if progress.versions:
                 content[KEYS] = {str(one.oid): [*name, list(one.key)] for name, one in progress.versions.items()}
+                content[PARTS] = {str(one.oid): list(one.parts) for one in progress.versions.values() if one.parts}
             if batch.without:
                 content[WITHOUT] = [list(name) for name in batch.without]
             moved = reported(progress)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.ingest.postgres.planner import PgPlanner
+from penstock.ingest.postgres.read_range import PgRangeReading
 from penstock.ingest.postgres.server import emptied_partitions
 from tests.integration.postgres.sync import PgPlayground, PgSync
 
@@ -198,6 +201,34 @@ def test_rows_of_a_partition_that_was_made_and_removed_are_followed_or_counted(
     assert counted["messages.rows-moved"] == (0 if follows else 1)
     assert ("event=rows_moved_unlogged table=public.t" in caplog.text) is not follows
     assert "partitions=public.p2" in caplog.text or follows
+
+
+@pytest.mark.parametrize("follows", [True, False])
+@pytest.mark.parametrize("before", [PgPlanner._with_log, PgRangeReading._log])
+def test_a_partition_that_leaves_during_a_batch_is_reported_once(
+    server: PgPlayground,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    before: Any,
+    follows: bool,
+) -> None:
+    sync = begin(server, tmp_path, *(("--on-truncate", "delete-all") if follows else ()))
+    server.run(MADE, "INSERT INTO t VALUES (2, 2), (21, 1)")
+    leaves = ["DROP TABLE p2"]
+
+    def after_it_left(*arguments: Any) -> Any:
+        while leaves:
+            server.run(leaves.pop())
+        return before(*arguments)
+
+    monkeypatch.setattr(PgPlanner if before is PgPlanner._with_log else PgRangeReading, before.__name__, after_it_left)
+    with caplog.at_level(logging.WARNING):
+        counted = settle(sync)
+    assert not leaves
+    assert sorted(sync.rows("t")) == ([1, 2, 11] if follows else [1, 2, 11, 21])
+    assert counted["messages.rows-moved"] == (0 if follows else 1)
+    assert caplog.text.count("event=rows_moved_unlogged table=public.t") == (0 if follows else 1)
 
 
 @pytest.mark.parametrize("follows", [True, False])

@@ -162,7 +162,7 @@ def _changes(
             log.info("event=partitions_attached table=%s.%s", *name)
             yield name, "new", []
         else:
-            renamed = renamed_columns(connection, before, now) if before.marks != now.marks else []
+            renamed = [one for names in renamed_columns(connection, before, now) for one in names]
             if renamed:
                 log.warning(
                     "event=rename_not_followed table=%s.%s columns=%s note=%s", *name, ",".join(renamed), _RENAMED
@@ -180,14 +180,16 @@ def _unlogged_values(
     filled = filled_columns(connection, before, now) if now.columns > before.columns else []
     were_generated, relabelled = changed_silently(connection, now.oid, before.silent, now.silent)
     filled += were_generated
-    changed = relabelled + (last_changed_columns(connection, now) if before.has_changed_values(now) else [])
+    # Older rows have the values of another column under a name that the table had before.
+    _, taken = renamed_columns(connection, before, now)
+    changed = relabelled + taken + (last_changed_columns(connection, now) if before.has_changed_values(now) else [])
     if filled:
         log.info("event=added_columns_have_values source=%s columns=%s", now.qualified, ",".join(filled))
-    if relabelled or (changed and not filled):
+    if relabelled or taken or (changed and not filled):
         log.info("event=values_changed_by_statement source=%s columns=%s", now.qualified, ",".join(changed))
-    if {*were_generated, *relabelled} & {*before.key} and not settings.shares_targets:
+    if {*were_generated, *relabelled, *taken} & {*before.key} and not settings.shares_targets:
         return "replaced", []
-    if filled and not relabelled:
+    if filled and not (relabelled or taken):
         return "added-columns", filled
     return ("changed-values", list(dict.fromkeys([*filled, *changed]))) if changed else None
 

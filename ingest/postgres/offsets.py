@@ -13,7 +13,7 @@ from penstock.ingest.postgres.server.catalog import TableName
 from penstock.ingest.postgres.server.catalog_numbers import COMPUTATION
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns
-from penstock.ingest.postgres.server.table_version import TableVersion
+from penstock.ingest.postgres.server.table_version import TableVersion, with_unknown_places
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk
 from penstock.ingest.source import Barrier, Offsets
 
@@ -222,6 +222,7 @@ def _version(
 ) -> TableVersion:
     if offsets.get(_COMPUTATION) != COMPUTATION:
         # Compared with numbers of another computation, every table would have changed.
+        names = with_unknown_places(names, columns)
         return TableVersion(oid, columns, tuple(key), names, files, 0, key_marks, parts[:_COMPARABLE_PARTS])
     found = offsets.get("silent", {}).get(str(oid))
     silent = NONE if found is None else SilentColumns.from_json(found)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from penstock.ingest.postgres.server.catalog import TableName, primary_keys
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
 
 _MARK = 3  # letters that replace a column's name, since offsets contain the columns of all tables
+_UNKNOWN = "---"  # the name of a column that was dropped before the first plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,9 @@ class TableVersion:
     """A table as a plan saw it.
 
     `columns` is the highest number of a column, which is never given twice. `key` is the primary key: the log does not
-    name it. `names` has a mark for each column that the table has or had. `files` and `marks` are as in `PgTableFacts`,
-    so are `parts` and `silent`; `key_marks` is like `marks` for the columns of the key alone, and `published` is the
-    table's number in the publication. Offsets of an older release lack them.
+    name it. `names` has a mark for each column in the order of their numbers, then those of former names. `files` and
+    `marks` are as in `PgTableFacts`, so are `parts` and `silent`; `key_marks` is like `marks` for the columns of the
+    key alone, and `published` is the table's number in the publication. Offsets of an older release lack them.
     """
 
     oid: int
@@ -60,8 +62,16 @@ class TableVersion:
         """Return the version with the names of columns, and the publication, of an earlier one of the same table."""
         if earlier is None or earlier.oid != self.oid:
             return self
-        names = _joined([*_marks(earlier.names), *_marks(self.names)])
-        return replace(self, names=names, published=earlier.published)
+        then, now = _marks(earlier.names), _marks(self.names)
+        # A dropped column has no name any more.
+        places = zip_longest(now, then[: min(len(now), earlier.columns)], fillvalue=_UNKNOWN)
+        now = [place if place != _UNKNOWN else place_then for place, place_then in places]
+        former = [one for one in dict.fromkeys(then) if one not in now]
+        return replace(self, names="".join([*now, *former]), published=earlier.published)
+
+    def name_of(self, number: int) -> str:
+        """Return the mark of the name that the column of this number had."""
+        return self.names[(number - 1) * _MARK : number * _MARK]
 
 
 def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dict[TableName, TableVersion]:
@@ -70,18 +80,20 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
         return {}
     some = ", ".join(str(one.oid) for one in tables)
     keys = primary_keys(connection, some)
-    columns: dict[int, dict[str, str]] = {}
-    for oid, name, made in connection.rows(
-        "SELECT attrelid, attname, xmin FROM pg_attribute "
+    columns: dict[int, dict[str, tuple[int, str]]] = {}
+    for oid, name, number, made in connection.rows(
+        "SELECT attrelid, attname, attnum, xmin FROM pg_attribute "
         f"WHERE attrelid IN ({some}) AND attnum > 0 AND NOT attisdropped"
     ):
-        columns.setdefault(int(str(oid)), {})[str(name)] = str(made)
+        columns.setdefault(int(str(oid)), {})[str(name)] = int(str(number)), str(made)
     return {one.name: _version(one, keys.get(one.oid, ()), columns.get(one.oid, {})) for one in tables}
 
 
-def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, str]) -> TableVersion:
-    marks = zlib.crc32(json.dumps([columns.get(name) for name in key]).encode())
-    names = _joined(map(_mark, columns))
+def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, tuple[int, str]]) -> TableVersion:
+    made = {name: one for name, (_, one) in columns.items()}
+    marks = zlib.crc32(json.dumps([made.get(name) for name in key]).encode())
+    marked = {number: _mark(name) for name, (number, _) in columns.items()}
+    names = "".join(marked.get(number, _UNKNOWN) for number in range(1, table.columns + 1))
     numbers = (table.files, table.marks, marks)
     return TableVersion(table.oid, table.columns, key, names, *numbers, table.parts, table.silent)
 
@@ -101,18 +113,26 @@ def filled_columns(connection: PgConnection, before: TableVersion, now: PgTableF
     return [str(name) for name, filled in rows if is_written or filled == "t" or before.had(str(name))]
 
 
-def renamed_columns(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> list[str]:
-    """Return the columns that a version had under other names, unless the table had these names before too.
+def renamed_columns(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> tuple[list[str], list[str]]:
+    """Return the columns that a version had under other names: with new names, and with names that the table had.
 
-    Offsets of an older release have no names: nothing is known of its columns.
+    Offsets of an older release have no names, or do not say which column had which: what is not known is not returned.
     """
-    if not before.names:
-        return []
+    if not before.names or before.marks == now.marks:
+        return [], []
     rows = connection.rows(
-        f"SELECT attname FROM pg_attribute WHERE attrelid = {now.oid} AND attnum BETWEEN 1 AND {before.columns} "
-        "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+        f"SELECT attname, attnum FROM pg_attribute WHERE attrelid = {now.oid} AND attnum BETWEEN 1 AND "
+        f"{before.columns} AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
     )
-    return [str(name) for (name,) in rows if not before.had(str(name))]
+    former = {str(name): before.name_of(int(str(number))) for name, number in rows}
+    renamed = [name for name, mark in former.items() if mark != _mark(name)]
+    taken = [name for name in renamed if before.had(name)]
+    return [name for name in renamed if name not in taken], [name for name in taken if former[name] != _UNKNOWN]
+
+
+def with_unknown_places(names: str, columns: int) -> str:
+    """Return the names of an older release, which are in no order, as those of a version with so many columns."""
+    return names and _UNKNOWN * columns + names
 
 
 def last_changed_columns(connection: PgConnection, table: PgTableFacts) -> list[str]:
@@ -130,7 +150,3 @@ def _mark(column: str) -> str:
 
 def _marks(names: str) -> list[str]:
     return [names[at : at + _MARK] for at in range(0, len(names), _MARK)]
-
-
-def _joined(marks: Iterable[str]) -> str:
-    return "".join(dict.fromkeys(marks))

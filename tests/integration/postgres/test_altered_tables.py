@@ -115,6 +115,69 @@ def test_a_renamed_generated_column_is_not_reported(
     assert {key: (row["w"], row["x"]) for key, row in sync.rows("t").items()} == {1: (1, 5), 2: (2, 5)}
 
 
+SWAPS = {
+    "two": ("RENAME a TO t", "RENAME b TO a", "RENAME t TO b"),
+    "three": ("RENAME a TO t", "RENAME b TO a", "RENAME c TO b", "RENAME t TO c"),
+    "moved on": ("RENAME a TO t", "RENAME b TO a"),
+    "and another": ("RENAME a TO t", "RENAME b TO a", "RENAME t TO b", "ADD d int DEFAULT 7"),
+    "after a drop": ("DROP c", "RENAME a TO t", "RENAME b TO a", "RENAME t TO b"),
+    "of a dropped one": ("DROP a", "RENAME b TO a"),
+}
+
+
+@pytest.mark.parametrize("case", SWAPS)
+def test_a_name_that_another_column_had_lets_the_table_be_read_again(
+    server: PgPlayground, tmp_path: Path, case: str
+) -> None:
+    server.create("t", "id int PRIMARY KEY, a int, b int, c int")
+    server.run("INSERT INTO t VALUES (1, 11, 12, 13), (2, 21, 22, 23)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("INSERT INTO t VALUES (3, 31, 32, 33)")
+    server.run("; ".join(["BEGIN", *(f"ALTER TABLE t {one}" for one in SWAPS[case]), "COMMIT"]))
+    server.run("INSERT INTO t VALUES (4, 41, 42)")
+    settle(sync)
+    names = server.run("SELECT string_agg(column_name, ',') FROM information_schema.columns WHERE table_name = 't'")
+    columns = names.split(",")
+    wanted = [
+        tuple(int(one) if one else None for one in line.split("|"))
+        for line in server.run(f"SELECT {names} FROM t ORDER BY id").splitlines()
+    ]
+    found = sync.rows("t")
+    assert [tuple(found[key][name] for name in columns) for key in sorted(found)] == wanted
+
+
+@pytest.mark.parametrize("keys", ["id, a", "a, id"])
+def test_columns_of_a_key_that_swap_their_names_let_the_target_be_emptied(
+    server: PgPlayground, tmp_path: Path, keys: str
+) -> None:
+    server.create("t", f"id int, a int, b int, PRIMARY KEY ({keys})")
+    server.run("INSERT INTO t VALUES (1, 11, 12), (2, 21, 22)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("BEGIN; ALTER TABLE t RENAME a TO t; ALTER TABLE t RENAME id TO a; ALTER TABLE t RENAME t TO id; COMMIT")
+    server.run("INSERT INTO t (id, a, b) VALUES (31, 3, 32)")
+    settle(sync)
+    assert {key: row["a"] for key, row in sync.rows("t").items()} == {11: 1, 21: 2, 31: 3}
+
+
+def test_columns_that_swap_names_are_reported_if_tables_are_not_read_again(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create("t", "id int PRIMARY KEY, a int, b int")
+    sync = PgSync(server, tmp_path, conf=["scan.startup.mode=latest-offset"])
+    sync.run()
+    server.run("INSERT INTO t VALUES (1, 1, 2)")
+    sync.run()
+    server.run("ALTER TABLE t RENAME a TO t", "ALTER TABLE t RENAME b TO a", "ALTER TABLE t RENAME t TO b")
+    counted: Counter[str] = Counter()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            sync.run(on_batch=lambda _, report: counted.update(report.passed_over))
+    assert caplog.text.count("event=rename_not_followed table=public.t columns=b,a ") == 1
+    assert counted["messages.rename-column"] == 1
+
+
 def test_a_renamed_table_is_another_one(server: PgPlayground, tmp_path: Path) -> None:
     server.create("t", "id int PRIMARY KEY, v int")
     server.run("INSERT INTO t VALUES (1, 1)")

@@ -113,5 +113,5 @@ def test_numbers_of_another_computation_are_compared_with_nothing() -> None:
     written = progress_of(known=(name,), versions={name: version}).to_json()
     assert PgProgress.from_json(written).versions == {name: version}
     del written["numbers"]
-    known = replace(version, marks=0, parts=(8, 1, 8), silent=NONE, published=0)
+    known = replace(version, names="---------abc", marks=0, parts=(8, 1, 8), silent=NONE, published=0)
     assert PgProgress.from_json(written).versions == {name: known}

@@ -80,6 +80,15 @@ class FilledTables:
         """True if no batch was ever planned with the checkpoint."""
         return self.planned < 0
 
+    @property
+    def uncaptured(self) -> dict[str, list[str]]:
+        """The tables that get no rows any more, because all of their source tables were excluded, with these."""
+        found: dict[str, list[str]] = {}
+        for source, target in sorted(self.left.items()):
+            found.setdefault(target, []).append(source_text(source))
+        kept = set(self.sources.values())
+        return {target: names for target, names in found.items() if target not in kept}
+
     def differences(
         self, now: Mapping[SourceName, str | None], seen_before: Collection[SourceName] = ()
     ) -> list[Difference]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -66,6 +66,7 @@ class PipelineState:
     warnings: tuple[str, ...] = field(default=())
     parked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     requests: tuple[tuple[str, tuple[str, ...], str], ...] = ()  # signals to copy tables again: name, tables, condition
+    uncaptured: Mapping[str, Collection[str]] = field(default_factory=dict)  # tables without a source, and their former
     letters: Mapping[str, int] = field(default_factory=dict)  # dead letters that are there, by their table ("": none)
     deferred: DeferredTables = NOTHING_DEFERRED
 
@@ -104,7 +105,7 @@ class PipelineState:
         age = None if newest is None else max(0.0, (self.now_millis - newest) / 1000)
         if self.deferred.defers(table.table):
             return self.deferred.fresh_seconds(table.table, age, self.now_millis)
-        if table.error or table.table in self.parked:
+        if table.error or table.table in self.parked or table.table in self.uncaptured:
             return age
         if self.lag is not None and not any(self.lag.values()):
             return 0.0
@@ -145,9 +146,10 @@ def state_of(
 ) -> PipelineState:
     """Return the state, from snapshots and manifests of the tables in these databases that this pipeline wrote."""
     folder = CheckpointFolder(checkpoint, warehouse.store_options)
-    progress, sources = folder.batches.progress(), FilledTables.of(folder, warehouse).sources
+    progress, filled = folder.batches.progress(), FilledTables.of(folder, warehouse)
+    sources, uncaptured = filled.sources, filled.uncaptured
     # Snapshots name their pipeline, but they expire. The checkpoint lists the tables without such snapshots.
-    made = set(sources.values())
+    made = {*sources.values(), *uncaptured}
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
         states = list(pool.map(lambda table: _table(warehouse, table, name, in_ledger=table in made), names))
@@ -165,6 +167,7 @@ def state_of(
         now_millis=warehouse.now_millis(),
         lag=lag,
         parked=parked,
+        uncaptured=uncaptured,
         letters=letters_kept(warehouse, _tables_of_letters(driver, names), name),
         deferred=DeferredTables.of(progress.offsets or {}, sources),
     )

@@ -79,9 +79,11 @@ def _table(state: PipelineState, one: TableStatus, driver: Mapping[str, Any]) ->
     error = one.error or (
         f"parked since batch {parked['batch']}, {parked['error']}: {parked['reason']}" if parked else None
     )
+    former = state.uncaptured.get(one.table)
+    left_out = f"not captured any more: {', '.join(former)}" if former else None
     return {
         "table": one.table,
-        "state": "failed" if error else seen.get("state", "streaming"),
+        "state": "failed" if error else "left out" if left_out else seen.get("state", "streaming"),
         "fresh_seconds": None if fresh is None else round(fresh, 3),
         "freshness": state.deferred.freshness(one.table),
         "due": moment(state.deferred.due_millis(one.table)),
@@ -96,7 +98,7 @@ def _table(state: PipelineState, one: TableStatus, driver: Mapping[str, Any]) ->
         "committed": moment(one.committed_millis),
         "dead_letters": state.letters.get(one.table, 0),
         "error": error,
-        "note": error or seen.get("note"),
+        "note": error or left_out or seen.get("note"),
     }
 
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,27 @@ def test_tables_without_snapshots_of_the_pipeline_are_listed(shop: Shop) -> None
     assert state_of("shop", spec.checkpoint, shop.warehouse, ()).tables == ()
     [table] = state_of("shop", spec.checkpoint, shop.warehouse, ["ods"]).tables
     assert (table.table, table.snapshot, table.records) == ("ods.orders", None, 0)
+
+
+def test_a_table_that_is_not_captured_any_more_does_not_stream(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}) + "\n" + insert("users", {"id": 1}))
+    spec = shop.spec()
+    run(spec)
+    shop.put("2.json", insert("users", {"id": 2}) + "\n" + insert("orders", {"id": 2}))
+    run(shop.spec(selection={"excluding-tables": "users"}))
+    main(["status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", spec.checkpoint])
+    lines = capsys.readouterr().out.splitlines()
+    [orders], [users] = ([line for line in lines if line.startswith(f"ods.{name} ")] for name in ("orders", "users"))
+    assert "streaming" in orders
+    assert "left out" in users
+    assert users.endswith("not captured any more: shop.users")
+    found = state_of("shop", spec.checkpoint, shop.warehouse, ["ods"])
+    found = replace(found, lag={"log": 0})
+    fresh = {table["table"]: table["fresh_seconds"] for table in as_facts(found)["tables"]}
+    assert fresh["ods.orders"] == 0
+    assert fresh["ods.users"] != 0
+    run(shop.spec(pipeline={"accept-gap": True}))
+    assert state_of("shop", spec.checkpoint, shop.warehouse, ["ods"]).uncaptured == {}
 
 
 def test_positions_are_shown_as_users_write_them() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.ingest.messages.actions import REGISTRY, common_keys, sink_keys, under
+from penstock.ingest.messages.actions import REGISTRY, common_keys, note_unread, sink_keys, under
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
     Flag,
@@ -17,10 +16,9 @@ from penstock.ingest.sync_actions import (
     pairs,
 )
 
-log = logging.getLogger(__name__)
-
 _STARTUP = "scan.startup."
 _PROPERTIES = "properties."
+_SERVERS, _STARTS = f"{_PROPERTIES}bootstrap.servers", frozenset({"mode", "specific-offsets", "timestamp-millis"})
 _BOUNDED, _UNBOUNDED, _LATEST = "scan.bounded.mode", "unbounded", "latest-offset"
 _READ = {"topic", "topic-pattern", "value.format", _BOUNDED}
 # The pipeline behaves this way anyway.
@@ -39,7 +37,7 @@ def conf_section(conf: Mapping[str, str]) -> dict[str, Any]:
     """
     for key in conf:
         if key not in _READ and not key.startswith((_STARTUP, REGISTRY, _PROPERTIES)) and key not in _DONE_OTHERWISE:
-            log.warning("event=kafka_conf_without_effect key=%s", key)
+            note_unread("kafka_conf", key, {*_READ, _SERVERS, *(f"{_STARTUP}{name}" for name in _STARTS)})
     return {
         "type": "kafka",
         **common_keys(conf, "kafka_conf"),
@@ -49,11 +47,10 @@ def conf_section(conf: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _startup(found: Mapping[str, str]) -> dict[str, str]:
-    known = {"mode", "specific-offsets", "timestamp-millis"}
-    unknown = sorted(found.keys() - known)
+    unknown = sorted(found.keys() - _STARTS)
     if unknown:
         raise ConfigError(
-            f"kafka_conf has no option {_STARTUP}{unknown[0]}", hint=f"the options are {', '.join(sorted(known))}"
+            f"kafka_conf has no option {_STARTUP}{unknown[0]}", hint=f"the options are {', '.join(sorted(_STARTS))}"
         )
     return dict(found)
 

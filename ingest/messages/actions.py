@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.sync_actions import FlagValues, renamed
 
+log = logging.getLogger(__name__)
+
 REGISTRY = "schema.registry."
+_ALIKE = 0.85  # options that are so similar to one with an effect may be meant as that
 
 
 def common_keys(conf: Mapping[str, str], conf_name: str) -> dict[str, Any]:
@@ -24,6 +28,27 @@ def common_keys(conf: Mapping[str, str], conf_name: str) -> dict[str, Any]:
         "value.format": conf["value.format"],
         "schema-registry": under(conf, REGISTRY),
     }
+
+
+def refuse_misspelt(conf_name: str, key: str, read: Collection[str]) -> None:
+    """Raise ConfigError if an option differs from one that is read in case and separators only.
+
+    Connectors have no two such options.
+    """
+    meant = next((one for one in sorted(read) if one != key and _bare(one) == _bare(key)), None)
+    if meant is not None:
+        raise ConfigError(f"{conf_name} has no option {key}", hint=f"did you mean {meant}?")
+
+
+def note_unread(conf_name: str, key: str, read: Collection[str]) -> None:
+    """Log that an option has no effect, and which one may be meant. Refuse one that is certainly misspelt."""
+    refuse_misspelt(conf_name, key, read)
+    note = did_you_mean(key, sorted(read), "the pipeline does not read this option", cutoff=_ALIKE)
+    log.warning("event=%s_without_effect key=%s note=%s", conf_name, key, note)
+
+
+def _bare(key: str) -> str:
+    return re.sub("[-_.]", "", key).lower()
 
 
 def under(conf: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.ingest.messages.actions import REGISTRY, common_keys, sink_keys, under
+from penstock.ingest.messages.actions import REGISTRY, common_keys, note_unread, refuse_misspelt, sink_keys, under
+from penstock.ingest.pulsar.option_names import ACTED_ON, STORES, spelled
 from penstock.ingest.sync_actions import INCLUDE_KEYLESS, Flag, FlagValues, SyncActions, TranslatedSource, pairs
 
-log = logging.getLogger(__name__)
-
+_STARTS = frozenset({"fromMessageId", "fromMessageIdInclusive", "fromPublishTime"})
 _START, _STOP = "pulsar.startCursor.", "pulsar.stopCursor."
 _UNBOUNDED = "pulsar.source.unbounded"
 _NOW = "LATEST"
@@ -27,9 +26,12 @@ def conf_section(conf: Mapping[str, str]) -> dict[str, Any]:
     Options that Paimon's connector knows but that have no effect here are logged.
     """
     for key in conf:
-        known = key in _READ or key.startswith((_START, _STOP, REGISTRY, *_PROPERTIES))
-        if not known and key not in _DONE_OTHERWISE:
-            log.warning("event=pulsar_conf_without_effect key=%s", key)
+        if key.startswith(_PROPERTIES):
+            if spelled(key) not in ACTED_ON | STORES:  # `check` names those without effect
+                refuse_misspelt("pulsar_conf", key, ACTED_ON)
+        elif key not in _READ | _DONE_OTHERWISE and not key.startswith((_START, _STOP, REGISTRY)):
+            starts = {f"{_START}{name}" for name in _STARTS}
+            note_unread("pulsar_conf", key, {*_READ, *ACTED_ON, *starts, f"{_STOP}atMessageId"})
     return {
         "type": "pulsar",
         **common_keys(conf, "pulsar_conf"),
@@ -39,11 +41,10 @@ def conf_section(conf: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _startup(found: Mapping[str, str]) -> dict[str, Any]:
-    known = {"fromMessageId", "fromMessageIdInclusive", "fromPublishTime"}
-    unknown = sorted(found.keys() - known)
+    unknown = sorted(found.keys() - _STARTS)
     if unknown:
         raise ConfigError(
-            f"pulsar_conf has no option {_START}{unknown[0]}", hint=f"the options are {', '.join(sorted(known))}"
+            f"pulsar_conf has no option {_START}{unknown[0]}", hint=f"the options are {', '.join(sorted(_STARTS))}"
         )
     if "fromMessageId" in found and "fromPublishTime" in found:
         raise ConfigError(f"set either {_START}fromMessageId or {_START}fromPublishTime")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from penstock.errors import nearest
 from penstock.ingest.messages.config import MessagesConfig
 from penstock.ingest.pulsar.option_names import SERVICE_URL, SUBSCRIPTION, spelled
 from penstock.settings import Strict, Text, check_mode
@@ -63,7 +64,10 @@ class PulsarConfig(MessagesConfig):
         self.check_topics("pulsar_conf")
         for name in (SERVICE_URL, SUBSCRIPTION):
             if not self.properties.get(name):
-                raise ValueError(f"pulsar_conf [{name}] must be specified.")
+                near = nearest(name, self.properties, 0.8)
+                raise ValueError(
+                    f"pulsar_conf [{name}] must be specified." + (f" {near} is no option." if near else "")
+                )
         for topic in self.topic:
             if topic.startswith("non-persistent://"):
                 raise ValueError(

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from penstock.errors import ConfigError, SourceError, counted
+from penstock.errors import ConfigError, SourceError, counted, did_you_mean
 from penstock.ingest.connector import ENTRIES, Capabilities, StartPlace
 from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding
 from penstock.ingest.connector_requests import Preparation, SourceRequest
 from penstock.ingest.messages.connector import MessageConnector
 from penstock.ingest.pulsar.config import PulsarConfig, PulsarStartup
-from penstock.ingest.pulsar.option_names import SERVICE_URL, SUBSCRIPTION
+from penstock.ingest.pulsar.option_names import ACTED_ON, SERVICE_URL, SUBSCRIPTION
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
@@ -181,7 +181,8 @@ def _findings(
     from penstock.ingest.pulsar.topics import partition_name
 
     for name in without_effect(config.properties):
-        yield SourceFinding("warning", f"the option {name} has no effect", "remove it")
+        fix = did_you_mean(name, sorted(ACTED_ON), "remove it", cutoff=0.8)
+        yield SourceFinding("warning", f"the option {name} has no effect", fix)
     admin = cluster.admin
     if admin is None:
         yield SourceFinding(

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.pulsar.actions import ACTIONS, conf_section
+from penstock.ingest.pulsar.config import PulsarConfig
 
 NEEDED = {"value.format": "json", "topic": "a;b", "pulsar.client.serviceUrl": "pulsar://h:1"}
 
@@ -34,7 +35,7 @@ def test_flags_become_a_section(caplog: pytest.LogCaptureFixture) -> None:
             "startup": {"mode": "latest"},
         }
     assert [record.getMessage() for record in caplog.records] == [
-        "event=pulsar_conf_without_effect key=pulsar.sink.topic"
+        "event=pulsar_conf_without_effect key=pulsar.sink.topic note=the pipeline does not read this option"
     ]
 
 
@@ -79,6 +80,38 @@ def test_options_that_are_not_supported_are_refused_by_name(more: dict[str, str]
 )
 def test_a_bounded_source_means_until_caught_up(more: dict[str, str], pipeline: dict[str, str]) -> None:
     assert translated(**more).pipeline == pipeline
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("Topic", "topic"),
+        ("value-format", "value.format"),
+        ("topic.pattern", "topic-pattern"),
+        ("pulsar.client.service-url", "pulsar.client.serviceUrl"),
+        ("pulsar.consumer.subscription.name", "pulsar.consumer.subscriptionName"),
+        ("PULSAR.client.serviceUrl", "pulsar.client.serviceUrl"),
+        ("pulsar.startcursor.frommessageid", "pulsar.startCursor.fromMessageId"),
+        ("pulsar.stop-cursor.atMessageId", "pulsar.stopCursor.atMessageId"),
+    ],
+)
+def test_options_that_are_certainly_misspelt_are_refused_with_their_name(key: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"no option {key}") as caught:
+        conf_section(NEEDED | {key: "x"})
+    assert f"did you mean {meant}?" in str(caught.value)
+
+
+def test_options_that_are_nearly_right_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    conf_section(NEEDED | {"topics": "c", "pulsar.client.serviceurl": "pulsar://h:1"})
+    assert "key=topics note=did you mean topic?" in caplog.text
+
+
+def test_the_name_that_was_given_instead_of_a_needed_one_is_in_the_error() -> None:
+    properties = {"pulsar.client.serviceUrl": "pulsar://h:1", "pulsar.consumer.subscriptionNames": "s"}
+    with pytest.raises(ValueError, match=r"subscriptionName\] must be specified. pulsar.consumer.subscriptionNames is"):
+        PulsarConfig.model_validate(
+            {"type": "pulsar", "topic": ["t"], "value.format": "json", "properties": properties}
+        )
 
 
 def test_the_format_must_be_given() -> None:

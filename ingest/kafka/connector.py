@@ -75,7 +75,16 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
             if preparation.is_new:
                 raise
             log.warning("event=waiting_for_kafka brokers=%s reason=%s", error.facts["brokers"], error.facts["reason"])
+        else:
+            if preparation.is_new:
+                self._check_start(config, request)
         return self.open(config, request)
+
+    def _check_start(self, config: KafkaConfig, request: SourceRequest) -> None:
+        """Raise the error of the first batch before tables are created for it."""
+        # In the other modes the cluster itself gives the offsets.
+        if config.startup.mode in {"group-offsets", "specific-offsets"}:
+            self.resume_point(config, request, {})
 
     def resume_point(self, config: KafkaConfig, request: SourceRequest, reached: Offsets) -> None:
         """Raise PositionLost if the next records are gone. A run that comes to them later gets them as usual."""

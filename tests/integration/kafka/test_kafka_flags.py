@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from penstock.errors import PenstockError
+from penstock.pipelines.api.check_source import check_source
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.sync import Sync
@@ -95,6 +97,30 @@ def test_a_group_without_offsets_starts_at_its_reset_policy_and_commits_its_prog
     other = Sync(broker, sync.folder / "other")
     run(other.spec(topic, startup="group-offsets", **conf))
     assert other.ids("orders") == [2]
+
+
+@pytest.mark.parametrize(
+    ("startup", "conf", "message"),
+    [
+        ("group-offsets", {"properties_group_id": "nobody"}, "has committed no offset to start from"),
+        (
+            "specific-offsets",
+            {"scan_startup_specific__offsets": "partition:0,offset:99"},
+            "an offset that the Kafka partition does not have yet",
+        ),
+    ],
+)
+def test_a_start_without_a_position_is_refused_before_tables_are_created(
+    sync: Sync, broker: Broker, startup: str, conf: dict[str, str], message: str
+) -> None:
+    topic = broker.topic()
+    broker.send(topic, insert("orders", {"id": 1}))
+    spec = sync.spec(topic, startup=startup, **conf)
+    with pytest.raises(PenstockError, match=message):
+        list(check_source(spec))
+    with pytest.raises(PenstockError, match=message):
+        run(spec)
+    assert "ods" not in sync.warehouse.open().databases() or sync.tables() == set()
 
 
 def test_rows_of_aborted_transactions_and_their_offset_gaps_are_skipped(sync: Sync, broker: Broker) -> None:

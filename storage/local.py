@@ -118,6 +118,9 @@ class LocalStorage:
                 raise
             with contextlib.suppress(OSError):  # not empty
                 target.rmdir()
+        except OSError as reason:
+            if reason.errno != errno.ENAMETOOLONG:  # such a file cannot exist
+                raise
 
     def delete_tree(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -146,8 +149,9 @@ class LocalStorage:
     def open_output(self, path: str) -> Any:
         target = Path(path)
         self._make_folders(target.parent)
-        # Arrow's own files cannot be synced.
-        file = pa.PythonFile(SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
+        with named_errors(path):
+            # Arrow's own files cannot be synced.
+            file = pa.PythonFile(SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
         return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
 
     def _replace(self, path: str, data: bytes) -> None:
@@ -164,12 +168,13 @@ class LocalStorage:
         # mistaken for a file of the table.
         folder, name = os.path.split(path)
         temporary = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
-        try:
-            descriptor = os.open(temporary, _NEW, 0o644)
-        except FileNotFoundError:
-            # Mostly the folder exists, so it is created only after the first attempt failed.
-            self._make_folders(Path(folder))
-            descriptor = os.open(temporary, _NEW, 0o644)
+        with named_errors(path):
+            try:
+                descriptor = os.open(temporary, _NEW, 0o644)
+            except FileNotFoundError:
+                # Mostly the folder exists, so it is created only after the first attempt failed.
+                self._make_folders(Path(folder))
+                descriptor = os.open(temporary, _NEW, 0o644)
         try:
             self._fill(descriptor, data, path)
         except OSError:
@@ -205,11 +210,13 @@ class LocalStorage:
 
     def _make_folders(self, folder: Path) -> None:
         """Create a folder and its parents. A new folder is durable once its parent is synced."""
-        if folder.is_dir():
-            return
+        with named_errors(folder):
+            if folder.is_dir():
+                return
         self._make_folders(folder.parent)
-        # Another process may create the folder at the same time, so that it exists by now.
-        folder.mkdir(exist_ok=True)
+        with named_errors(folder):
+            # Another process may create the folder at the same time, so that it exists by now.
+            folder.mkdir(exist_ok=True)
         self._sync_folder(folder.parent)
 
     def _sync_folder(self, folder: str | Path) -> None:

@@ -9,13 +9,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import ConfigError
+
+
+class NameTooLong(ConfigError, OSError):
+    """A name that the file system refuses because of its length."""
+
 
 @contextlib.contextmanager
 def named_errors(path: str | Path) -> Iterator[None]:
-    """Add the file to errors of the system that know only a descriptor, such as the error of a full disk."""
+    """Add the file to errors of the system that know only a descriptor, and name what to do about a long name."""
     try:
         yield
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise NameTooLong(
+                "a name is too long for the file system",
+                file=path,
+                bytes=len(Path(path).name.encode()),
+                hint="shorten the option, table, column, tag or user that the name consists of",
+            ) from error
         if error.filename is None and error.errno is not None:
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise

@@ -66,7 +66,7 @@ class PulsarConfig(MessagesConfig):
             if not self.properties.get(name):
                 near = nearest(name, self.properties, 0.8)
                 raise ValueError(
-                    f"pulsar_conf [{name}] must be specified." + (f" {near} is no option." if near else "")
+                    f"pulsar_conf [{name}] must be specified." + (f" There is no option {near}." if near else "")
                 )
         for topic in self.topic:
             if topic.startswith("non-persistent://"):

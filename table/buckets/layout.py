@@ -25,6 +25,7 @@ from penstock.table.options.files import (
     METADATA_STATS_MODE,
     METADATA_STATS_MODE_PER_LEVEL,
 )
+from penstock.table.options.kinds import LONGEST_PREFIX
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
@@ -160,9 +161,12 @@ def postponed_layout(layout: Layout, writer: Writer) -> Layout:
     prefix = TableOptions(options)[DATA_FILE_PREFIX]
     # The user is part of the file name, where a slash would be a folder.
     user = re.sub(r"[^\w.-]", "_", writer.user)
-    options |= {
-        FILE_FORMAT.key: "avro",
-        METADATA_STATS_MODE.key: "none",
-        DATA_FILE_PREFIX.key: f"{prefix}-u-{user}-s-{writer.number}-w-",
-    }
+    named = f"{prefix}-u-{user}-s-{writer.number}-w-"
+    if len(named.encode()) > LONGEST_PREFIX:
+        raise ConfigError(
+            "the commit user is too long for the names of postponed files, which contain it",
+            commit_user=writer.user,
+            hint=f"shorten it, or the name of the pipeline, by {len(named.encode()) - LONGEST_PREFIX} bytes",
+        )
+    options |= {FILE_FORMAT.key: "avro", METADATA_STATS_MODE.key: "none", DATA_FILE_PREFIX.key: named}
     return replace(layout, schema=replace(layout.schema, options=options))

@@ -5,7 +5,18 @@ from __future__ import annotations
 from enum import StrEnum
 
 from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
-from penstock.table.options.kinds import DURATION, FLAG, NAMES, POSITIVE, SIZE, STATISTICS, TEXT, member_of, one_of
+from penstock.table.options.kinds import (
+    DURATION,
+    FILE_PREFIX,
+    FLAG,
+    NAMES,
+    POSITIVE,
+    SIZE,
+    STATISTICS,
+    TEXT,
+    member_of,
+    one_of,
+)
 
 _SMALL_FILES = "small changelog files are not merged"
 
@@ -73,7 +84,9 @@ CHANGELOG_FILE_FORMAT = acts(
     "changelog-file.format", one_of("parquet", "orc", "avro"), None, "The format of changelog files."
 )
 CHANGELOG_FILE_COMPRESSION = acts("changelog-file.compression", TEXT, None, "The compression of changelog files.")
-CHANGELOG_FILE_PREFIX = acts("changelog-file.prefix", TEXT, "changelog-", "The prefix of the names of changelog files.")
+CHANGELOG_FILE_PREFIX = acts(
+    "changelog-file.prefix", FILE_PREFIX, "changelog-", "The prefix of the names of changelog files."
+)
 CHANGELOG_FILE_STATS_MODE = acts(
     "changelog-file.stats-mode", STATISTICS, None, "The statistics of changelog files, as metadata.stats-mode."
 )

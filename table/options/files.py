@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from penstock.table.options.declaration import Stops, TableOption, acts, refused, reported
-from penstock.table.options.kinds import FLAG, LEVELS, POSITIVE, SHARE, SIZE, STATISTICS, TEXT, WHOLE, one_of
+from penstock.table.options.kinds import (
+    FILE_PREFIX,
+    FLAG,
+    LEVELS,
+    POSITIVE,
+    SHARE,
+    SIZE,
+    STATISTICS,
+    TEXT,
+    WHOLE,
+    one_of,
+)
 
 _ONE_BATCH = "rows are written in the batches in which they arrive"
 _WRITER = "the file writer uses its own default"
@@ -22,7 +33,7 @@ FILE_SUFFIX_INCLUDE_COMPRESSION = acts(
 TARGET_FILE_SIZE = acts(
     "target-file-size", SIZE, None, "The size of a data file; default: 128 MB, append tables 256 MB."
 )
-DATA_FILE_PREFIX = acts("data-file.prefix", TEXT, "data-", "The prefix of the names of data files.")
+DATA_FILE_PREFIX = acts("data-file.prefix", FILE_PREFIX, "data-", "The prefix of the names of data files.")
 DATA_FILE_PATH_DIRECTORY = acts(
     "data-file.path-directory", TEXT, None, "Names the folder of data files below the table's."
 )

@@ -29,6 +29,7 @@ _DURATION_UNITS = {
     1000: ("s", "sec", "secs", "second", "seconds"),
     1: ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
 }
+LONGEST_PREFIX = 190  # of the 255 bytes that file systems allow for a name
 
 
 def _within_long(number: int, text: str) -> int:
@@ -84,6 +85,12 @@ def parse_number(text: str) -> float:
         return float(text.strip())
     except ValueError as reason:
         raise ConfigError(f"{text!r} is not a number") from reason
+
+
+def _file_prefix(text: str) -> str:
+    if len(text.encode()) > LONGEST_PREFIX:
+        raise ConfigError("the prefix is too long", bytes=len(text.encode()), hint=f"{LONGEST_PREFIX} bytes at most")
+    return text
 
 
 def choose(text: str, choices: Sequence[str]) -> str:
@@ -198,6 +205,7 @@ SHARE = NUMBER.within(least=0, most=1)
 SIZE = Kind("size", parse_size)  # in bytes
 DURATION = Kind("duration", parse_duration)  # in milliseconds
 TEXT = Kind("text", str)
+FILE_PREFIX = Kind("text", _file_prefix)
 COLUMN = Kind("column", str.strip)
 NAMES = Kind("names", _names)  # separated by commas
 STATISTICS = Kind("statistics", _statistics)

@@ -17,6 +17,8 @@ from penstock.table.schema.type_text import written
 from penstock.table.values.arguments import checked_text
 from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.casts import cast_array
+from penstock.table.values.names import LONGEST_NEW
+from penstock.table.values.partition_text import escaped
 from penstock.table.values.types import (
     STRING,
     ArrayType,
@@ -49,6 +51,7 @@ def check_schema(schema: TableSchema) -> None:
         what = f"name {reserved[0]} of a column is" if len(reserved) == 1 else f"names {', '.join(reserved)} are"
         raise UnusableName(f"the {what} reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}...")
     _check_keys(schema, schema.partition_keys, "partition key")
+    _check_folders(schema)
     _check_keys(schema, schema.primary_keys, "primary key")
     if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):
         raise ConfigError(
@@ -120,6 +123,16 @@ def check_default(field: Field) -> None:
         raise ConfigError(
             f"{field.default!r} cannot be the default of {written(field.type)}", column=field.name
         ) from reason
+
+
+def _check_folders(schema: TableSchema) -> None:
+    """Raise ConfigError if the name of a partition column leaves no room for a value in the name of a folder."""
+    long = next((one for one in schema.partition_keys if len(escaped(one).encode()) > LONGEST_NEW), None)
+    if long is not None:
+        raise UnusableName(
+            f"the name of the partition column {long[:80]!r} is too long for the name of a folder",
+            hint=f"a name has {LONGEST_NEW} bytes at most, where characters with a meaning in paths count as three",
+        )
 
 
 def _check_keys(schema: TableSchema, keys: tuple[str, ...], what: str) -> None:

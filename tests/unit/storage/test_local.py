@@ -39,6 +39,25 @@ def test_one_of_many_concurrent_creates_wins_and_leaves_no_temporary_files(tmp_p
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["snapshot-1"]
 
 
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize("verb", ["create", "write", "write_together", "write_hint", "open_output", "mkdirs", "file"])
+def test_a_name_that_is_too_long_is_an_error_with_its_name(tmp_path: Path, verb: str, sync: bool) -> None:
+    storage, path = LocalStorage(sync), f"{tmp_path}/t/{'x' * 300}"
+    verbs: dict[str, Callable[[], object]] = {
+        "create": lambda: storage.create(path, b"one"),
+        "write": lambda: storage.write(path, b"one"),
+        "write_together": lambda: storage.write_together({path: b"one"}),
+        "write_hint": lambda: storage.write_hint(path, b"one"),
+        "open_output": lambda: storage.open_output(path),
+        "mkdirs": lambda: storage.mkdirs(path),
+        "file": lambda: storage.write(f"{path}/f", b"one"),
+    }
+    with pytest.raises(ConfigError, match="a name is too long for the file system") as caught:
+        verbs[verb]()
+    assert (caught.value.facts["bytes"], isinstance(caught.value, OSError)) == (300, True)
+    storage.delete(path)
+
+
 def test_a_file_system_without_links_creates_files_exclusively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(source: object, target: object) -> None:
         raise PermissionError(1, "no links here")

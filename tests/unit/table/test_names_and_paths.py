@@ -127,3 +127,45 @@ def test_files_outside_of_the_table_are_neither_read_nor_deleted(catalog: Catalo
         for path in (store.paths.manifest, store.paths.statistics, lambda item: store.paths.index_file(item, "", 0)):
             with pytest.raises(TableCorrupt, match="outside of the folder of the table"):
                 path(name)
+
+
+KEYED: list[tuple[str, str]] = [("id", "INT NOT NULL"), ("p", "STRING")]
+LONG_NAMES: dict[str, Callable[[Catalog], Table]] = {
+    "prefix": lambda c: c.create_table("d.l", KEYED, primary_keys=["id"], options={"data-file.prefix": "x" * 250}),
+    "prefix of changes": lambda c: c.create_table("d.l", KEYED, options={"changelog-file.prefix": "é" * 100}),
+    "partition column": lambda c: c.create_table(
+        "d.l", [("id", "INT"), ("p" * 240, "STRING")], partition_keys=["p" * 240]
+    ),
+    "escaped partition column": lambda c: c.create_table(
+        "d.l", [("id", "INT"), (":" * 100, "STRING")], partition_keys=[":" * 100]
+    ),
+    "null partition": lambda c: c.create_table(
+        "d.l", KEYED, partition_keys=["p"], options={"partition.default-name": "x" * 300}
+    ),
+    "data folder": lambda c: c.create_table("d.l", KEYED, options={"data-file.path-directory": "x" * 300}),
+    "commit user": lambda c: c.create_table("d.l", KEYED, primary_keys=["id"], options={"bucket": "-2"}),
+}
+
+
+@pytest.mark.parametrize("case", LONG_NAMES)
+def test_names_that_are_too_long_for_a_file_system_are_refused_by_name(catalog: Catalog, case: str) -> None:
+    def write() -> None:
+        with LONG_NAMES[case](catalog).writer(commit_user="u" * 250 if case == "commit user" else "etl") as writer:
+            writer.write(pa.table({"id": pa.array([1], pa.int32()), "p": pa.array([None], pa.string())}))
+            writer.commit()
+
+    with pytest.raises(ConfigError, match="is too long") as caught:
+        write()
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "options", [{"data-file.prefix": "x" * 190, "changelog-file.prefix": "x" * 190, "changelog-producer": "input"}]
+)
+def test_the_longest_prefixes_are_usable(catalog: Catalog, options: dict[str, str]) -> None:
+    more = {"file.suffix.include.compression": "true", "bucket": "1"}
+    table = catalog.create_table("d.l", KEYED, primary_keys=["id"], options=options | more)
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([1], pa.int32()), "p": ["a"]}))
+        writer.commit()
+    assert table.scan().to_arrow().num_rows == 1

@@ -13,7 +13,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.rest_commits import statistics
 from penstock.table.handle import Table
 from penstock.table.read.fallback import readable_entries
-from penstock.table.sql.queries.table_partitions import check_no_fallback, live_partitions
+from penstock.table.sql.queries.table_partitions import check_droppable, live_partitions
 from penstock.table.values.internal import from_internal
 from penstock.table.values.types import AtomicType, DataType
 
@@ -57,9 +57,8 @@ def drop_partitions(request: Request) -> bool:
     """
     table, wanted = request.table(), request.given["wheres"]
     dropped = [one.values for one in _partitions(table) if any(one.has(where) for where in wanted)]
-    for values in dropped:
-        check_no_fallback(table, values)
     if dropped:
+        check_droppable(table, dropped)
         table.drop_partitions(dropped)
     return bool(dropped)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
@@ -16,11 +15,11 @@ from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.operations.write import AfterCommit, TableWriter
-from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE, PARTITION_DEFAULT_NAME
+from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings, optional_text
-from penstock.table.values.partition_text import partition_values
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ class OverwriteWriter(TableWriter):
         after_commit: AfterCommit | None = None,
     ) -> None:
         super().__init__(store, schema, user, after_commit)
-        self._spec = None if partition is None else PartitionSpec.of(self.layout, partition)
+        self._spec = None if partition is None else PartitionSpecs.of(self.layout, [partition])
         dynamic = schema.typed[DYNAMIC_PARTITION_OVERWRITE]
         self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
         self._prepared = False
@@ -98,7 +97,7 @@ class OverwriteWriter(TableWriter):
 
         It would exist twice, because an overwrite cannot delete it there.
         """
-        if self._placer is None or not (self._dynamic or (self._spec is not None and self._spec.values)):
+        if self._placer is None or not (self._dynamic or (self._spec is not None and self._spec.choose_some)):
             return
         index = IndexFolder(self.store, self.layout).at(self._state.snapshot)
         for partition in self._placer.found_in(index):
@@ -145,34 +144,6 @@ class OverwriteWriter(TableWriter):
         return (lambda _: True) if spec is None else spec.covers
 
 
-class PartitionSpec:
-    """Values of some of the partition columns."""
-
-    def __init__(self, layout: Layout, values: Mapping[str, object]) -> None:
-        self._layout = layout
-        self.values = values
-
-    @classmethod
-    def of(cls, layout: Layout, given: Mapping[str, object]) -> PartitionSpec:
-        """Build from partition values given as text or as Python values. ConfigError for an unknown column."""
-        default = layout.schema.typed[PARTITION_DEFAULT_NAME]
-        return cls(layout, partition_values(given, layout.partition_fields, default))
-
-    def covers(self, partition: bytes) -> bool:
-        """Return whether the partition has these values."""
-        found = dict(zip(self._layout.schema.partition_keys, self._layout.partition_values(partition), strict=True))
-        return all(_is_same(found[name], value) for name, value in self.values.items())
-
-
-def _is_same(one: object, other: object) -> bool:
-    """Return whether two values are those of one partition. As in Java, both zeros differ, and NaN is equal to NaN."""
-    if isinstance(one, float) and isinstance(other, float):
-        return (one == other and math.copysign(1, one) == math.copysign(1, other)) or (
-            math.isnan(one) and math.isnan(other)
-        )
-    return one == other
-
-
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
     """Commit one OVERWRITE that deletes every partition that matches one of the specs.
 
@@ -180,11 +151,11 @@ def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]
     """
     if not partitions or not all(mappings(partitions, "partitions")):
         raise RowRefused("pass at least one partition, with at least one column", table=store.name)
-    specs = [PartitionSpec.of(Layout.of(store.schema()), partition) for partition in partitions]
+    specs = PartitionSpecs.of(Layout.of(store.schema()), partitions)
     committer, used = Committer(store, store.new_commit_user()), set[int]()
 
     def covers(found: bytes) -> bool:
-        covering = {number for number, spec in enumerate(specs) if spec.covers(found)}
+        covering = specs.covering(found)
         used.update(covering)
         return bool(covering)
 

@@ -18,7 +18,8 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.compact import compact_table
 from penstock.table.operations.executor import Executor, OwnProcess
-from penstock.table.operations.overwrite import OverwriteWriter, PartitionSpec
+from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.operations.row_copies import RowCopies, copied, units_by_residue, unless_expired
 from penstock.table.options.buckets import LARGEST_BUCKET_COUNT
 from penstock.table.options.compaction import WRITE_ONLY
@@ -53,7 +54,7 @@ def rescale(
     if not 1 <= wanted <= LARGEST_BUCKET_COUNT:
         raise ConfigError(f"{wanted} is not a number of buckets", table=store.name, hint="use a number from 1 upwards")
     user = user or store.new_commit_user()
-    spec = PartitionSpec.of(layout, partition or {})
+    spec = PartitionSpecs.of(layout, [partition or {}])
     base = _with_rows_shown(store, layout, spec, user)
     if base is None:
         return []
@@ -94,7 +95,7 @@ def _committed(
         return [*done.snapshots, *completion.compact(compacted_buckets(messages), done.last).snapshots]
 
 
-def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, user: str) -> Snapshot | None:
+def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpecs, user: str) -> Snapshot | None:
     """Return the newest snapshot.
 
     Rows that scans do not show yet are compacted first, such as those a crashed rescale left behind. Rows of a
@@ -117,7 +118,7 @@ def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, use
     return latest
 
 
-def _hidden(store: TableStore, layout: Layout, snapshot: Snapshot, spec: PartitionSpec) -> str | None:
+def _hidden(store: TableStore, layout: Layout, snapshot: Snapshot, spec: PartitionSpecs) -> str | None:
     """Return the name of a file with rows that scans do not show yet (a rescale would lose them), or None."""
     waits = invisible_level_0(layout)
     for entry in live_entries(store, snapshot):

@@ -12,9 +12,8 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import Bucket, ManifestEntry
 from penstock.table.meta.store import TableStore
-from penstock.table.operations.overwrite import PartitionSpec
+from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.read.filter import RowFilter
-from penstock.table.values.arguments import mappings
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.internal import from_internal
 
@@ -59,8 +58,7 @@ class Selection:
     def _of(self, layout: Layout, partitions: Sequence[bytes], table: str) -> set[bytes]:
         chosen = set(partitions)
         if self.partitions is not None:
-            specs = [PartitionSpec.of(layout, mapping) for mapping in mappings(self.partitions, "partitions")]
-            chosen = {one for one in chosen if any(spec.covers(one) for spec in specs)}
+            chosen = set(filter(PartitionSpecs.of(layout, self.partitions).covers, chosen))
         if self.where is not None and chosen:
             chosen &= _holding(layout, partitions, self.where, table)
         return chosen

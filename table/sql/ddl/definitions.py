@@ -35,7 +35,7 @@ from penstock.table.sql.grammar.statements import (
 )
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE
-from penstock.table.sql.queries.table_partitions import check_no_fallback, live_partitions
+from penstock.table.sql.queries.table_partitions import check_droppable
 from penstock.table.values.arrow_types import NO_ID
 from penstock.table.values.types import Field, with_nullability
 
@@ -198,12 +198,7 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
 def drop_partitions(context: SqlContext, statement: DropPartitions) -> pa.Table:
     """Run ALTER TABLE ... DROP PARTITION or TRUNCATE TABLE ... PARTITION."""
     table = context.table(statement.name)
-    for partition in statement.partitions:
-        check_no_fallback(table, partition)
-        if statement.must_exist and not live_partitions(table, partition):
-            listed = ", ".join(f"{key}={value}" for key, value in partition.items())
-            hint = "SHOW PARTITIONS t lists them; DROP IF EXISTS PARTITION accepts one that does not exist"
-            raise ConfigError(f"the table has no partition {listed}", table=table.name, hint=hint)
+    check_droppable(table, statement.partitions, must_exist=statement.must_exist)
     table.drop_partitions(statement.partitions)
     return done()
 

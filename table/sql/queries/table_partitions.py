@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.handle import Table
-from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import live_entries
-from penstock.table.operations.overwrite import PartitionSpec
+from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.read.fallback import readable_entries
 
@@ -19,34 +18,43 @@ def live_partitions(table: Table, spec: Mapping[str, object] | None = None) -> l
 
     They include the partitions that are read from a fallback branch.
     """
-    layout, latest = _partitioned(table), table.latest_snapshot
-    return _values(readable_entries(table.store, latest), layout, spec)
+    layout, chosen = _partitioned(table, [spec or {}])
+    found = {entry.partition for entry in readable_entries(table.store, table.latest_snapshot)}
+    return [tuple(layout.partition_values(one)) for one in found if chosen.covers(one)]
 
 
-def check_no_fallback(table: Table, spec: Mapping[str, object]) -> None:
-    """Raise ConfigError if no partition of a spec can be dropped, since a fallback branch has them."""
-    layout, latest = _partitioned(table), table.latest_snapshot
+def check_droppable(table: Table, specs: Sequence[Mapping[str, object]], *, must_exist: bool = False) -> None:
+    """Raise ConfigError for a spec of partitions that only a fallback branch has.
+
+    With `must_exist`, also for a spec of partitions that have no rows.
+    """
+    _, chosen = _partitioned(table, specs)
+    latest = table.latest_snapshot
     own = [] if latest is None else live_entries(table.store, latest)
-    if _values(own, layout, spec) or not live_partitions(table, spec):
-        return
+    read = readable_entries(table.store, latest)
+    mine, all_of_them = (
+        frozenset[int]().union(*map(chosen.covering, {entry.partition for entry in entries})) for entries in (own, read)
+    )
+    for number, spec in enumerate(specs):
+        listed = ", ".join(f"{key}={value}" for key, value in spec.items())
+        if number in all_of_them - mine:
+            raise _only_in_fallback(table, listed)
+        if must_exist and number not in all_of_them:
+            hint = "SHOW PARTITIONS t lists them; DROP IF EXISTS PARTITION accepts one that does not exist"
+            raise ConfigError(f"the table has no partition {listed}", table=table.name, hint=hint)
+
+
+def _only_in_fallback(table: Table, listed: str) -> ConfigError:
     branch = table.definition.typed[SCAN_FALLBACK_BRANCH]
-    listed = ", ".join(f"{key}={value}" for key, value in spec.items())
-    raise ConfigError(
+    return ConfigError(
         f"the partition {listed} is read from the branch {branch}, which {SCAN_FALLBACK_BRANCH.key} names",
         table=table.name,
         hint=f"delete it in the branch: run the statement on `t$branch_{branch}`",
     )
 
 
-def _partitioned(table: Table) -> Layout:
+def _partitioned(table: Table, specs: Sequence[Mapping[str, object]]) -> tuple[Layout, PartitionSpecs]:
     if not table.partition_keys:
         raise ConfigError("the table has no partitions", table=table.name)
-    return Layout.of(table.definition)
-
-
-def _values(
-    entries: Iterable[ManifestEntry], layout: Layout, spec: Mapping[str, object] | None
-) -> list[tuple[object, ...]]:
-    chosen = PartitionSpec.of(layout, spec or {})
-    found = {entry.partition for entry in entries}
-    return [tuple(layout.partition_values(one)) for one in found if chosen.covers(one)]
+    layout = Layout.of(table.definition)
+    return layout, PartitionSpecs.of(layout, specs)

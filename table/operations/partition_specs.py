@@ -1,0 +1,64 @@
+"""Partitions that are chosen by the values of some of their columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+
+from penstock.table.buckets.layout import Layout
+from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
+from penstock.table.values.arguments import mappings
+from penstock.table.values.binary_row import decode_row
+from penstock.table.values.partition_text import partition_values
+
+
+class PartitionSpecs:
+    """Values of some or all of the partition columns, for each spec.
+
+    Specs that name the same columns are found by their values, so that thousands of partitions may be compared with
+    thousands of specs.
+    """
+
+    def __init__(self, layout: Layout, specs: Iterable[Mapping[str, object]]) -> None:
+        self._columns, self._types = layout.schema.partition_keys, layout.partition_types
+        self._by_columns: dict[tuple[str, ...], dict[tuple[Hashable, ...], list[int]]] = {}
+        self._known: dict[bytes, frozenset[int]] = {}
+        for number, spec in enumerate(specs):
+            by_values = self._by_columns.setdefault(tuple(sorted(spec)), {})
+            by_values.setdefault(tuple(_identity(spec[name]) for name in sorted(spec)), []).append(number)
+
+    @classmethod
+    def of(cls, layout: Layout, given: Iterable[Mapping[str, object]]) -> PartitionSpecs:
+        """Build from partition values given as text or as Python values. ConfigError for an unknown column."""
+        default, fields = layout.schema.typed[PARTITION_DEFAULT_NAME], layout.partition_fields
+        return cls(layout, [partition_values(spec, fields, default) for spec in mappings(given, "partitions")])
+
+    @property
+    def choose_some(self) -> bool:
+        """Return whether there is a spec that names a column."""
+        return any(self._by_columns)
+
+    def covers(self, partition: bytes) -> bool:
+        """Return whether the partition has the values of one of the specs."""
+        return bool(self.covering(partition))
+
+    def covering(self, partition: bytes) -> frozenset[int]:
+        """Return the numbers of the specs whose values the partition has."""
+        found = self._known.get(partition)
+        if found is None:
+            found = self._known[partition] = frozenset(self._found(partition))
+        return found
+
+    def _found(self, partition: bytes) -> Iterable[int]:
+        values = zip(self._columns, decode_row(partition, self._types), strict=True)
+        found = {name: _identity(value) for name, value in values}
+        for columns, by_values in self._by_columns.items():
+            yield from by_values.get(tuple(found[name] for name in columns), ())
+
+
+def _identity(value: object) -> Hashable:
+    """Return what is equal for equal values of a partition. As in Java, both zeros differ, and NaN is equal to NaN."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else (value, math.copysign(1, value))
+    assert isinstance(value, Hashable)
+    return value

@@ -17,6 +17,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
+from penstock.table.maintenance.tag_deletion import delete_tags
 
 if TYPE_CHECKING:
     from penstock.table.handle import Table
@@ -63,9 +64,9 @@ def delete_tag(given: Given) -> int:
     """Delete the tags of a list, separated by commas as in Paimon; a missing tag is reported, and no error."""
     table = table_of(given)
     names = list(dict.fromkeys(name.strip() for name in needed(given, "tag-name").split(",") if name.strip()))
-    known = [name for name in names if name in table.tags]
-    for name in known:
-        table.delete_tag(name)
+    there = set(table.tags)
+    known = [name for name in names if name in there]
+    delete_tags(table.store, known)
     missing = [name for name in names if name not in known]
     lines = [f"deleted {', '.join(known)}"] if known else []
     lines += [f"there is no tag {name!r}" for name in missing]

@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.errors import ConfigError
 from penstock.table.commit.committer import Committer
-from penstock.table.errors import SnapshotMissing, TagMissing
-from penstock.table.maintenance.tags import create_tag, delete_tag, tag_files
+from penstock.table.errors import SnapshotMissing
+from penstock.table.maintenance.tag_deletion import delete_tags
+from penstock.table.maintenance.tags import create_tag, tag_files
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_periods import EPOCH, TagPeriod
@@ -29,6 +30,7 @@ from penstock.table.schema.table_schema import TableSchema
 MODES = ("none", "process-time", "watermark", "batch")
 
 Clock = Callable[[Snapshot], int | None]
+NewestTag = tuple[int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +68,15 @@ class AutomaticTags:
             options[TAG_NUM_RETAINED_MAX],
         )
 
-    def create_due(self) -> list[str]:
+    def create_due(self, newest: NewestTag | None = None) -> list[str]:
         """Tag the first snapshot of each period that is due; return the names of new tags.
 
         Snapshot times do not decrease, so if the newest snapshot is not due, no other is, and the round reads one file.
-        A further call continues after the newest automatic tag. Other tags are never touched.
+        A further call continues after the newest automatic tag. Other tags are never touched. `newest` is the result of
+        `newest`, if it has just been called.
         """
         made: list[str] = []
-        last, following = self._newest()
+        last, following = newest or self.newest()
         latest = self.store.snapshots.latest()
         if latest is None or not self._is_due(latest, last):
             return made
@@ -90,7 +93,7 @@ class AutomaticTags:
             self._keep_most()
         return made
 
-    def snapshot_is_wanted(self) -> bool:
+    def snapshot_is_wanted(self, newest: NewestTag | None = None) -> bool:
         """Return whether a tag by the clock is due for which an idle table has no snapshot.
 
         An empty snapshot committed now would get that tag.
@@ -100,7 +103,7 @@ class AutomaticTags:
             return False
         # As if the newest snapshot were committed now: is a tag due for it that is not due for the real one?
         now = replace(latest, time_millis=self.store.ambient.now_millis())
-        last, _ = self._newest()
+        last, _ = newest or self.newest()
         return last is not None and self._is_due(now, last) and not self._is_due(latest, last)
 
     def _is_due(self, snapshot: Snapshot, last: int | None) -> bool:
@@ -113,8 +116,11 @@ class AutomaticTags:
             return time is not None
         return time - self.period.delay >= self.period.after(self.period.after(last))
 
-    def _newest(self) -> tuple[int | None, int]:
-        """Return the begin of the newest automatic tag's period (or None), and the first snapshot id after it."""
+    def newest(self) -> NewestTag:
+        """Return the begin of the newest automatic tag's period (or None), and the first snapshot id after it.
+
+        It reads all tags.
+        """
         found = self._automatic()
         if not found:
             return None, self.store.snapshots.earliest_id() or 1
@@ -146,9 +152,7 @@ class AutomaticTags:
         # Tags of the same snapshot count once.
         snapshots = sorted({number for number, _, _ in found})
         over = set(snapshots[: max(0, len(snapshots) - (self.most or 0))])
-        for number, _, name in found:
-            if number in over:
-                _give_up(self.store, name)
+        delete_tags(self.store, [name for number, _, name in found if number in over])
 
 
 def mode_of(values: Mapping[str, str]) -> str:
@@ -168,12 +172,11 @@ def create_batch_tag(store: TableStore) -> str | None:
     local = snapshot.time_millis + store.ambient.zone_offset_millis(snapshot.time_millis)
     day = (EPOCH + timedelta(milliseconds=local)).strftime("%Y-%m-%d")
     name = options[TAG_BATCH_CUSTOMIZED_NAME] or f"batch-write-{day}"
-    _give_up(store, name)
+    delete_tags(store, [name])
     create_tag(store, name, snapshot.id)
     most = options[TAG_NUM_RETAINED_MAX]
     kept = tag_files(store).all()
-    for tag in kept[: len(kept) - most] if most is not None and len(kept) > most else ():
-        _give_up(store, tag.name)
+    delete_tags(store, [tag.name for tag in kept[: max(0, len(kept) - most)]] if most is not None else [])
     return name
 
 
@@ -181,13 +184,6 @@ def create_idle_snapshot(store: TableStore) -> Snapshot | None:
     """Commit an empty snapshot, so that an idle table has a snapshot for the tag that is due."""
     committer = Committer(store, store.new_commit_user())
     return committer.commit((), force_empty=True).last
-
-
-def _give_up(store: TableStore, name: str) -> None:
-    try:
-        delete_tag(store, name)
-    except TagMissing:
-        return  # another round was faster
 
 
 def _process_time(store: TableStore, zone: str | None) -> Clock:

@@ -18,10 +18,9 @@ from penstock.table.maintenance.orphans import Orphan, delete_orphans, find_orph
 from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import RollbackResult, rollback_to, undone_by_rollback
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.tag_deletion import delete_tag, expire_tags
 from penstock.table.maintenance.tags import (
     create_tag,
-    delete_tag,
-    expire_tags,
     rename_tag,
     replace_tag,
     tag_from_timestamp,

@@ -1,4 +1,4 @@
-"""Tags: snapshots kept under a name, and their creation, deletion and expiry."""
+"""Tags: snapshots kept under a name, and their creation, replacement and renaming."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.done_partitions import write_success
-from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
-from penstock.table.maintenance.reachable import nearest_before, tagged, used_by_changelogs
-from penstock.table.meta.entries import FileKind
-from penstock.table.meta.live import live_entries
+from penstock.table.maintenance.reachable import tagged
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import Tag, TagFiles, tag_json
@@ -49,8 +46,8 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     if not is_kept(store, snapshot, but=name):
         files.delete(name)
         raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
-    if _writes_success_file(store):
-        write_success(store, _success_path(store, name))
+    if writes_success_file(store):
+        write_success(store, success_path(store, name))
     store.commits.follow_tags(store)
     publish_if_enabled(store)
     return tag
@@ -68,89 +65,16 @@ def snapshot_or_tagged(store: TableStore, snapshot_id: int) -> Snapshot:
     return found or next(iter(of_tags), None) or store.snapshots.get(snapshot_id)
 
 
-def _writes_success_file(store: TableStore) -> bool:
+def writes_success_file(store: TableStore) -> bool:
     return store.schema().typed[TAG_CREATE_SUCCESS_FILE]
 
 
-def _success_path(store: TableStore, name: str) -> str:
+def success_path(store: TableStore, name: str) -> str:
     return f"{store.paths.tag_folder}/tag-success-file/{name}_SUCCESS"
-
-
-def delete_tag(store: TableStore, name: str) -> SweepResult:
-    """Delete the tag, and the files that only it used. TagMissing when it does not exist."""
-    files = tag_files(store)
-    snapshot = files.get(name).snapshot
-    alone = not store.snapshots.exists(snapshot.id) and not _other_tags(store, name, snapshot)
-    garbage = _unused_without(store, snapshot) if alone else UnusedFiles()
-    files.delete(name)
-    if _writes_success_file(store):
-        store.storage.delete(_success_path(store, name))
-    store.commits.follow_tags(store, removed=[name])
-    publish_if_enabled(store)
-    # A tag created from this one in the meantime is seen now; one created later does not find this tag any more. The
-    # same holds for a rollback to this tag.
-    if not alone or _other_tags(store, name, snapshot) or store.snapshots.exists(snapshot.id):
-        return SweepResult()
-    return sweep(store, garbage, snapshots=[], tags=_neighbours(store, snapshot, tagged(store)))
-
-
-def _unused_without(store: TableStore, snapshot: Snapshot) -> UnusedFiles:
-    """Return the files of a snapshot that exists only as a tag, without those that long-lived changelogs need."""
-    garbage, kept = UnusedFiles(), used_by_changelogs(store)
-    added = {entry.file.name for entry in kept.entries(store) if entry.kind is FileKind.ADD}
-    garbage.metadata.add_state(store, snapshot)
-    garbage.metadata = garbage.metadata.without(kept)
-    garbage.files = [(NEVER, entry) for entry in live_entries(store, snapshot) if entry.file.name not in added]
-    return garbage
 
 
 def _other_tags(store: TableStore, name: str | None, snapshot: Snapshot) -> list[str]:
     return [tag.name for tag in tag_files(store).all() if tag.name != name and tag.snapshot.id == snapshot.id]
-
-
-def _neighbours(store: TableStore, snapshot: Snapshot, tags: list[Snapshot]) -> list[Snapshot]:
-    """Return the nearest states before and after a snapshot that exists only as a tag.
-
-    A file that neither uses is used by no other state, because a deleted file never becomes live again.
-    """
-    before = nearest_before(tags, snapshot.id)
-    after = [tag for tag in tags if tag.id > snapshot.id][:1]
-    earliest = store.snapshots.find(store.snapshots.earliest_id() or 0)
-    if earliest is not None and earliest.id > snapshot.id:
-        after.append(earliest)
-    return ([before] if before is not None else []) + after
-
-
-def expire_tags(store: TableStore, most: int | None = None, *, older_than: int | None = None) -> list[str]:
-    """Delete the tags whose time is over, and those created before `older_than` (epoch millis).
-
-    Tags of the oldest snapshots are deleted first, `most` at a time; returns their names. For tags without retention
-    the file's modification time counts as creation.
-    """
-    now = store.ambient.local_millis() * NANOS_PER_MILLI
-    over = {tag.name for tag in tag_files(store).all() if _is_over(tag, now)}
-    if older_than is not None:
-        over |= _made_before(store, older_than)
-    chosen = [tag.name for tag in tag_files(store).all() if tag.name in over][:most]
-    for name in chosen:
-        delete_tag(store, name)
-    return chosen
-
-
-def _made_before(store: TableStore, millis: int) -> set[str]:
-    files, wall = tag_files(store), (millis + store.ambient.zone_offset_millis(millis)) * NANOS_PER_MILLI
-    written = files.written()
-    return {
-        tag.name
-        for tag in files.all()
-        if (tag.created_nanos < wall if tag.created_nanos is not None else 0 < written.get(tag.name, 0) < millis)
-    }
-
-
-def _is_over(tag: Tag, now: int) -> bool:
-    if tag.created_nanos is None or tag.retained_nanos is None:
-        return False
-    return tag.created_nanos + tag.retained_nanos < now
 
 
 def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, retain_millis: int | None = None) -> Tag:

@@ -16,7 +16,7 @@ from penstock.table.maintenance.done_partitions import mark_due, mark_written, w
 from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
 from penstock.table.maintenance.snapshot_expiry import expire_by
-from penstock.table.maintenance.tags import expire_tags
+from penstock.table.maintenance.tag_deletion import expire_tags
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -206,6 +206,7 @@ def _create_tags(store: TableStore, schema: TableSchema, committed: Snapshot | N
     automatic = AutomaticTags.of(store, schema)
     if automatic is None:
         return []
-    if automatic.snapshot_is_wanted():
+    newest = automatic.newest()
+    if automatic.snapshot_is_wanted(newest):
         create_idle_snapshot(store)
-    return automatic.create_due()
+    return automatic.create_due(newest)

@@ -16,7 +16,8 @@ from penstock.table.maintenance.orphans import find_orphans
 from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
-from penstock.table.maintenance.tags import create_tag, delete_tag
+from penstock.table.maintenance.tag_deletion import delete_tag
+from penstock.table.maintenance.tags import create_tag
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.repair import compact_manifests, remove_unexisting_files
 from tests.golden.relations import Relation, difference

@@ -16,7 +16,8 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
-from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags, rename_tag, replace_tag
+from penstock.table.maintenance.tag_deletion import delete_tag, expire_tags
+from penstock.table.maintenance.tags import create_tag, rename_tag, replace_tag
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.repair import compact_manifests

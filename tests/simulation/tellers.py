@@ -17,7 +17,8 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
-from penstock.table.maintenance.tags import create_tag, delete_tag
+from penstock.table.maintenance.tag_deletion import delete_tag
+from penstock.table.maintenance.tags import create_tag
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import SchemaChange
 from penstock.table.usable import check_usable

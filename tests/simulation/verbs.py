@@ -28,7 +28,8 @@ from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
-from penstock.table.maintenance.tags import create_tag, delete_tag, rename_tag, replace_tag
+from penstock.table.maintenance.tag_deletion import delete_tag
+from penstock.table.maintenance.tags import create_tag, rename_tag, replace_tag
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import evolve

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.maintenance.automatic_tags import AutomaticTags
+from penstock.table.maintenance.tag_deletion import delete_tags
 from penstock.table.sql.procedures.procedure import Arguments, Procedure, table_of
 
 _TAG = ("table", "tag")
@@ -40,14 +41,11 @@ def _rename_tag(catalog: Catalog, given: Arguments) -> None:
 
 
 def _delete_tag(catalog: Catalog, given: Arguments) -> list[str]:
-    table, done = table_of(catalog, given), []
-    for name in given.names("tag"):
-        # As in Paimon, a missing tag is no error: jobs that delete old tags may run again.
-        there = name in table.tags
-        if there:
-            table.delete_tag(name)
-        done.append(f"deleted tag {name}" if there else f"there is no tag {name!r}")
-    return done
+    table, names = table_of(catalog, given), given.names("tag")
+    # As in Paimon, a missing tag is no error: jobs that delete old tags may run again.
+    there = set(names) & set(table.tags)
+    delete_tags(table.store, [name for name in names if name in there])
+    return [f"deleted tag {name}" if name in there else f"there is no tag {name!r}" for name in names]
 
 
 def _expire_tags(catalog: Catalog, given: Arguments) -> list[str]:

@@ -11,7 +11,8 @@ from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.reachable import tagged
 from penstock.table.maintenance.snapshot_expiry import WEEK, expire_snapshots
-from penstock.table.maintenance.tags import create_tag, delete_tag, replace_tag
+from penstock.table.maintenance.tag_deletion import delete_tag
+from penstock.table.maintenance.tags import create_tag, replace_tag
 from penstock.table.maintenance.upkeep import expire_consumers
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER

@@ -162,3 +162,21 @@ def test_write_only_tables_are_left_to_their_compaction_job(tmp_path: Path) -> N
     assert len(table.snapshots) == 3
     assert not table.maintain().did_something
     assert keep_up(table.store, write_only=False).expired.snapshots == 2
+
+
+def test_a_round_reads_each_tag_twice() -> None:
+    """Once for automatic tags and once for tags whose time is over: a table may have thousands of tags."""
+    disk = Disk()
+    store = SimStore(disk)
+    options = {"bucket": "1", "tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
+    create_ours(Story([("k", "INT NOT NULL")], ["k"], (), options), store, "/w/d.db/t")
+    table = Table(TableStore.open(store, "/w/d.db/t"))
+    with table.writer("job") as writer:
+        writer.write(pa.table({"k": pa.array([1], pa.int32())}))
+        writer.commit(1)
+    for number in range(10):
+        table.create_tag(f"a{number}")
+    before = len(store.log)
+    assert keep_up(table.store).failures == ()
+    read = [operation for operation in store.log[before:] if operation.name == "read" and "/tag/" in operation.path]
+    assert len(read) <= 2 * len(table.tags)

@@ -29,7 +29,7 @@ from penstock.table.lookup.flink_hints import report_hints
 from penstock.table.lookup.matches import LookupRetry, Matches
 from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.values.buffers import Ints, rows_at
+from penstock.table.values.buffers import Ints, one_batch, rows_at
 from penstock.table.values.types import with_nullability
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _at(change: ChangeBatch, numbers: Ints) -> ChangeBatch:
     """Return the rows with these numbers."""
     return replace(
         change,
-        rows=change.rows.take(pa.array(numbers)),
+        rows=rows_at(change.rows, numbers),
         kinds=change.kinds[numbers],
         positions=change.positions[numbers],
         subs=change.subs[numbers],
@@ -225,7 +225,7 @@ def _at(change: ChangeBatch, numbers: Ints) -> ChangeBatch:
 
 
 def _with_columns(change: ChangeBatch, fields: Sequence[SourceField], rows: pa.Table) -> ChangeBatch:
-    columns = [*change.rows.columns, *(column.combine_chunks() for column in rows.columns)]
+    columns = [*change.rows.columns, *one_batch(rows).columns]
     schema = replace(change.schema, fields=(*change.schema.fields, *fields))
     batch = pa.RecordBatch.from_arrays(columns, names=[one.name for one in schema.fields])
     return replace(change, schema=schema, rows=batch)

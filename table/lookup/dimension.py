@@ -25,7 +25,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.buffers import Ints
+from penstock.table.values.buffers import Ints, rows_at
 from penstock.table.values.names import no_column
 from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import AtomicType, DataType, Field, type_json
@@ -140,7 +140,7 @@ class Dimension:
         distinct, codes = _distinct(columns, [types[name] for name in self._index.key_columns])
         which, rows = self._index.find(distinct) if len(distinct[0]) else (np.zeros(0, np.int64), self._empty())
         numbers, places = _spread(codes, which, len(distinct[0]))
-        return Matches(numbers, rows.combine_chunks().take(pa.array(places)), len(codes))
+        return Matches(numbers, rows_at(rows, places), len(codes))
 
     def _empty(self) -> pa.Table:
         return pa.schema([pa.field(field.name, to_arrow(field.type)) for field in self.fields]).empty_table()

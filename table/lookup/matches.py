@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.buffers import Ints
+from penstock.table.values.buffers import Ints, rows_at
 
 # A property of snapshots, with the dimension's name behind it: the snapshot, or the first and last one, of its rows.
 LOOKUP = "penstock.lookup."
@@ -54,9 +54,7 @@ class Matches:
             return self.keys, self.rows
         numbers = np.concatenate([self.keys, missing])
         order = np.argsort(numbers, kind="stable")
-        # Taking a null index gives a row of nulls.
-        places = pa.array(order, mask=order >= len(self.keys))
-        return numbers[order], self.rows.take(places)
+        return numbers[order], rows_at(self.rows, order, absent=order >= len(self.keys))
 
 
 class DimensionIndex(Protocol):

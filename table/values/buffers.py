@@ -31,30 +31,38 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 MOST_BYTES = 1 << 27
 
 
-def rows_at(rows: Rows, places: Ints) -> Rows:
-    """Return the rows at these positions, which must exist: checking them would cost a sixth of the whole call."""
+def rows_at(rows: Rows, places: Ints, absent: Flags | None = None) -> Rows:
+    """Return the rows at these positions, which must exist: checking them would cost a sixth of the whole call.
+
+    Where `absent` is true, it is a row of nulls. DecodeError for a batch of which a row is repeated so often that a
+    column would have 2 GiB; a table gets several chunks.
+    """
     # Indices of 32 bits suffice below 2^31 rows and halve the memory that `take` reads for them.
     narrow = places.astype(np.int32) if rows.num_rows < 1 << 31 else places
     try:
-        return pc.take(rows, pa.array(narrow), boundscheck=False)
+        return pc.take(rows, pa.array(narrow, mask=absent), boundscheck=False)
     except pa.ArrowInvalid as reason:
         # `take` joins the chunks of a column first, which fails if there are 2 GiB of them.
-        if "overflow" not in str(reason) or not isinstance(rows, pa.Table):
+        if "overflow" not in str(reason):
             raise
-        return pa.concat_tables(_in_parts(rows, places))
+        if isinstance(rows, pa.RecordBatch):
+            raise _too_long(len(places), rows) from reason
+        return pa.concat_tables(_in_parts(rows, places, absent))
 
 
-def _in_parts(rows: pa.Table, places: Ints) -> Iterator[pa.Table]:
+def _in_parts(rows: pa.Table, places: Ints, absent: Flags | None) -> Iterator[pa.Table]:
     """Yield the rows at these places in parts. Each is taken from the rows of the part only."""
-    if len(places) == 1:
+    if len(places) == 1 and absent is None:
         yield rows.slice(int(places[0]), 1)
         return
     size = min(max(MOST_BYTES * rows.num_rows // rows.nbytes, 1), -(-len(places) // 2))
     for begin in range(0, len(places), size):
-        wanted, order = np.unique(places[begin : begin + size], return_inverse=True)
+        nulls = None if absent is None else absent[begin : begin + size]
+        found = places[begin : begin + size] if nulls is None else np.where(nulls, 0, places[begin : begin + size])
+        wanted, order = np.unique(found, return_inverse=True)
         mask = np.zeros(rows.num_rows, np.bool_)
         mask[wanted] = True
-        yield rows_at(rows.filter(pa.array(mask)), order)
+        yield rows_at(rows.filter(pa.array(mask)), order, nulls)
 
 
 def bounded(rows: Rows, most: int = MOST_BYTES) -> Iterator[Rows]:
@@ -75,15 +83,19 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     try:
         batches = rows.combine_chunks().to_batches()
     except pa.ArrowInvalid as reason:  # a column of lists
-        raise _too_long(rows) from reason
+        raise _too_long(rows.num_rows, rows) from reason
     if len(batches) > 1:
-        raise _too_long(rows)
+        raise _too_long(rows.num_rows, rows)
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
-def _too_long(rows: pa.Table) -> DecodeError:
+def _too_long(wanted: int, rows: pa.Table | pa.RecordBatch) -> DecodeError:
+    """Return the error for this number of rows, of which each is one of `rows`."""
+    size = f"{wanted} rows of {rows.nbytes} bytes"
+    if wanted != rows.num_rows:
+        size = f"{wanted} rows that repeat {rows.num_rows} rows of {rows.nbytes} bytes"
     return DecodeError(
-        f"{rows.num_rows} rows of {rows.nbytes} bytes do not fit into one batch, of which a column has less than 2 GiB",
+        f"{size} do not fit into one batch, of which a column has less than 2 GiB",
         columns=", ".join(rows.column_names),
         hint="process fewer rows at a time, or leave their long columns out",
     )

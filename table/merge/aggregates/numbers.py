@@ -142,7 +142,8 @@ def _float_sums(signed: Numbers, counted: Flags, key: Ints, keys: int) -> Number
     if signed.dtype == np.float64:
         sums[:] = np.bincount(key[counted], weights=signed[counted], minlength=keys)
     else:
-        np.add.at(sums, key[counted], signed[counted])
+        with np.errstate(over="ignore"):  # as in Java, a sum that is too large is infinite
+            np.add.at(sums, key[counted], signed[counted])
     zero = sums == 0
     if zero.any():
         # Sums start from 0.0 here and from the first value in Java; only the latter can result in -0.0.

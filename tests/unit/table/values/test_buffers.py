@@ -36,6 +36,27 @@ def test_rows_are_fetched_from_chunks_of_more_than_two_gib(places: list[int]) ->
     assert [chunk.nbytes >> 20 for chunk in found.column("text").chunks] == [600] * len(places)
 
 
+@pytest.mark.slow
+def test_rows_that_are_repeated_beyond_two_gib_are_in_chunks() -> None:
+    """A lookup repeats a row of a dimension for each row with its key, which was an error of Arrow without a name."""
+    rows = _texts(800 << 20, 1)
+    found = rows_at(rows, np.zeros(4, np.int64), absent=np.array([False, False, True, False]))
+    assert found.column("id").to_pylist() == [0, 0, None, 0]
+    assert [chunk.nbytes >> 20 for chunk in found.column("text").chunks if chunk.null_count == 0]
+    assert sum(chunk.nbytes for chunk in found.column("text").chunks) >= 2400 << 20
+    with pytest.raises(DecodeError, match=r"3 rows that repeat 1 rows of .* do not fit into one batch"):
+        rows_at(rows.to_batches()[0], np.zeros(3, np.int64))
+
+
+def test_absent_rows_are_null() -> None:
+    rows = pa.table({"id": pa.array([1, 2]), "text": pa.array(["a", "b"])})
+    places = np.array([1, 9, 0], np.int64)
+    found = rows_at(rows, places, absent=places == 9)
+    assert found.to_pylist() == [{"id": 2, "text": "b"}, {"id": None, "text": None}, {"id": 1, "text": "a"}]
+    nothing = rows_at(rows.slice(0, 0), np.arange(2), absent=np.ones(2, np.bool_))
+    assert nothing.to_pylist() == [{"id": None, "text": None}] * 2
+
+
 def test_no_slice_is_larger_than_the_limit() -> None:
     sizes = [1, 1, 5000, 10, 10, 900, 900, 900, 0, 1]
     rows = pa.table({"id": range(len(sizes)), "text": ["x" * size for size in sizes]})

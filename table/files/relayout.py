@@ -134,7 +134,7 @@ def _lengths(type_: DataType) -> Iterator[int]:
 
 
 UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_LAST_SECOND = 2**63 // 10**9
+_FIRST_OF_NANOS, _LAST_OF_NANOS = divmod(-(2**63), 10**9), divmod(2**63 - 1, 10**9)
 
 
 def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, column: str) -> pa.Array:
@@ -148,7 +148,7 @@ def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, col
         seconds, nanos = np.where(present, seconds, 0), np.where(present, nanos, 0)
     unit = UNIT_NANOS[target.unit]
     if unit == 1:
-        _refuse_out_of_range(seconds + nanos // 10**9, column)
+        _refuse_out_of_range(seconds + nanos // 10**9, nanos % 10**9, column)
     # The values get the offset of `like`, whose bitmap is shared.
     values = np.zeros(like.offset + len(like), np.int64)
     values[like.offset :] = seconds * (10**9 // unit) + nanos // unit
@@ -156,8 +156,11 @@ def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, col
     return pa.Array.from_buffers(target, len(like), buffers, like.null_count, like.offset)
 
 
-def _refuse_out_of_range(seconds: Ints, column: str) -> None:
-    if len(seconds) and (seconds.max() >= _LAST_SECOND or seconds.min() < -_LAST_SECOND):
+def _refuse_out_of_range(seconds: Ints, nanos: Ints, column: str) -> None:
+    (first, least), (last, most) = _FIRST_OF_NANOS, _LAST_OF_NANOS
+    early = (seconds < first) | ((seconds == first) & (nanos < least))
+    late = (seconds > last) | ((seconds == last) & (nanos > most))
+    if np.any(early | late):
         raise TimestampOutOfRange(
             "a TIMESTAMP of nanoseconds is outside of 1677-09-21 to 2262-04-11, the range of Arrow",
             column=column,

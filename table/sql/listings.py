@@ -12,13 +12,14 @@ from penstock.errors import ConfigError, did_you_mean
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import parse_name
 from penstock.table.handle import Table
+from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
 from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.statements import Describe, Show
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES
 from penstock.table.sql.queries.context import SqlContext, one_column
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
 from penstock.table.sql.queries.table_partitions import live_partitions
-from penstock.table.values.partition_text import value_text
+from penstock.table.values.partition_text import listed_text
 from penstock.table.values.sql_text import backquoted, literal
 from penstock.table.values.types import Field, with_nullability
 
@@ -82,9 +83,9 @@ def _table_names(context: SqlContext, database: str) -> list[str]:
 
 def _partitions(table: Table, partition: Mapping[str, str] | None) -> list[str]:
     """Return the partitions in the form `dt=2026-01-31/hh=12`."""
-    fields = Layout.of(table.definition).partition_fields
+    fields, null = Layout.of(table.definition).partition_fields, table.definition.typed[PARTITION_DEFAULT_NAME]
     return sorted(
-        "/".join(f"{one.name}={value_text(value, one.type)}" for one, value in zip(fields, values, strict=True))
+        "/".join(f"{one.name}={listed_text(value, one.type, null)}" for one, value in zip(fields, values, strict=True))
         for values in live_partitions(table, partition)
     )
 

@@ -47,6 +47,12 @@ def partition_texts(
     return texts
 
 
+def listed_text(value: object, type_: DataType, default_name: str) -> str:
+    """Return the text of a partition value in a list of partitions: that of a null is the default name."""
+    text = value_text(value, type_)
+    return default_name if text is None else text
+
+
 def partition_path(
     values: Sequence[object], fields: Sequence[Field], legacy: bool = True, default_name: str = DEFAULT_NAME
 ) -> str:

@@ -8,6 +8,7 @@ from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.options.iceberg import ICEBERG_STORAGE
+from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
 from penstock.table.sql.procedures.procedure import Arguments, Procedure, snapshot_texts, table_of
 
 _EXPIRY = {
@@ -19,16 +20,17 @@ _EXPIRY = {
 }
 
 
-def _partition_texts(partitions: Sequence[dict[str, object]]) -> list[str]:
-    return [",".join(f"{name}={value}" for name, value in one.items()) for one in partitions]
+def _partition_texts(table: Table, partitions: Sequence[dict[str, object]]) -> list[str]:
+    null = table.definition.typed[PARTITION_DEFAULT_NAME]
+    return [",".join(f"{name}={null if value is None else value}" for name, value in one.items()) for one in partitions]
 
 
 def _expire_partitions(catalog: Catalog, given: Arguments) -> list[str]:
     """Drop partitions that are too old; arguments override the table's options of the same meaning."""
     options = given.options("options")
     options |= {option: given.texts[name] for name, option in _EXPIRY.items() if name in given.texts}
-    gone = table_of(catalog, given).expire_partitions(options)
-    return _partition_texts(gone) or ["no partition has expired"]
+    table = table_of(catalog, given)
+    return _partition_texts(table, table.expire_partitions(options)) or ["no partition has expired"]
 
 
 def _drop_partition(catalog: Catalog, given: Arguments) -> list[str]:
@@ -39,7 +41,8 @@ def _drop_partition(catalog: Catalog, given: Arguments) -> list[str]:
 
 
 def _mark_partition_done(catalog: Catalog, given: Arguments) -> list[str]:
-    return _partition_texts(table_of(catalog, given).mark_partitions_done(given.partitions("partitions") or []))
+    table = table_of(catalog, given)
+    return _partition_texts(table, table.mark_partitions_done(given.partitions("partitions") or []))
 
 
 def _remove_orphan_files(catalog: Catalog, given: Arguments) -> list[str]:

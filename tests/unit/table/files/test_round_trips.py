@@ -136,6 +136,17 @@ def test_orc_refuses_timestamps_it_would_shift_after_1970() -> None:
         through(schema_of(of, "orc"), pa.table({"t": pa.array([-500_000], pa.timestamp("us"))}))
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_the_first_and_last_nanoseconds_are_read_back(file_format: str) -> None:
+    """`Timestamp.max` of pandas was written, and then no reader of the file accepted it."""
+    of = Columns((("t", "TIMESTAMP(9)"),), 0)
+    values = [-(2**63), -(2**63) + 1, -9_223_372_036_000_000_001, 2**63 - 1, 9_223_372_036_000_000_000, None]
+
+    _, found = through(schema_of(of, file_format), pa.table({"t": pa.array(values, pa.timestamp("ns"))}))
+
+    assert found.column("t").cast(pa.int64()).to_pylist() == values
+
+
 def test_avro_refuses_timestamps_of_nanoseconds_by_column() -> None:
     of = Columns((("t", "TIMESTAMP(9)"),), 0)
 

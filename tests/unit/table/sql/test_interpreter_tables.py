@@ -72,6 +72,18 @@ def test_a_table_is_altered_in_one_version(shop: OrdersShop) -> None:
     assert shop.rows("SELECT id FROM sales") == [(3,)]
 
 
+def test_the_partition_of_null_has_the_name_that_statements_take(shop: OrdersShop) -> None:
+    """It was listed as `dt=None`, which DROP PARTITION does not find."""
+    shop.run(
+        "CREATE TABLE p (id INT, dt STRING, n INT) PARTITIONED BY (dt, n) WITH ('partition.default-name' = 'none')"
+    )
+    shop.run("INSERT INTO p VALUES (1, NULL, 1), (2, 'None', NULL)")
+    assert shop.rows("SHOW PARTITIONS p") == [("dt=None/n=none",), ("dt=none/n=1",)]
+    assert shop.rows("CALL sys.mark_partition_done('p', 'dt=none,n=1')") == [("dt=none,n=1",)]
+    shop.run("ALTER TABLE p DROP PARTITION (dt = 'none', n = '1')")
+    assert shop.rows("SELECT id FROM p") == [(2,)]
+
+
 def test_listings_show_existing_objects(shop: OrdersShop) -> None:
     assert shop.rows("SHOW DATABASES") == [("shop",)]
     assert shop.rows("SHOW TABLES LIKE 'x*|ord%'") == [("shop", "orders")]

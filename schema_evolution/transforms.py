@@ -6,7 +6,7 @@ An update that changes the key is split into a delete and an insert.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceField, SourceSchema
 from penstock.formats.demand import Demand
-from penstock.row_kinds import RowKinds
+from penstock.row_kinds import RowKinds, is_retract
 from penstock.schema_evolution.expression_columns import ORIGINS, ExpressionColumns
 from penstock.schema_evolution.expressions.nodes import Call, ColumnReference, Item, Node, children, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
@@ -42,7 +42,7 @@ class Transform:
     partition_keys: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     constants: tuple[tuple[str, str], ...] = ()
-    looks_up: bool = False  # columns of dimensions are added first
+    looked_up: frozenset[str] = frozenset()  # columns of dimensions, which are added first
     drops_misses: bool = False  # rows without a row in a dimension are left out
 
     @classmethod
@@ -65,6 +65,11 @@ class Transform:
             partition_keys,
             tuple(sorted((options or {}).items())),
         )
+
+    @property
+    def looks_up(self) -> bool:
+        """Return whether columns of dimensions are added."""
+        return bool(self.looked_up)
 
     @property
     def needs_before(self) -> bool:
@@ -150,6 +155,9 @@ class Transform:
             if self._filters_beside(change.schema.primary_keys):
                 # Whether the row was in the table is unknown. Deleting a row that does not exist is harmless.
                 passes = passes | key_only_deletes(change)
+            if self.uses_lookups(columns_of(self.filter)):
+                # The dimension may have had other values when the row was written. The same holds for this one.
+                passes = passes | is_retract(kinds)
             follow_filter(change, passes, kinds, kept)
         keys = [*(self.primary_keys or change.schema.primary_keys), *self.partition_keys]
         if self.primary_keys or self.partition_keys:
@@ -164,11 +172,19 @@ class Transform:
         """Return whether the filter uses other columns than the key and the origin of a row."""
         if self.filter is None:
             return False
+        return not self._used_by(columns_of(self.filter)) <= {*keys, *ORIGINS}
+
+    def uses_lookups(self, names: Iterable[str]) -> bool:
+        """Return whether one of these columns, of the rows before or after the transform, depends on a dimension."""
+        return bool(self.looked_up) and not self.looked_up.isdisjoint(self._used_by(names))
+
+    def _used_by(self, names: Iterable[str]) -> set[str]:
+        """Return the columns from which the projection makes these."""
         made = {item.name: item.value for item in self.projection if item.value is not None}
         used: set[str] = set()
-        for name in columns_of(self.filter):
+        for name in names:
             used |= set(columns_of(made[name])) if name in made else {name}
-        return not used <= {*keys, *ORIGINS}
+        return used
 
 
 def depends_on_change(node: Node) -> bool:

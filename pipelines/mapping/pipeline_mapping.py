@@ -28,7 +28,7 @@ from penstock.pipelines.mapping.target_rows import (
 )
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
 from penstock.pipelines.mapping.target_tables import check_keys, options_to_set, set_options
-from penstock.row_kinds import is_retract
+from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.expectations import CheckedRows, checked
@@ -161,13 +161,24 @@ class PipelineMapping:
     def _check_retracts_with_lookups(self, change: ChangeBatch, table: TableSchema) -> None:
         """Raise ConfigError if old rows would undo other values than were added: they are looked up today."""
         transform = self.table_rules.transform(change.schema.database, change.schema.table)
-        looks_up = transform is not None and transform.looks_up
-        if looks_up and is_retract(change.kinds).any() and target_images.needs_before(table):
+        if transform is None or not transform.looks_up:
+            return
+        if is_retract(change.kinds).any() and target_images.needs_before(table):
             raise ConfigError(
                 "the target table needs the old rows of updates as they were, and a lookup finds today's columns",
                 source=f"{change.schema.database}.{change.schema.table}",
                 hint="write the rows with these columns to a table with  changelog-producer: lookup,  and fill this one"
                 " from there",
+            )
+        keys = self.new_tables.sources_of(table.primary_keys)
+        if transform.uses_lookups(keys) and (change.kinds != INSERT).any():
+            raise ConfigError(
+                "the key of the target table has columns of a lookup, and an update or a delete finds today's columns:"
+                " the row that it changes may be under another key",
+                table_key=", ".join(table.primary_keys),
+                source=f"{change.schema.database}.{change.schema.table}",
+                hint="let  primary-keys  be columns of the source; a partition column need not be one of them if"
+                " bucket is -1",
             )
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:

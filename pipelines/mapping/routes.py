@@ -246,8 +246,9 @@ def _transform_of(given: spec.TransformConfig) -> Transform:
         given.partition_keys,
         given.table_options,
     )
+    added = frozenset(text.split()[-1] for one in given.lookup for text in one.columns)
     drops = any(one.join == "inner" for one in given.lookup)
-    return replace(transform, looks_up=bool(given.lookup), drops_misses=drops)
+    return replace(transform, looked_up=added, drops_misses=drops)
 
 
 NO_RULES = TableRules()

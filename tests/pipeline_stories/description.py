@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.pipeline_stories.conditions import CONDITIONS, EXPECTED, PROJECTIONS
+from tests.pipeline_stories.dimensions import LOOKED_UP, DimensionPlot
 from tests.pipeline_stories.model import DATABASE
 from tests.pipeline_stories.tellers import TELLERS
 
 TABLES = ("orders", "items", "notes")
+PARTS = ("a", "b", "c", "q/r", "%2e%2e", "数")
 SEQUENCE = "sequence.field"
 SUMMED = "p, cast(n as BIGINT) as n"
 PRODUCERS = ("none", "none", "input", "lookup", "full-compaction")
@@ -34,6 +36,7 @@ class Description:
     draw: random.Random
     # Apart, so that how routes keep deleted rows changes nothing else in a story.
     draw_deletes: random.Random
+    draw_lookups: random.Random
     kind: str = ""
     keys: dict[str, list[str]] = field(default_factory=dict)
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)  # the transforms of source tables
@@ -63,6 +66,16 @@ class Description:
             self._draw_freshness()
         if self.draw_deletes.random() < 0.3:
             self._draw_deletes()
+        if not self.defers and self.draw_lookups.random() < 0.35:
+            self._draw_lookups()
+
+    @property
+    def looks_up(self) -> bool:
+        return any("lookup" in rule for rule in self.rules.values())
+
+    @property
+    def waits(self) -> bool:
+        return any("retry" in step for rule in self.rules.values() for step in rule.get("lookup", ()))
 
     @property
     def defers(self) -> bool:
@@ -194,6 +207,23 @@ class Description:
             elif draw.random() < 0.3:
                 continue
             self._route(table)["deletes"] = draw.choice(ways)
+
+    def _draw_lookups(self) -> None:
+        """Let tables get columns of a dimension. They need no old rows as they were: a lookup finds today's."""
+        draw = self.draw_lookups
+        for table, rule in self.rules.items():
+            options = rule.get("table-options", {})
+            if options.get("merge-engine") == "aggregation" or "lookup" in rule or draw.random() < 0.3:
+                continue
+            # Batches of a table that was parked may wait for rows at another time than those of other tables.
+            rule["lookup"] = [DimensionPlot(draw, PARTS).lookup(may_wait=not self.isolates)]
+            if draw.random() < 0.3:
+                rule["filter"] = draw.choice(tuple(LOOKED_UP))
+            if draw.random() < 0.2:
+                action, condition = draw.choice(("warn", "drop", "dead-letter")), draw.choice(tuple(LOOKED_UP))
+                self.expect.append({"source-table": f"shop_[01].{table}", "condition": condition, "action": action})
+            if (self.sink["table-options"] | options).get("changelog-producer") == "input":
+                rule["table-options"] = {**options, "changelog-producer": "lookup"}
 
     def _route(self, table: str) -> dict[str, Any]:
         source = f"shop_[01].{table}"

@@ -6,13 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from tests.pipeline_stories.columns import UNREADABLE, value_of
 from tests.pipeline_stories.conditions import CONDITIONS, EXPECTED, PROJECTIONS, masked
+from tests.pipeline_stories.dimensions import LOOKED_UP, Found, is_found, joined
 from tests.pipeline_stories.story import Change, Row, Story
 from tests.pipeline_stories.tellers import TYPED
 
+ALL_CONDITIONS, ALL_EXPECTED = {**CONDITIONS, **LOOKED_UP}, {**EXPECTED, **LOOKED_UP}
 Image = tuple[str, Row]
 Key = tuple[str | None, ...]
 Cells = tuple[tuple[str, Any], ...]  # the columns of a row that are not null
@@ -131,13 +134,15 @@ class Model:
     targets: dict[str, Target] = field(default_factory=dict)
     letters: dict[str, Change] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    found: Found = field(default_factory=dict)  # the dimension, as the message that is applied finds it
 
     @classmethod
     def of(cls, story: Story) -> Model:
         return cls(story, story.sections)
 
-    def take(self, change: Change, position: str) -> None:
-        """Apply one message."""
+    def take(self, change: Change, position: str, found: Found = MappingProxyType({})) -> None:
+        """Apply one message, which finds these rows in the dimension."""
+        self.found = found
         self.counts["messages"] += 1
         if "tombstone" in change:
             return
@@ -146,8 +151,9 @@ class Model:
             if self.sections["errors"]["bad-record"] == "dead-letter":
                 self.letters[position] = change
 
-    def replay(self) -> None:
+    def replay(self, found: Found) -> None:
         """Apply the dead letters again, in the order of their positions. Batches do not count them again."""
+        self.found = found
         counts = self.counts.copy()
         for position in sorted(self.letters, key=lambda one: (one.partition("@")[0], int(one.rpartition("@")[2]))):
             change = self.letters[position]
@@ -177,11 +183,11 @@ class Model:
 
     def _is_unreadable(self, table: str, change: Change) -> bool:
         """Return whether an expression of the transform cannot read a value of a message."""
-        rule = self._rule(table)
+        rule = self.rule(table)
         reads = any(_reads_number(rule.get(name, "")) for name in ("filter", "projection"))
         return reads and any(change[side] and change[side].get("n") == UNREADABLE for side in ("before", "after"))
 
-    def _rule(self, table: str) -> Mapping[str, Any]:
+    def rule(self, table: str) -> Mapping[str, Any]:
         return next((one for one in self.sections.get("transform", ()) if _is_of(one, table)), {})
 
     def _route(self, table: str) -> Mapping[str, Any] | None:
@@ -194,7 +200,7 @@ class Model:
     def target(self, table: str) -> Target:
         name = self.target_name(table)
         if name not in self.targets:
-            rule = self._rule(table)
+            rule = self.rule(table)
             sink = self.sections.get("sink", {})
             options = {**sink.get("table-options", {}), **rule.get("table-options", {})}
             keys = rule.get("primary-keys") or self.story.keys[table]
@@ -207,13 +213,19 @@ class Model:
 
     def _transformed(self, table: str, change: Change) -> Iterator[Image]:
         """Yield the images of a change after the transform of its table."""
-        rule, keys = self._rule(table), self.target(table).keys
-        passes = CONDITIONS[rule["filter"]] if "filter" in rule else lambda row: True
-        before, after = change["before"], change["after"]
+        rule, keys = self.rule(table), self.target(table).keys
+        passes = ALL_CONDITIONS[rule["filter"]] if "filter" in rule else lambda row: True
+        before, after = (self._joined(rule, change[side]) for side in ("before", "after"))
         old, new = (None if row is None else self._projected(rule, row) for row in (before, after))
         was, now = old is not None and passes(before), new is not None and passes(after)
-        # Of a row whose delete has only the key nobody knows whether it passed.
-        was = was or (after is None and all(before[name] is None for name in before.keys() - {*keys}))
+        if old is not None:
+            # Nobody knows whether a row passed whose delete has only the key, or what the dimension had for it then.
+            only_key = after is None and all(
+                change["before"][name] is None for name in change["before"].keys() - {*keys}
+            )
+            was = was or only_key or rule.get("filter") in LOOKED_UP
+        if new is not None and any(step["join"] == "inner" for step in rule.get("lookup", ())):
+            now = now and is_found(change["after"], self.found)
         if was and now and [old.get(name) for name in keys] == [new.get(name) for name in keys]:  # type: ignore[union-attr]
             yield from (("-U", old), ("+U", new))  # type: ignore[misc]
             return
@@ -221,6 +233,9 @@ class Model:
             yield "-D", old  # type: ignore[misc]
         if now:
             yield "+I", new  # type: ignore[misc]
+
+    def _joined(self, rule: Mapping[str, Any], row: Row | None) -> Row | None:
+        return row if row is None or not rule.get("lookup") else joined(row, self.found)
 
     @staticmethod
     def _projected(rule: Mapping[str, Any], row: Row) -> Row:
@@ -232,7 +247,7 @@ class Model:
         for rule in self.sections.get("expect", ()):
             if rule["action"] == "warn" or not _is_of(rule, table):
                 continue
-            if not EXPECTED[rule["condition"]](row):
+            if not ALL_EXPECTED[rule["condition"]](row):
                 # A row that an earlier rule drops is not checked by later ones.
                 return bool(rule["action"] == action)
         return False

@@ -9,26 +9,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import patch
 
 from penstock.errors import PenstockError
 from penstock.pipelines.api.dead_letters import letters_of, settle
 from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.batch_identity import LOOKUPS, BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.mapping import lookups
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from tests.invariants import check_invariants
 from tests.pipeline_stories.checks import LETTERS, check_counts, check_tables
+from tests.pipeline_stories.dimensions import DIMENSION, Dimension, Found
 from tests.pipeline_stories.failure import StoryFailed
 from tests.pipeline_stories.local_process import LocalProcess
 from tests.pipeline_stories.log_source import LOGS, MARKER
 from tests.pipeline_stories.model import DATABASE, Model
-from tests.pipeline_stories.process import Driver, SparkLog, fault_at, merged, opened
-from tests.pipeline_stories.story import Step, Story
+from tests.pipeline_stories.process import Driver, SparkLog, fault_at, forget, merged, opened
+from tests.pipeline_stories.story import Change, Step, Story
 from tests.pipeline_stories.tellers import format_of, told
 from tests.simulation.store import Died, Disk, Fault, Faults, Operation, never
 
@@ -55,6 +58,9 @@ class Performance:
         self._parked: set[str] = set()
         self._parks = False  # whether a table was parked
         self._processes = 0
+        self.dimension = Dimension(f"{ROOT}/warehouse")
+        self._looked_up: Found = {}
+        self._dropped: set[str] = set()
         LOGS.clear()  # of the last story in this process
         LOGS[self._name] = {str(number): [] for number in range(story.partitions)}
 
@@ -106,6 +112,16 @@ class Performance:
 
     def _run(self, step: Step) -> str:
         """Run until caught up; where a fault stops the driver, the next one continues without faults."""
+        late = iter([step["late"]] if "late" in step else [])
+
+        def sleep(_: float) -> None:
+            for change in late:
+                self._meddle(change)
+
+        with patch.object(lookups, "sleep", sleep):
+            return self._run_as_told(step)
+
+    def _run_as_told(self, step: Step) -> str:
         ways = iter((step, {**step, "local": step.get("again_local", step.get("local", False))}))
         outcome = self._attempts(step, lambda: self._one_run(next(ways, step)))
         if self._parked and not step.get("leaves_parked"):
@@ -199,14 +215,26 @@ class Performance:
         with self._process(never):
             return CheckpointFolder(self.spark.folder).parked()
 
-    def _meddle(self, action: str) -> None:
+    def _meddle(self, action: str | Step) -> None:
         """Let another process work on the tables."""
+        if not isinstance(action, str):
+            self._dimension(action)
+            forget()
+            return
         for table in self._tables():
             match action:
                 case "compact":
                     table.compact(full=True)
                 case "expire":
                     expire_snapshots(table.store, retain_max=1, retain_min=1, older_than=self.disk.clock())
+
+    def _dimension(self, step: Step) -> str:
+        """Change the dimension, or create it again. Batches that are not done find only more snapshots of it."""
+        if step["how"] not in {"write", "add"} and self.dimension.at and (self._sent or self._parked):
+            return "nothing"
+        with self._process(never):
+            self.dimension.happen(step)
+        return step["how"]
 
     def _compact(self, step: Step) -> str:
         with self._process(never):
@@ -230,6 +258,7 @@ class Performance:
             warehouse = CatalogSettings.of(f"{ROOT}/warehouse", {})
             if step["how"] == "drop":
                 warehouse.backend.drop_table(f"{DATABASE}.{name}")
+                self._dropped.add(f"{DATABASE}.{name}")
             else:
                 Table(warehouse.opened(f"{DATABASE}.{name}")).truncate()
         self.model.targets[name].lose_rows()
@@ -257,17 +286,33 @@ class Performance:
 
         outcome = self._attempts(step, run)
         self._counts_all = False  # no batch reports what a replay writes
-        self.model.replay()
+        self.model.replay(self.dimension.at.get(self.dimension.newest, {}))
         return outcome
 
     def _renew(self, step: Step) -> str:
         """Lose the checkpoint, and continue with a new one from the position of the tables."""
         # A new checkpoint does not know what parked tables have missed, and is refused.
-        if self._parks or not self.spark.done or not any(table.latest_snapshot for table in self._found()):
+        if (
+            self._parks
+            or self._begins_otherwise()
+            or not self.spark.done
+            or not any(table.latest_snapshot for table in self._found())
+        ):
             return "nothing"
         self.spark, self._counts_all = self._new_log(), False
         self.sections = merged(self.sections, {"pipeline": {"resume-from-tables": True}})
         return self._run({"op": "run"})
+
+    def _begins_otherwise(self) -> bool:
+        """Return whether a new checkpoint, which begins with the last batch, leaves other rows than the old one.
+
+        A table that was dropped since then lacks it, and so does one that got no rows of it, which may get some if the
+        dimension was replaced.
+        """
+        if self._dropped - {table.name for table in self._found()}:
+            return True
+        snapshot = self.spark.end(self.spark.done - 1).get(LOOKUPS, {}).get(DIMENSION) if self.spark.done else None
+        return snapshot is not None and self.dimension.at.get(snapshot) is not self._looked_up
 
     def _faults(self, step: Step) -> Faults:
         if "fault" not in step:
@@ -277,8 +322,29 @@ class Performance:
 
     def _apply_sent(self) -> None:
         for change, position in self._sent:
-            self.model.take(change, position)
+            self._take(change, position)
         self._sent = []
+        self.dimension.begin()
+
+    def _take(self, change: Change, position: str) -> None:
+        found = self._found_by(position)
+        waits = any("retry" in one for one in self.model.rule(change.get("table", "")).get("lookup", ()))
+        # A batch that misses keys waits, and only one of a run gets more of them then.
+        self.model.take(change, position, {**self.dimension.rows, **found} if waits else found)
+
+    def _found_by(self, position: str) -> Found:
+        """Return the rows of the dimension that the batch of a message looks up in: the newest when it was planned."""
+        if not self.dimension.at:
+            return {}
+        place, _, offset = position.removeprefix("log/").partition("@")
+        ends = (self.spark.end(number) for number in range(self.spark.planned))
+        end = next(end for end in ends if end["offsets"][place] > int(offset))
+        if LOOKUPS not in end:
+            return {}
+        snapshot = end[LOOKUPS][DIMENSION]
+        assert snapshot in self.dimension.during, f"{position} looks up in snapshot {snapshot}"
+        self._looked_up = self.dimension.at[snapshot]
+        return self._looked_up
 
     # the pipeline
 

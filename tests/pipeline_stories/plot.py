@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.pipeline_stories.columns import UNREADABLE
-from tests.pipeline_stories.description import SEQUENCE, TABLES, Description
+from tests.pipeline_stories.description import PARTS, SEQUENCE, TABLES, Description
+from tests.pipeline_stories.dimensions import DimensionPlot
 from tests.pipeline_stories.story import Change, Row, Step, Story
 
 IDS = 12
 SHARDS = ("shop_0", "shop_1")
 WORDS = ("a", "b", "bad", "", " x ", "ünïcødé 数据", "\U0001f469\u200d", "it's", 'q"\\', "0", "null", "line\nbreak")
-PARTS = ("a", "b", "c", "q/r", "%2e%2e", "数")
 INTS = ("0", "1", "-1", "5", "-5", "2147483647", "-2147483648")
 BIGS = ("0", "9223372036854775807", "-9223372036854775808", "42", "9007199254740993")
 DECIMALS = ("0.00", "1.50", "-0.01", "9999999999.99", "-9999999999.99")
@@ -47,6 +47,7 @@ class Plot:
     without_spark: random.Random = field(init=False)
     empties: random.Random = field(init=False)  # apart in the same way
     joined: random.Random = field(init=False)
+    dimension: DimensionPlot = field(init=False)
     joins: bool = False
 
     def story(self) -> Story:
@@ -55,7 +56,9 @@ class Plot:
         self.empties = random.Random(f"empties {self.seed}")
         self.joined = random.Random(f"joined ranges {self.seed}")
         self.joins = self.joined.random() < 0.4
-        self.pipeline = Description(draw, random.Random(f"deletes of routes {self.seed}"))
+        lookups = random.Random(f"lookups {self.seed}")
+        self.pipeline = Description(draw, random.Random(f"deletes of routes {self.seed}"), lookups)
+        self.dimension = DimensionPlot(lookups, PARTS)
         partitions = draw.choice((1, 1, 2, 3))
         self.sent = [[] for _ in range(partitions)]
         steps = list(self._steps())
@@ -83,12 +86,16 @@ class Plot:
         return drawn or self.without_spark.choice((0, 1, 10_000))
 
     def _steps(self) -> Iterator[Step]:
-        draw = self.draw
+        draw, changes = self.draw, self.dimension.draw
+        if self.pipeline.looks_up:
+            yield self.dimension.created()
         for _ in range(draw.randrange(2, 6)):
             for _ in range(draw.choice((1, 1, 2))):
                 messages = self._messages(draw.choice((1, 3, 6, 12)))
                 yield {"op": "send", "messages": list(self._with_markers(messages))}
-            yield self._run()
+            yield self._with_lookups(self._run())
+            if self.pipeline.looks_up and changes.random() < 0.6:
+                yield self.dimension.changed()
             if draw.random() < 0.2:
                 # Of letters that are older than the rows of a history or a sequence, the order of compactions decides
                 # what is left.
@@ -115,6 +122,14 @@ class Plot:
             if draw.random() < 0.5:
                 run["leaves_parked"] = True
         return run | self._ways(run)
+
+    def _with_lookups(self, run: Step) -> Step:
+        """Let the dimension be changed between the batches of a run, or while a batch waits for rows of it."""
+        if not self.pipeline.looks_up or self.dimension.draw.random() < 0.7:
+            return run
+        if self.pipeline.waits:
+            return {**run, "late": {**self.dimension.written(), "how": "add"}}
+        return {**run, "between": [*run.get("between", ()), self.dimension.written()]}
 
     def _ways(self, run: Step) -> Step:
         """Return whether the run needs Spark, and where this is new."""

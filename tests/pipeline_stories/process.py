@@ -29,7 +29,7 @@ from penstock.pipelines.job.foreach_batch import has_few_buckets
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.ledger import batch_logs, checkpoint_folder, filled_tables, lineage
 from penstock.pipelines.ledger.batch_logs import BatchLogs
-from penstock.pipelines.mapping import target_tables
+from penstock.pipelines.mapping import lookups, target_tables
 from penstock.pipelines.tasks import joined_reader, write
 from penstock.pipelines.tasks.batch_result import SCHEMA as RESULTS
 from penstock.pipelines.tasks.batch_result import BatchResult, as_row
@@ -157,6 +157,7 @@ def opened(disk: Disk, seed: str, faults: Faults, log: list[Operation], *, joins
 def forget() -> None:
     """Clear what a process keeps: the next one opens everything again."""
     settings.forget_tables()
+    lookups._open.clear()
     settings._backend.cache_clear()
     state_folder._opened.cache_clear()
 

@@ -235,6 +235,29 @@ def test_an_aggregate_of_looked_up_columns_refuses_retracts(lake: Lake) -> None:
         lake.run(transform=transform, **{"table-options": options})
 
 
+def test_rows_leave_a_filter_by_the_dimension_after_the_dimension_has_changed(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
+    lake.write("dim.users", [{"id": 1, "name": "one", "city": "b"}])
+    lake.write("ods.orders", [{"id": one, "user_id": 1, "amount": 1} for one in (1, 2, 3)])
+    lake.run(transform={"filter": "city <> 'a'"})
+    lake.write("dim.users", [{"id": 1, "name": "one", "city": "a"}, {"id": 2, "name": "two", "city": "b"}])
+    lake.write("ods.orders", [{"id": 1, "user_id": 1, "amount": 1}], ["-D"])
+    lake.write("ods.orders", [{"id": 2, "user_id": 1, "amount": 2}, {"id": 3, "user_id": 2, "amount": 2}])
+    lake.run(transform={"filter": "city <> 'a'"})
+    assert [row["id"] for row in lake.rows("dwd.orders")] == [3]
+
+
+def test_a_key_of_looked_up_columns_refuses_updates_and_deletes(lake: Lake) -> None:
+    lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
+    lake.users(1, 2)
+    lake.write("ods.orders", [{"id": 1, "user_id": 1, "amount": 1}])
+    transform = {"projection": "id, upper(city) as place, amount", "primary-keys": ["place", "id"]}
+    lake.run(transform=transform)
+    lake.write("ods.orders", [{"id": 1, "user_id": 2, "amount": 1}])
+    with pytest.raises(ConfigError, match="the row that it changes may be under another key"):
+        lake.run(transform=transform)
+
+
 def test_the_newest_day_of_a_dimension_is_looked_up(lake: Lake) -> None:
     lake.create("ods.orders", ORDERS, ())
     columns = [("day", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("city", "STRING")]

@@ -59,8 +59,21 @@ class SparkEnded(PenstockError):
     exit_code = 11
 
 
+class MasterUnreachable(PenstockError):
+    """A Spark master on another machine did not answer, or did not accept the driver."""
+
+    exit_code = 11
+
+
 class WorkerLate(PenstockError):
     """A Python worker did not start in time: Spark gives up a query after ten seconds, which cannot be configured."""
+
+    exit_code = 11
+    retryable = True
+
+
+class TasksLost(PenstockError):
+    """Spark gave up a batch because processes of its tasks were killed or their machines were lost."""
 
     exit_code = 11
     retryable = True

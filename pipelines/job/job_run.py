@@ -19,7 +19,7 @@ from penstock.ingest.spark_admission import PASSES_START, BoundedRun
 from penstock.ingest.spark_stream import changes_source
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.maintenance import Maintenance
-from penstock.pipelines.errors import SparkEnded, WorkerLate
+from penstock.pipelines.errors import SparkEnded, TasksLost, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
@@ -97,6 +97,8 @@ class JobRun:
     def _may_retry(self, error: BaseException, failures: int) -> bool:
         configured = self.job.retry.times
         retries = max(configured, LATE_STARTS) if isinstance(error, WorkerLate) else configured
+        if isinstance(error, TasksLost) and self.session.sparkContext._jsc.sc().isStopped():
+            return False  # Spark gave up the whole application, for example because no executor could start
         return may_pass(error) and failures <= retries and not self._stopped
 
     def _pause(self, failures: int, reason: str) -> None:

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.errors import CheckpointInUse, SparkEnded, WorkerLate
+from penstock.pipelines.errors import CheckpointInUse, SparkEnded, TasksLost, WorkerLate
 
 # How long the process of a JVM may take to end after its connections broke.
 ENDING_SECONDS = 10
@@ -19,6 +19,18 @@ _ENDING = re.compile(r"SparkContext\b.*\b(?:shut ?down|stopped)|[Ss]hutdown in p
 _ENDED = r"(?:\[STREAM_FAILED\] Query \[[^\]\n]*\] terminated with exception: )?"
 _CONCURRENT = re.compile(rf"{_ENDED}\[CONCURRENT_STREAM_LOG_UPDATE\]")
 _PLANNER_LATE = re.compile(rf"{_ENDED}Python worker failed to connect back")
+# Spark's own reasons for giving up a job whose tasks did not fail by themselves.
+_TASKS_LOST = re.compile(
+    r"Job aborted due to stage failure: (?:"
+    r"Task \S+ in stage \S+ failed \d+ times?, most recent failure: "
+    r"Lost task \S+ in stage \S+ \(TID \d+\) \([^()\n]*\): "
+    r"(?P<executor>ExecutorLostFailure .*?Reason: [^\n]*|"
+    r"org\.apache\.spark\.SparkException: (?P<worker>Python worker exited unexpectedly \(crashed\)))"
+    r"|(?P<shuffle>\w+Stage \d+ \([^\n]*\) has failed the maximum allowable number of times)"
+    r"|(?P<rows>A shuffle map stage with indeterminate output was failed)"
+    r"|(?P<master>Master removed our application: \w+))"
+)
+_OF_PYTHON = "org.apache.spark.api.python.PythonException"
 _WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect back"
 
 
@@ -32,7 +44,8 @@ def cause_of_end(
     Spark's text includes values of records and names of the source, so only a marked line in it is accepted as an error
     of this package.
     """
-    return failure or mark.recovered(error) or _late(error) or _in_use(error, checkpoint) or error
+    known = failure or mark.recovered(error) or _late(error) or _tasks_lost(error) or _in_use(error, checkpoint)
+    return known or error
 
 
 def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | None:
@@ -69,12 +82,30 @@ def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | N
 def _late(error: PySparkException) -> WorkerLate | None:
     text = str(error)
     # The text of a worker that did start may contain anything from its data.
-    of_task = _WORKER_LATE in text and "org.apache.spark.api.python.PythonException" not in text
+    of_task = _WORKER_LATE in text and _OF_PYTHON not in text
     if not of_task and _PLANNER_LATE.match(text) is None:
         return None
     return WorkerLate(
         "a Python worker of Spark did not respond within ten seconds",
         hint="reduce the load on the driver's machine, or add cores; nothing was written, so run the pipeline again",
+    )
+
+
+def _tasks_lost(error: PySparkException) -> TasksLost | None:
+    text = str(error)
+    # A task that did fail by itself may show anything of its data.
+    found = None if _OF_PYTHON in text else _TASKS_LOST.search(text)
+    if found is None:
+        return None
+    reason = next(part for part in (found["worker"], *found.groups()) if part is not None)
+    return TasksLost(
+        "Spark lost the executors or the Python processes of this batch's tasks, and gave up",
+        reason=reason[:300],
+        hint=(
+            "nothing of the batch was committed: the next run repeats it, or this one with on-error: {retries: N}. "
+            "Processes are often killed for their memory: see dmesg on their machine, and raise "
+            "spark.executor.memory, spark.executor.memoryOverhead or spark.executor.pyspark.memory, or lower max-batch"
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import penstock
 from penstock.errors import ConfigError
 from penstock.pipelines.spark.java import java_home, jvm_start, use_flags, use_lean_home
+from penstock.pipelines.spark.masters import check_master, registering
 from penstock.pipelines.spark.named_programs import check_spark_home, check_worker_python
 from penstock.pipelines.spark.versions import check_version
 
@@ -112,14 +113,17 @@ def open_session(
     prepare_environment()
     master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     check_spark_home()
+    # Also with a master elsewhere: Spark plans batches in a process of that Python on this machine.
+    check_worker_python()
     if is_local(master):
-        check_worker_python()
         use_lean_home()
+    else:
+        check_master(master)
     wanted = session_settings(master, settings or {})
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    with jvm_start():
+    with jvm_start(), registering(master):
         if stderr is not None or first is not None:
             _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr, first)
         session = builder.getOrCreate()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from penstock.errors import SourceError, StoreError, TableCorrupt
+from penstock.pipelines.errors import TasksLost
 from penstock.pipelines.job.job import RetryPolicy
 from penstock.pipelines.job.job_run import JobRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def running(monkeypatch: pytest.MonkeyPatch, retries: int, *outcomes: BaseException) -> tuple[JobRun, list[float]]:
@@ -79,3 +84,15 @@ def test_a_run_that_is_stopped_has_not_caught_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(JobRun, "_run_once", stopped)
     job.run()
     assert not job.has_caught_up
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_lost_tasks_are_retried_unless_spark_gave_up_the_application(
+    ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, pauses = running(monkeypatch, 3, TasksLost("lost"))
+    context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: ended)))
+    job.session = cast("SparkSession", SimpleNamespace(sparkContext=context))
+    with pytest.raises(TasksLost) if ended else nullcontext():
+        job.run()
+    assert pauses == ([] if ended else [1])

@@ -1,4 +1,4 @@
-"""How the end of Spark's JVM is recognised from the first error that it causes in the driver."""
+"""How the end of Spark's JVM and lost tasks are recognised from the errors that they cause in the driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 
-from penstock.pipelines.spark.errors import jvm_ended
+from penstock.ingest.carried_errors import ErrorMark
+from penstock.pipelines.errors import TasksLost
+from penstock.pipelines.job.job import may_pass
+from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 
 # The whole text of a query that ended because its planner, which is in the same process group, was stopped first.
 STOPPED_FIRST = "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception:  SQLSTATE: XXKST"
@@ -44,3 +47,30 @@ def test_an_error_of_a_running_jvm_is_delayed_only_if_its_connection_broke() -> 
 def test_a_jvm_of_another_process_is_not_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace())
     assert jvm_ended(StreamingQueryException(STOPPED_FIRST), stopping=True) is None
+
+
+FAILED = "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] {}"
+GAVE_UP = "Job aborted due to stage failure: "
+OF_TASK = "Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in stage 3.0 (TID 7) (h executor 1): "
+EXITED = "(executor 1 exited caused by one of the running tasks) Reason: Command exited with code 137"
+LOST = {
+    "executor": f"{OF_TASK}ExecutorLostFailure {EXITED}",
+    "Python worker": f"{OF_TASK}org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider",
+    "shuffled data": "ShuffleMapStage 1 (toArrow at x.py:69) has failed the maximum allowable number of times: 4.",
+    "master": "Master removed our application: FAILED",
+}
+
+
+@pytest.mark.parametrize("text", LOST.values(), ids=LOST.keys())
+def test_lost_tasks_are_an_error_that_may_pass(text: str) -> None:
+    shown = StreamingQueryException(FAILED.format(f"Caused by: {GAVE_UP}{text}\n\tat"))
+    found = cause_of_end(shown, None, "checkpoint", ErrorMark())
+    assert isinstance(found, TasksLost)
+    assert may_pass(found)
+    assert str(found.facts["reason"]) in text
+
+
+def test_the_text_of_a_task_that_failed_is_not_read_as_a_lost_task() -> None:
+    inner = f"org.apache.spark.api.python.PythonException: {GAVE_UP}{LOST['executor']}"
+    shown = StreamingQueryException(FAILED.format(f"{GAVE_UP}{OF_TASK}{inner}"))
+    assert cause_of_end(shown, None, "checkpoint", ErrorMark()) is shown

@@ -1,0 +1,53 @@
+"""A standalone master that does not answer, or does not accept the driver, is reported before Spark tries for long."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.errors import MasterUnreachable
+from penstock.pipelines.spark.masters import check_master, registering
+from penstock.pipelines.spark.session import open_session
+from tests.servers.launch import free_port
+
+
+def test_a_master_that_does_not_answer_is_named_before_a_jvm_starts() -> None:
+    master = f"spark://127.0.0.1:{free_port()}"
+    with pytest.raises(MasterUnreachable, match="no Spark master answers") as caught:
+        open_session("shop", master=master)
+    assert caught.value.facts["master"] == master
+    assert "Connection refused" in str(caught.value.facts["reason"])
+    assert caught.value.exit_code == 11
+
+
+def test_one_of_several_masters_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("master", ["spark://master", "spark://master:seven", "spark://:7077", "spark://"])
+def test_an_address_without_host_or_port_is_refused(master: str) -> None:
+    with pytest.raises(ConfigError, match="no host or no port"):
+        check_master(master)
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:99999", "spark://no-such-host.invalid:7077"])
+def test_an_address_that_cannot_exist_is_reported(master: str) -> None:
+    with pytest.raises(MasterUnreachable):
+        check_master(master)
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://127.0.0.1:1", "local[2]"])
+def test_other_kinds_of_masters_are_left_to_spark(master: str) -> None:
+    check_master(master)
+
+
+def test_a_driver_that_is_not_registered_is_told_why() -> None:
+    stopped = RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
+    with pytest.raises(MasterUnreachable, match="did not register this driver"), registering("spark://m:7077"):
+        raise stopped
+    for master, error in (("local[2]", stopped), ("spark://m:7077", RuntimeError("anything else"))):
+        with pytest.raises(RuntimeError), registering(master):
+            raise error

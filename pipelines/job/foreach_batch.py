@@ -18,6 +18,7 @@ from penstock.pipelines.driver.compaction import Compact, DueBucket, bucket_grou
 from penstock.pipelines.driver.small_batches import SHUFFLED_MODES
 from penstock.pipelines.job.partition_ids import partitioned
 from penstock.pipelines.mapping.target_tables import Schemas
+from penstock.pipelines.spark.shared_warehouse import check_shared
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.batch_result import COLUMNS, BatchResult
 from penstock.pipelines.tasks.key_placement import moves_keys, place_task
@@ -69,7 +70,9 @@ class SparkTasks:
     def _written(self, reader: BatchReader, number: int, rows: DataFrame, writers: int) -> BatchResult:
         timing = CompactionTiming(number, reader.compacts_in_background)
         task = write_task(reader.warehouse, writers, timing, reader.mark, self.pipeline, frozenset(reader.mapping.made))
-        return BatchResult.of(rows.mapInArrow(task, COLUMNS).toArrow())
+        result = BatchResult.of(rows.mapInArrow(task, COLUMNS).toArrow())
+        check_shared(self.session.sparkContext.master, reader.warehouse, result.messages)
+        return result
 
     def reread(self, reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
         """Read inputs of the batch again in a separate job, and write them.

@@ -28,6 +28,7 @@ from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.spark.checkpoint_files import accept_left_files, prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
+from penstock.pipelines.spark.shared_warehouse import unshared
 from penstock.pipelines.spark.worker_start import start_workers
 from penstock.pipelines.tasks import shuffle_rows as blobs
 
@@ -154,9 +155,13 @@ class JobRun:
                     maintenance.maintain(now=True)
                 return ended
             except PySparkException as error:
-                raise cause_of_end(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
+                raise self._cause_of_end(error, sink) from error
             finally:
                 query.stop()
+
+    def _cause_of_end(self, error: PySparkException, sink: BatchSink) -> BaseException:
+        cause = cause_of_end(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark)
+        return unshared(cause, self.session.sparkContext.master)
 
     def _retry_parked(self, sink: BatchSink) -> None:
         parking = sink.driver.parking
@@ -164,7 +169,7 @@ class JobRun:
             try:
                 sink.driver.catch_up(lambda: self._stopped)
             except PySparkException as error:
-                raise cause_of_end(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark) from error
+                raise self._cause_of_end(error, sink) from error
         for parked in parking.tables.values():
             log.warning("event=table_is_parked table=%s batch=%d reason=%s", parked.table, parked.batch, parked.reason)
 

@@ -18,6 +18,17 @@ _REPAIRS = {
     errno.ENOSPC: "the disk is full: free some space, also for temporary files (TMPDIR), and run the command again",
     errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
 }
+# What the Python processes of Spark may lack, on any of its machines: by the class or the text of the cause.
+_WORKERS = {
+    "ModuleNotFoundError": (
+        "a Python process of Spark lacks this module: install it for the Python that PYSPARK_PYTHON names, on the "
+        "driver's machine and on all workers"
+    ),
+    "PYTHON_VERSION_MISMATCH": (
+        "the workers need the Python version of the driver: install it there, at a path that PYSPARK_PYTHON names on "
+        "all machines"
+    ),
+}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -36,7 +47,10 @@ def unexpected(error: Exception) -> PenstockError:
             "--debug  to see where it failed"
         )
     else:
-        hint = "unexpected error; run again with  --debug  and include the traceback in a bug report"
+        last = ": ".join(causes[-1]) if causes else ""
+        hint = next((repair for sign, repair in _WORKERS.items() if sign in last), None) or (
+            "unexpected error; run again with  --debug  and include the traceback in a bug report"
+        )
     return PenstockError(
         f"{kind}: {error.strerror}" if isinstance(error, OSError) and named else f"{kind}: {first[:300]}",
         file=error.filename if isinstance(error, OSError) and named else None,

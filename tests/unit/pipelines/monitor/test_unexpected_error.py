@@ -40,3 +40,21 @@ def test_the_last_cause_of_a_spark_error_is_reported() -> None:
     assert error.message.count("\n") == 0
     java = "An error occurred while calling o80.start.\n: java.io.IOException: mkdir of /x failed\n\tat java.base/x"
     assert unexpected(RuntimeError(java)).facts["cause"] == "IOException: mkdir of /x failed"
+
+
+@pytest.mark.parametrize(
+    ("cause", "repair"),
+    [
+        ("ModuleNotFoundError: No module named 'pyarrow'", "a Python process of Spark lacks this module"),
+        (
+            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has "
+            "different version: 3.10 than that in driver: 3.11",
+            "the workers need the Python version of the driver",
+        ),
+        ("ValueError: any other", "unexpected error"),
+    ],
+)
+def test_workers_that_lack_something_are_named(cause: str, repair: str) -> None:
+    assert str(unexpected(RuntimeError(f"[STREAM_FAILED] it ended: Traceback\n  File x\n{cause}\n")).hint).startswith(
+        repair
+    )

@@ -123,7 +123,7 @@ class PgRangeReading:
             catalog = stack.enter_context(connected(settings.server))
             # Checked here as well: the slot may have been moved or dropped since the batch was planned.
             require_slot(catalog, settings.slot, first)
-            free_slot(catalog, settings.slot)
+            free_slot(catalog, settings.slot, first)
             stream = stack.enter_context(connected(settings.server, replication=True))
             types = Types(catalog)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,9 +72,30 @@ def test_a_reader_replaces_one_of_the_same_pipeline_only(server: PgPlayground) -
             first.start_stream(
                 "START_REPLICATION SLOT \"busy\" LOGICAL 0/0 (proto_version '1', publication_names 'pub')"
             )
-            free_slot(connection, "busy")
+            free_slot(connection, "busy", part.start)
             with connected(address(server), replication=True) as second:
                 assert list(streamed(second, part)) == []
+
+
+def test_a_second_attempt_of_a_task_waits_for_the_first(server: PgPlayground) -> None:
+    """As with spark.speculation. Each would end the one before, until Spark gives the batch up."""
+    server.create("t", "id int PRIMARY KEY")
+    with connected(address(server)) as connection, connected(address(server)) as other:
+        Publication("pub").require(connection, [("public", "t")])
+        slot = create_slot(connection, "twice", failover=False)
+        server.run("INSERT INTO t SELECT generate_series(1, 250000)")
+        end = sound_position(connection) or 0
+        part = WalRange("twice", ("pub",), slot.confirmed, end, binary=True)
+        with connected(address(server), replication=True) as first:
+            blocks = streamed(first, part)
+            read = len(next(blocks))
+            second = threading.Thread(target=free_slot, args=(other, "twice", part.start))
+            second.start()
+            second.join(2)
+            assert second.is_alive()
+            assert read + sum(map(len, blocks)) > 250_000
+        second.join(10)
+        assert not second.is_alive()
 
 
 def test_errors_of_the_server_have_classes(server: PgPlayground) -> None:

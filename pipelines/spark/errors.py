@@ -99,7 +99,7 @@ def _tasks_lost(error: PySparkException) -> TasksLost | None:
         return None
     reason = next(part for part in (found["worker"], *found.groups()) if part is not None)
     return TasksLost(
-        "Spark lost the executors or the Python processes of this batch's tasks, and gave up",
+        "Spark ended the batch because executors or Python processes of its tasks were lost",
         reason=reason[:300],
         hint=(
             "nothing of the batch was committed: the next run repeats it, or this one with on-error: {retries: N}. "

@@ -44,7 +44,8 @@ class Cluster:
 
     def add_worker(self) -> None:
         number = len(self.workers)
-        place = ["--host", HOST, "--webui-port", "0", "--work-dir", f"{self.folder}/work-{number}"]
+        # Another address for each: Spark runs the second attempt of a slow task on another host only.
+        place = ["--host", f"127.0.0.{number + 1}", "--webui-port", "0", "--work-dir", f"{self.folder}/work-{number}"]
         words = ["org.apache.spark.deploy.worker.Worker", *place, "--cores", "1", "--memory", "1g", self.url]
         self.workers.append(_started(self.folder / f"worker-{number}.log", *words))
 

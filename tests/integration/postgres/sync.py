@@ -66,7 +66,7 @@ class PgSync:
     flags: Sequence[str] = ()
 
     @property
-    def spec(self) -> PipelineSpec:
+    def words(self) -> list[str]:
         conf = [
             "hostname=127.0.0.1",
             f"port={self.server.port}",
@@ -77,14 +77,21 @@ class PgSync:
             f"slot.name={SLOT}",
             *self.conf,
         ]
-        words = [
+        return [
             *("--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up"),
             *("--checkpoint", f"{self.folder}/checkpoint"),
             *(["--table", self.table] if self.table else []),
             *(word for item in conf for word in ("--postgres-conf", item)),
             *self.flags,
         ]
-        return spec_of_action("postgres-sync-table" if self.table else "postgres-sync-database", words)
+
+    @property
+    def command(self) -> str:
+        return "postgres-sync-table" if self.table else "postgres-sync-database"
+
+    @property
+    def spec(self) -> PipelineSpec:
+        return spec_of_action(self.command, self.words)
 
     def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
         try:

@@ -44,7 +44,7 @@ def test_other_kinds_of_masters_are_left_to_spark(master: str) -> None:
     check_master(master)
 
 
-def test_a_driver_that_is_not_registered_is_told_why() -> None:
+def test_a_driver_that_the_master_does_not_register_is_named() -> None:
     stopped = RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
     with pytest.raises(MasterUnreachable, match="did not register this driver"), registering("spark://m:7077"):
         raise stopped

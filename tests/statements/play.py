@@ -198,10 +198,11 @@ def plain(value: Cell, type_: str) -> Cell:
             return str(value.replace(tzinfo=None))
         case dt.date():
             return value.isoformat()
+        # The keys of a map have no order: Spark returns them in one of its own.
         case [*pairs] if type_ == MAP:  # as Arrow has a map
-            return dict(pairs)
+            return dict(sorted(pairs))
         case dict():
-            return dict(value)
+            return dict(sorted(value.items()))
         case tuple() if type_ == STRUCT:  # a row of Spark
             return dict(zip("ab", value, strict=True))
     return value

@@ -47,7 +47,7 @@ def refuse_empty_names(session: SparkSession) -> None:
         session.udf.registerJavaUDAF(*_FUNCTION)
         return
     _add_to_all_threads(jvm, catalog_jar(jvm, session.version))
-    jvm.penstock.spark.SessionNames.addTo(session._jsparkSession)
+    jvm.penstock.spark.SessionRules.addTo(session._jsparkSession)
 
 
 def classic_jvm(session: SparkSession) -> JVMView | None:

@@ -27,8 +27,13 @@ public class PenstockExtensions extends AbstractFunction1 {
     public Object apply(Object extensions) {
         ((SparkSessionExtensions) extensions).injectParser(new TagParserBuilder());
         ((SparkSessionExtensions) extensions).injectCheckRule(new SessionNamesBuilder());
+        ((SparkSessionExtensions) extensions).injectPreCBORule(new ReadOnceBuilder());
         return BoxedUnit.UNIT;
     }
+}
+
+class ReadOnceBuilder extends AbstractFunction1 {
+    public Object apply(Object session) { return new ReadOnce(); }
 }
 
 class TagParserBuilder extends AbstractFunction2 {

@@ -91,23 +91,38 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
         columns = kept;
     }
 
-    public Scan build() {
-        PythonDataSourceV2 source = Request.source();
-        Filter[] taken = pushedFilters();
-        if (taken.length > 0) new PythonScanBuilder(source, Request.SOURCE, columns, options).pushFilters(taken);
-        return new CountedScan(source, columns, options, taken, rows);
-    }
+    public Scan build() { return CountedScan.of(columns, options, pushedFilters(), rows); }
 }
 
 /** A read whose size is known, so that Spark broadcasts small tables. */
 class CountedScan extends PythonScan implements SupportsReportStatistics {
     private final StructType columns;
+    private final CaseInsensitiveStringMap options;
+    private final Filter[] filters;
     private final JsonNode rows;
 
     CountedScan(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
         super(source, Request.SOURCE, columns, options, filters);
         this.columns = columns;
+        this.options = options;
+        this.filters = filters;
         this.rows = rows;
+    }
+
+    /** A read with filters that Python has taken. */
+    static CountedScan of(StructType columns, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
+        PythonDataSourceV2 source = Request.source();
+        if (filters.length > 0) new PythonScanBuilder(source, Request.SOURCE, columns, options).pushFilters(filters);
+        return new CountedScan(source, columns, options, filters, rows);
+    }
+
+    /** The same read without some of its columns. */
+    CountedScan without(Set names) {
+        StructType kept = new StructType();
+        for (int i = 0; i < columns.fields().length; i++) {
+            if (!names.contains(columns.fields()[i].name())) kept = kept.add(columns.fields()[i]);
+        }
+        return of(kept, options, filters, rows);
     }
 
     public Batch toBatch() { return new TableBatch(super.toBatch()); }

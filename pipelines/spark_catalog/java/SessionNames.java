@@ -24,13 +24,6 @@ import scala.runtime.BoxedUnit;
 
 /** Refuses statements on names of Spark's own catalog that would change its entry, and no table. */
 public class SessionNames extends Rule {
-    /** Adds the refusals to a session that runs already. Its optimizer sees the statements, before they do anything. */
-    public static void addTo(SparkSession session) {
-        Seq rules = session.experimental().extraOptimizations();
-        for (int i = 0; i < rules.size(); i++) if (rules.apply(i) instanceof SessionNames) return;
-        session.experimental().extraOptimizations_$eq((Seq) rules.appended(new SessionNames()));
-    }
-
     public TreeNode apply(TreeNode plan) {
         check(plan);
         return plan;

@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType;
 /** A function of no use: registering it adds the refusals to a session of Spark Connect, whose client has no JVM. */
 @SuppressWarnings("deprecation")
 public class SessionNamesFunction extends UserDefinedAggregateFunction {
-    public SessionNamesFunction() { SessionNames.addTo(SparkSession.active()); }
+    public SessionNamesFunction() { SessionRules.addTo(SparkSession.active()); }
 
     public StructType inputSchema() { return new StructType(); }
 

@@ -19,13 +19,18 @@ def create(spark: SparkSession, name: str, **options: str) -> None:
     spark.sql(f"INSERT INTO {name} VALUES (7, 1, 'a', 'x'), (8, 2, 'b', 'y')")
 
 
-def old_columns(spark: SparkSession, statement: str) -> list[str]:
-    """The columns with old values that the scan of a statement reads."""
+def columns_read(spark: SparkSession, statement: str) -> list[str]:
+    """The columns that the first scan of a statement reads."""
     plan = str(spark.sql(f"EXPLAIN {statement}").first()[0])
     scans = [line for line in plan.splitlines() if "BatchScan" in line]
     assert scans, plan
     names = scans[0].split("[", 1)[1].split("]", 1)[0].split(", ")
-    return [name.split("#")[0] for name in names if name.startswith("_old_")]
+    return [name.split("#")[0] for name in names]
+
+
+def old_columns(spark: SparkSession, statement: str) -> list[str]:
+    """Those of them that have old values."""
+    return [name for name in columns_read(spark, statement) if name.startswith("_old_")]
 
 
 def test_updates_without_a_changelog_read_no_old_values(spark: SparkSession) -> None:
@@ -55,7 +60,21 @@ def test_deletes_have_the_values_of_all_columns(spark: SparkSession) -> None:
 
 def test_updates_with_a_changelog_have_the_old_row(spark: SparkSession) -> None:
     create(spark, "logged", changelog_producer="input")
-    assert old_columns(spark, UPDATE.format("logged")) == ["_old_n", "_old_v", "_old_w"]
+    # The update keeps n and w, so their old values are those that it writes; it does not write that of v.
+    assert columns_read(spark, UPDATE.format("logged")) == ["n", "id", "w", "_old_v"]
     spark.sql(UPDATE.format("logged"))
     found = rows(spark, "SELECT * FROM logged WITH (`incremental-between` = '1,2')")
     assert found == [("+U", 7, 1, "new", "x"), ("-U", 7, 1, "a", "x")]
+
+
+def test_a_merge_reads_each_column_once(spark: SparkSession) -> None:
+    create(spark, "once", changelog_producer="input")
+    merge = """MERGE INTO once t USING (SELECT id + 1 id, concat(v, '2') v FROM once) s ON t.id = s.id AND t.n > 0
+        WHEN MATCHED AND t.w = 'y' AND t._old_v = 'b' THEN DELETE
+        WHEN NOT MATCHED THEN INSERT (n, id, v, w) VALUES (9, s.id, s.v, 'z')
+        WHEN NOT MATCHED BY SOURCE AND t.v = 'a' THEN UPDATE SET n = t.n + 10, w = t.v"""
+    assert columns_read(spark, merge) == ["n", "id", "v", "w"]
+    spark.sql(merge)
+    assert rows(spark, "SELECT * FROM once") == [(17, 1, "a", "a"), (9, 3, "b2", "z")]
+    found = rows(spark, "SELECT * FROM once WITH (`incremental-between` = '1,2')")
+    assert found == [("+I", 9, 3, "b2", "z"), ("+U", 17, 1, "a", "a"), ("-D", 8, 2, "b", "y"), ("-U", 7, 1, "a", "x")]

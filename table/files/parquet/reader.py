@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,22 @@ _EPOCH_DAY = 2440588
 _DAY_SECONDS = 86_400
 
 
-def has_int96(metadata: Any, names: Sequence[str]) -> bool:
-    """Return whether any of the named columns contains INT96 values."""
-    schema, wanted = metadata.schema, set(names)
-    columns = (schema.column(place) for place in range(metadata.num_columns))
-    return any(column.physical_type == "INT96" and column.path.split(".", 1)[0] in wanted for column in columns)
+def leaves(metadata: Any, stored: Sequence[str], names: Collection[str]) -> list[int]:
+    """Return the places of the named columns in a row group, of a nested column those of all its members.
+
+    `stored` are the names of all columns of the file.
+    """
+    if metadata.num_columns == len(stored):
+        return [place for place, name in enumerate(stored) if name in names]
+    paths = ((place, metadata.schema.column(place).path) for place in range(metadata.num_columns))
+    # The name of a column may contain dots, which separate the members of a path too.
+    return [place for place, path in paths if path in names or path.split(".", 1)[0] in names]
+
+
+def has_int96(metadata: Any, places: Sequence[int]) -> bool:
+    """Return whether any of these columns of row groups contains INT96 values."""
+    schema = metadata.schema
+    return any(schema.column(place).physical_type == "INT96" for place in places)
 
 
 def raw_metadata(source: Any) -> Any:
@@ -136,19 +147,21 @@ def read(
     """
     file = pq.ParquetFile(source)
     metadata = file.metadata
-    present = set(file.schema_arrow.names)  # read once: each access converts the schema of the file
+    stored = file.schema_arrow.names  # read once: each access converts the schema of the file
+    present = set(stored)
     names = [field.name for field in fields if field.name in present]
+    places = leaves(metadata, stored, set(names))
     groups = _groups_to_read(metadata, conditions)
     # Arrow reads INT96 as nanoseconds, which overflow outside of 1677 to 2262. Declared as bytes, every year can be
     # read.
-    raw = has_int96(metadata, names)
-    options = _options(metadata, names, groups)
+    raw = has_int96(metadata, places)
+    options = _options(metadata, places, groups)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
     # Which rows are left out depends on the file and the conditions only, and not on the columns that are read.
     narrow = [
         condition
         for condition in decidable(conditions, public)
-        if condition.column in names and not (raw and has_int96(metadata, [condition.column]))
+        if condition.column in names and not (raw and has_int96(metadata, leaves(metadata, stored, {condition.column})))
     ]
     if not narrow and (coded := texts_of_few_values(metadata, fields, (number for _, number in groups))):
         options["read_dictionary"] = coded
@@ -158,13 +171,13 @@ def read(
     if not narrow:
         for first_row, members in _neighbours(metadata, groups):
             place = first_row
-            fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0]), set(names)))
+            fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(members[0]), places))
             for batch in file.iter_batches(fitting, row_groups=members, columns=names, use_threads=False):
                 yield place, _public(batch, public, raw=raw, keep=keep_dictionaries)
                 place += batch.num_rows
         return
     for first_row, group in groups:
-        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group), set(names)))
+        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group), places))
         for place, part in narrowed_rows(file, source, group, names, narrow, public, fitting):
             yield first_row + place, _public(part, public, raw=raw)
 
@@ -186,29 +199,20 @@ def _neighbours(metadata: Any, groups: Sequence[tuple[int, int]]) -> list[tuple[
     return ranges
 
 
-def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    wanted = set(names)
+def _options(metadata: Any, places: Sequence[int], groups: Sequence[tuple[int, int]]) -> dict[str, Any]:
     for _, number in groups:
         group = metadata.row_group(number)
         if group.total_byte_size <= _BUFFERED_ABOVE:
             continue
-        columns = (group.column(place) for place in range(group.num_columns))
-        size = sum(column.total_compressed_size for column in columns if _top(column.path_in_schema, wanted) in wanted)
-        if size > _BUFFERED_ABOVE:
+        if sum(group.column(place).total_compressed_size for place in places) > _BUFFERED_ABOVE:
             return {"buffer_size": _PIECE, "pre_buffer": False}
     return {}
 
 
-def _row_bytes(group: Any, names: set[str]) -> int:
-    """Return the uncompressed size of the named columns of a row; dictionary-encoded text needs more in memory."""
-    columns = (group.column(place) for place in range(group.num_columns))
-    size = sum(column.total_uncompressed_size for column in columns if _top(column.path_in_schema, names) in names)
+def _row_bytes(group: Any, places: Sequence[int]) -> int:
+    """Return the uncompressed size of some columns of a row; dictionary-encoded text needs more in memory."""
+    size = sum(group.column(place).total_uncompressed_size for place in places)
     return int(size) // max(int(group.num_rows), 1)
-
-
-def _top(path: str, names: set[str]) -> str:
-    # The name of a column may contain dots, which separate the members of a path too.
-    return path if path in names else path.split(".", 1)[0]
 
 
 def _groups_to_read(metadata: Any, conditions: Sequence[ColumnCondition]) -> list[tuple[int, int]]:

@@ -238,11 +238,11 @@ def test_int96_is_converted_to_microseconds_in_every_year() -> None:
     assert table.column("t9").cast(pa.int64()).to_pylist() == [1, -1, None, 0, 5]
 
 
-def int96_shelf(year_7000: bool) -> Shelf:
+def int96_shelf(year_7000: bool, name: str = "t") -> Shelf:
     """A TIMESTAMP(9) column as only Java can fill it: Arrow writes INT96 of that range from microseconds."""
-    fields = (Field(0, "t", parse_atomic("TIMESTAMP(9)")),)
-    shelf = Shelf(fields, pa.table({"t": pa.array([0], pa.timestamp("ns"))}))
-    moments = pa.table({"t": pa.array([0, 158_751_360_000_000_000 if year_7000 else 1], pa.timestamp("us"))})
+    fields = (Field(0, name, parse_atomic("TIMESTAMP(9)")),)
+    shelf = Shelf(fields, pa.table({name: pa.array([0], pa.timestamp("ns"))}))
+    moments = pa.table({name: pa.array([0, 158_751_360_000_000_000 if year_7000 else 1], pa.timestamp("us"))})
     sink = shelf.store.open_output("f.parquet")
     pq.write_table(moments, sink, use_deprecated_int96_timestamps=True)
     sink.close()
@@ -250,12 +250,13 @@ def int96_shelf(year_7000: bool) -> Shelf:
     return shelf
 
 
-def test_a_nanosecond_timestamp_out_of_range_is_refused() -> None:
+@pytest.mark.parametrize("name", ["t", "a.t"])
+def test_a_nanosecond_timestamp_out_of_range_is_refused(name: str) -> None:
     with pytest.raises(TimestampOutOfRange, match="1677") as caught:
-        int96_shelf(year_7000=True).read()
+        int96_shelf(year_7000=True, name=name).read()
 
-    assert caught.value.facts["column"] == "t"
-    assert int96_shelf(year_7000=False).read().column("t").cast(pa.int64()).to_pylist() == [0, 1000]
+    assert caught.value.facts["column"] == name
+    assert int96_shelf(year_7000=False, name=name).read().column(name).cast(pa.int64()).to_pylist() == [0, 1000]
 
 
 def test_a_file_of_nanoseconds_is_read_after_the_column_became_microseconds() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import TableCorrupt
 from penstock.table.files.parquet.pages import wanted_rows
-from penstock.table.files.parquet.reader import has_int96, raw_metadata
+from penstock.table.files.parquet.reader import has_int96, leaves, raw_metadata
 from tests.golden.cases import Case
 
 ROWS = 3_000
@@ -157,7 +157,7 @@ def test_rows_of_files_of_java_and_pypaimon_are_those_of_the_whole_row_group(nam
     for path in Case(name).table.rglob("*.parquet"):
         source = pa.OSFile(str(path))
         file = pq.ParquetFile(source)
-        if has_int96(file.metadata, file.schema_arrow.names):
+        if has_int96(file.metadata, leaves(file.metadata, names := file.schema_arrow.names, names)):
             file = pq.ParquetFile(source, metadata=raw_metadata(source))
         columns = [field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)]
         for group in range(file.num_row_groups):

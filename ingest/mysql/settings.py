@@ -130,12 +130,20 @@ class FollowSettings(DatabaseSettings[ServerAddress]):
         return next(of_it, len(self.first))
 
     def server_id(self, number: int) -> int:
-        """Return the server id of the reader with this number."""
+        """Return a server id for the reader with this number, another one at each call if there are enough.
+
+        Spark may run a task twice at the same time (spark.speculation). MariaDB disconnects the first of two readers
+        with one id: attempts of a slow task would end each other until the batch fails.
+        """
         first, last = self.server_ids
-        return first + number % (last - first + 1)
+        ids = last - first + 1
+        if ids < _READERS * _ATTEMPTS:
+            return first + number % ids
+        return first + number % _READERS + _READERS * secrets.randbelow(_ATTEMPTS)
 
 
-_READERS = 256  # server ids, if no ids are configured
+# Server ids, if no ids are configured.
+_READERS, _ATTEMPTS = 256, 64
 
 
 def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSettings:
@@ -157,7 +165,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         state=request.state,
         requests=RereadRequests(request.snapshot_requests),
         # Several ids, because each task is a reader, and MariaDB distinguishes readers by this id alone.
-        server_ids=mysql.server_ids or (first, first + _READERS - 1),
+        server_ids=mysql.server_ids or (first, first + _READERS * _ATTEMPTS - 1),
         startup=StartPosition(
             startup.mode, startup.file or "", startup.pos, startup.gtid_set or "", startup.timestamp_millis or 0
         ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
@@ -18,6 +19,7 @@ from penstock.pipelines.driver.compaction import Compact, DueBucket, bucket_grou
 from penstock.pipelines.driver.small_batches import SHUFFLED_MODES
 from penstock.pipelines.job.partition_ids import partitioned
 from penstock.pipelines.mapping.target_tables import Schemas
+from penstock.pipelines.spark.errors import tasks_lost
 from penstock.pipelines.spark.shared_warehouse import check_shared
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.batch_result import COLUMNS, BatchResult
@@ -168,8 +170,8 @@ def compacted_by_spark(
         try:
             # Only metadata of files returns to the driver.
             rows = frame.mapInArrow(compact_task(warehouse, groups, mark), COLUMNS).toArrow()
-        except PySparkException as error:
-            raise mark.recovered(error) or error from error
+        except (PySparkException, Py4JError) as error:
+            raise mark.recovered(error) or tasks_lost(error) or error from error
         return BatchResult.of(rows).messages
 
     return compact

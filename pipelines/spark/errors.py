@@ -44,7 +44,7 @@ def cause_of_end(
     Spark's text includes values of records and names of the source, so only a marked line in it is accepted as an error
     of this package.
     """
-    known = failure or mark.recovered(error) or _late(error) or _tasks_lost(error) or _in_use(error, checkpoint)
+    known = failure or mark.recovered(error) or _late(error) or tasks_lost(error) or _in_use(error, checkpoint)
     return known or error
 
 
@@ -91,7 +91,8 @@ def _late(error: PySparkException) -> WorkerLate | None:
     )
 
 
-def _tasks_lost(error: PySparkException) -> TasksLost | None:
+def tasks_lost(error: BaseException) -> TasksLost | None:
+    """Return a TasksLost error if Spark ended a job because processes of its tasks were killed, or None."""
     text = str(error)
     # A task that did fail by itself may show anything of its data.
     found = None if _OF_PYTHON in text else _TASKS_LOST.search(text)
@@ -99,10 +100,10 @@ def _tasks_lost(error: PySparkException) -> TasksLost | None:
         return None
     reason = next(part for part in (found["worker"], *found.groups()) if part is not None)
     return TasksLost(
-        "Spark ended the batch because executors or Python processes of its tasks were lost",
+        "Spark ended the job because executors or Python processes of its tasks were lost",
         reason=reason[:300],
         hint=(
-            "nothing of the batch was committed: the next run repeats it, or this one with on-error: {retries: N}. "
+            "nothing of it was committed: run it again; a pipeline repeats the batch with  on-error: {retries: N} . "
             "Processes are often killed for their memory: see dmesg on their machine, and raise "
             "spark.executor.memory, spark.executor.memoryOverhead or spark.executor.pyspark.memory, or lower max-batch"
         ),

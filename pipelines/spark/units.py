@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from penstock.ingest.carried_errors import ErrorMark
+from penstock.pipelines.spark.errors import tasks_lost
 from penstock.table.operations.executor import OfUnit, Result, Work, dealt
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class SparkUnits:
         frame = self.session.range(0, len(groups), 1, len(groups))
         try:
             results = frame.mapInArrow(task, _COLUMN).toArrow()
-        except PySparkException as error:
-            raise mark.recovered(error) or error from error
+        except (PySparkException, Py4JError) as error:
+            raise mark.recovered(error) or tasks_lost(error) or error from error
         for body in results.column(0).to_pylist():
             yield pickle.loads(body)  # noqa: S301 -- pickled by the task above

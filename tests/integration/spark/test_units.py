@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.main import main
+from penstock.pipelines.errors import TasksLost
 from penstock.pipelines.spark.units import SparkUnits
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.clone import copy_table
@@ -104,3 +106,14 @@ def test_a_command_beside_a_session_uses_it(
     assert json.loads(capsys.readouterr().out) == {"snapshots": [7]}
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("command")) == 1
     assert content(table) == before
+
+
+def killed(unit: Number) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return unit.value
+
+
+def test_workers_that_are_killed_each_time_are_named(spark: SparkSession) -> None:
+    with pytest.raises(TasksLost, match="Python processes of its tasks were lost") as caught:
+        list(SparkUnits(spark).run(killed, [Number(1)]))
+    assert "exited unexpectedly" in str(caught.value.facts["reason"])

@@ -1,4 +1,4 @@
-"""DDL may be followed for target tables of one source table, not of several."""
+"""Which tables may follow DDL: targets of one source table. And the server ids of readers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.config import MySqlConfig
-from penstock.ingest.mysql.settings import follow_settings
+from penstock.ingest.mysql.settings import FollowSettings, follow_settings
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.job.source_request import request_of
 
 
-def settled(tables: list[str], ddl: dict[str, str], **sink: Any) -> None:
+def settled(tables: list[str], ddl: dict[str, str], server_id: str | None = None, **sink: Any) -> FollowSettings:
     source = {"type": "mysql", "hostname": "h", "username": "u", "password": "p", "tables": tables, "ddl": ddl}
+    source |= {"server-id": server_id} if server_id else {}
     spec = parsed({"source": source, "sink": {"catalog": {"warehouse": "/w"}, "database": "ods", **sink}})
     assert isinstance(spec.source, MySqlConfig)
-    follow_settings(spec.source, request_of(spec))
+    return follow_settings(spec.source, request_of(spec))
 
 
 @pytest.mark.parametrize("ddl", [{"truncate": "delete-all"}, {"drop": "delete-all"}, {"rename-column": "rename"}])
@@ -30,3 +31,18 @@ def test_patterns_that_name_one_database_may_follow_ddl(ddl: dict[str, str]) -> 
         with pytest.raises(ConfigError, match="several source tables may go to") as caught:
             settled(tables, ddl, **sink)
         assert "naming: {merge-shards: false}" in str(caught.value)
+
+
+def test_two_attempts_of_a_task_have_different_server_ids() -> None:
+    """MariaDB disconnects the first of two readers with one id, and Spark may run a task twice at the same time."""
+    settings = settled(["erp.*"], {})
+    first, last = settings.server_ids
+    ids = [{settings.server_id(reader) for _ in range(50)} for reader in (-1, 0, 1, 7)]
+    assert all(len(of_reader) > 10 for of_reader in ids)
+    assert len(set.union(*ids)) == sum(map(len, ids))
+    assert all(first <= one <= last for one in set.union(*ids))
+
+
+def test_server_ids_of_a_configured_range_are_those_of_the_readers() -> None:
+    settings = settled(["erp.*"], {}, "5400-5407")
+    assert [settings.server_id(reader) for reader in (0, 1, 8, -1)] == [5400, 5401, 5400, 5407]

@@ -159,7 +159,7 @@ class JobRun:
             finally:
                 query.stop()
 
-    def _cause_of_end(self, error: PySparkException, sink: BatchSink) -> BaseException:
+    def _cause_of_end(self, error: PySparkException | Py4JError, sink: BatchSink) -> BaseException:
         cause = cause_of_end(error, sink.failure, self.job.checkpoint, sink.driver.reader.mark)
         return unshared(cause, self.session.sparkContext.master)
 
@@ -168,7 +168,7 @@ class JobRun:
         if self.job.recovery.retry_parked and parking.tables:
             try:
                 sink.driver.catch_up(lambda: self._stopped)
-            except PySparkException as error:
+            except (PySparkException, Py4JError) as error:
                 raise self._cause_of_end(error, sink) from error
         for parked in parking.tables.values():
             log.warning("event=table_is_parked table=%s batch=%d reason=%s", parked.table, parked.batch, parked.reason)

@@ -35,7 +35,7 @@ _WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect
 
 
 def cause_of_end(
-    error: PySparkException, failure: BaseException | None, checkpoint: str, mark: ErrorMark
+    error: PySparkException | Py4JError, failure: BaseException | None, checkpoint: str, mark: ErrorMark
 ) -> BaseException:
     """Return the actual cause of a query's end.
 
@@ -79,7 +79,7 @@ def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | N
     )
 
 
-def _late(error: PySparkException) -> WorkerLate | None:
+def _late(error: BaseException) -> WorkerLate | None:
     text = str(error)
     # The text of a worker that did start may contain anything from its data.
     of_task = _WORKER_LATE in text and _OF_PYTHON not in text
@@ -110,7 +110,7 @@ def tasks_lost(error: BaseException) -> TasksLost | None:
     )
 
 
-def _in_use(error: PySparkException, checkpoint: str) -> CheckpointInUse | None:
+def _in_use(error: BaseException, checkpoint: str) -> CheckpointInUse | None:
     if _CONCURRENT.match(str(error)) is None:
         return None
     return CheckpointInUse.by_another(checkpoint)

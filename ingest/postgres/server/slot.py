@@ -23,7 +23,7 @@ PLUGIN = "pgoutput"
 _LOOKS, _PAUSE_S = 50, 0.1
 _LONGEST_WAIT_S = 60.0
 # A reader reports its position every ten seconds. One that does not is the connection of a machine that was lost.
-_SILENT_S = 20
+_SILENT_S = 15
 _LONGEST_TASK_S = 600.0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -113,21 +113,31 @@ class _Join:
         # CASE evaluates its conditions in order, so the first clause that applies to a row decides, as SQL demands.
         numbers = " ".join(f"WHEN {self._holds(clause)} THEN {at}" for at, clause in enumerate(clauses))
         kinds = " ".join(f"WHEN {at} THEN {_KINDS[clause.action]}" for at, clause in enumerate(clauses))
-        values = [self._values(clause) for clause in clauses]
-        new = []
-        for at, (one, type_) in enumerate(zip(fields, types, strict=True)):
-            cases = " ".join(
-                f"WHEN {number} THEN {cast_text(texts[one.name], one, type_)}" for number, texts in enumerate(values)
-            )
-            new.append(f"CASE clause {cases} END AS {new_column(at)}")
         old = {f"old_{at}": f"{self._target}.{quoted(one.name)}" for at, one in enumerate(fields)}
         if not self.table.primary_keys:
             old = {name: f"{self._target}.{name}" for name in place_columns(self.table)}
-        columns = ", ".join((*(f"{text} AS {name}" for name, text in old.items()), *new))
+        values, read = [self._values(clause) for clause in clauses], {text: name for name, text in old.items()}
+        plain, inner, outer = self._plain(), list[str](), list[str]()
+        for at, (one, type_) in enumerate(zip(fields, types, strict=True)):
+            texts = [of_clause[one.name] for of_clause in values]
+            is_plain = plain.issuperset(texts)
+            if is_plain:
+                # The time for which DuckDB plans expressions beside a join grows with the square of their number.
+                texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
+            cases = " ".join(f"WHEN {number} THEN {cast_text(text, one, type_)}" for number, text in enumerate(texts))
+            (outer if is_plain else inner).append(f"CASE clause {cases} END AS {new_column(at)}")
+            if not is_plain:
+                outer.append(new_column(at))
+        columns = ", ".join((*(f"{text} AS {name}" for text, name in read.items()), *inner))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
-        inner = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"
-        names = ", ".join((*old, *(new_column(at) for at in range(len(fields)))))
-        return f"SELECT CASE clause {kinds} END AS kind, {names} FROM ({inner}) WHERE clause IS NOT NULL"
+        rows = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"
+        names = ", ".join((*old, *outer))
+        return f"SELECT CASE clause {kinds} END AS kind, {names} FROM ({rows}) WHERE clause IS NOT NULL"
+
+    def _plain(self) -> set[str]:
+        """Return the SQL of all columns, and of null: values that no clause computes."""
+        own = {f"{self._target}.{quoted(one.name)}" for one in self.table.definition.fields}
+        return own | {f"{self._source}.{quoted(name)}" for name in self.source_columns} | {"NULL"}
 
     def _joined(self) -> str:
         rows = {clause.rows for clause in self.statement.clauses}
@@ -157,7 +167,8 @@ class _Join:
         if clause.action == "delete":
             return {name: f"{self._target}.{quoted(name)}" for name in names}
         if clause.assignments is None:
-            return {name: f"{self._source}.{quoted(self._source_column(name, clause))}" for name in names}
+            known = {one.lower(): one for one in reversed(self.source_columns)}
+            return {name: f"{self._source}.{quoted(self._source_column(name, clause, known))}" for name in names}
         assigned = dict(self._assigned(clause.assignments, names))
         texts = {name: f"({self._qualified(text, clause.rows)})" for name, text in assigned.items()}
         otherwise = {name: f"{self._target}.{quoted(name)}" for name in names}
@@ -178,16 +189,16 @@ class _Join:
         for name, text in assignments:
             yield own_name(self.table, name), text
 
-    def _source_column(self, name: str, clause: MergeClause) -> str:
-        found = [column for column in self.source_columns if column.lower() == name.lower()]
-        if clause.rows == "not matched by source" or not found:
+    def _source_column(self, name: str, clause: MergeClause, known: Mapping[str, str]) -> str:
+        found = known.get(name.lower())
+        if clause.rows == "not matched by source" or found is None:
             raise ConfigError(
                 f"the source has no column {name!r} for {clause.action.upper()} *",
                 table=self.table.name,
                 columns=", ".join(self.source_columns),
                 hint="name the columns instead of *",
             )
-        return found[0]
+        return found
 
     def _qualified(self, text: str, rows: str) -> str:
         """Qualify names without a table: of the source where the target has no row, and the other way round."""

@@ -330,3 +330,21 @@ def test_rows_of_another_job_are_never_lost(shop: OrdersShop, statement: str, mo
         shop.run(statement)
     assert shop.rows("SELECT status, amount FROM orders WHERE id = 1") == [("other", Decimal(100))]
     shop.run(statement)
+
+
+def test_columns_that_a_merge_takes_as_they_are_are_no_expressions_beside_the_join(
+    shop: OrdersShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time for which DuckDB plans these grows with their square: with 2,000 columns a MERGE did not end."""
+    shop.run("CREATE TABLE s (id INT, dt STRING, amount INT, status STRING)")
+    shop.run("INSERT INTO s VALUES (1, 'a', 70, 'new'), (99, 'b', 80, 'more')")
+    statements: list[str] = []
+    run = Session.run
+    monkeypatch.setattr(Session, "run", lambda self, text: (statements.append(text), run(self, text))[1])
+    shop.run(
+        "MERGE INTO orders USING s ON orders.id = s.id AND orders.dt = s.dt"
+        " WHEN MATCHED THEN UPDATE SET amount = s.amount + 1 WHEN NOT MATCHED THEN INSERT *"
+    )
+    beside = [text.partition(" FROM (SELECT CASE")[2] for text in statements if "_in_target" in text]
+    assert [text.count("CASE clause") for text in beside] == [1]
+    assert {(1, 71), (99, 80)} <= set(shop.rows("SELECT id, amount FROM orders"))

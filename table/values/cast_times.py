@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.table.values.arrow_types import timestamp_unit, to_arrow
 from penstock.table.values.buffers import Ints, array_like, fixed_values
+from penstock.table.values.late_times import late_instants, late_wall_clock
 from penstock.table.values.types import AtomicType
 
 DAY = 86_400_000
@@ -88,6 +89,10 @@ def wall_clock(array: pa.Array, zone: str) -> pa.Array:
     """Return the local time of `zone` at these instants."""
     if zone == "UTC":  # needs no time zone database, which slim container images lack
         return array.view(pa.timestamp(array.type.unit))
+    return late_wall_clock(array, _shown(array, zone), zone)
+
+
+def _shown(array: pa.Array, zone: str) -> pa.Array:
     return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone)))
 
 
@@ -97,17 +102,21 @@ def instants(array: pa.Array, zone: str) -> pa.Array:
     A local time that occurs twice is converted to the earlier instant. A local time that clocks skip is converted to an
     instant that is as long after the start of the gap as the local time is after the last time shown before it.
     """
-    unit = array.type.unit
     if zone == "UTC":
-        return array.view(pa.timestamp(unit, "UTC"))
+        return array.view(pa.timestamp(array.type.unit, "UTC"))
+    return late_instants(array, _instants(array, zone), zone)
+
+
+def _instants(array: pa.Array, zone: str) -> pa.Array:
+    unit = array.type.unit
     known = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest").cast(pa.timestamp(unit, "UTC"))
-    shown = wall_clock(known, zone)
+    shown = _shown(known, zone)
     if shown.equals(array):
         return known
     # For a skipped time, `known` is the end of the gap. One unit earlier the old offset was in effect: continue
     # counting from there.
     before = _shifted(known, -1)
-    skipped = pc.subtract(array, wall_clock(before, zone))
+    skipped = pc.subtract(array, _shown(before, zone))
     return pc.if_else(pc.not_equal(shown, array), pc.add(before, skipped), known)
 
 

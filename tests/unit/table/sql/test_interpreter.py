@@ -332,9 +332,7 @@ def test_rows_of_another_job_are_never_lost(shop: OrdersShop, statement: str, mo
     shop.run(statement)
 
 
-def test_columns_that_a_merge_takes_as_they_are_are_no_expressions_beside_the_join(
-    shop: OrdersShop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merge_computes_no_copied_columns_beside_the_join(shop: OrdersShop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time for which DuckDB plans these grows with their square: with 2,000 columns a MERGE did not end."""
     shop.run("CREATE TABLE s (id INT, dt STRING, amount INT, status STRING)")
     shop.run("INSERT INTO s VALUES (1, 'a', 70, 'new'), (99, 'b', 80, 'more')")

@@ -72,7 +72,7 @@ def test_a_table_is_altered_in_one_version(shop: OrdersShop) -> None:
     assert shop.rows("SELECT id FROM sales") == [(3,)]
 
 
-def test_the_partition_of_null_has_the_name_that_statements_take(shop: OrdersShop) -> None:
+def test_the_partition_of_null_is_listed_by_the_name_that_statements_use(shop: OrdersShop) -> None:
     """It was listed as `dt=None`, which DROP PARTITION does not find."""
     shop.run(
         "CREATE TABLE p (id INT, dt STRING, n INT) PARTITIONED BY (dt, n) WITH ('partition.default-name' = 'none')"

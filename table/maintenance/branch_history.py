@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import CommitConflict
 from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
@@ -30,12 +30,12 @@ def replace_main(
     after the branch's last are deleted whatever is shared, and the hint of the earliest excludes one before its first.
     """
     # Read as a whole before main is changed: without the branch, main could not be completed.
-    history = BranchHistory.read(branch, ids)
+    last = main.snapshots.latest_id() or 0
+    history = BranchHistory.read(branch, ids).without_changelogs(shared + 1, last + 1)
     for tag in undone.tags:
         tag_files(main).delete(tag)
     delete_changelogs_after(main, shared)
     set_consumers_back(main, first_replaced(shared, ids))
-    last = main.snapshots.latest_id() or 0
     # A listing may miss the newest.
     undone_ids = {*undone.snapshots, *range(shared + 1, last + 1)}
     # Without the hint, readers list the folder and find the newest of the files that are there.
@@ -43,7 +43,7 @@ def replace_main(
     if history.has_other_schemas(main):
         # Files of the one history that are read with the schema of the other would give wrong rows. Main has no
         # snapshot for a while; by this hint it is not taken for a table that never had one.
-        main.snapshots.folder.keep_earliest()
+        main.snapshots.folder.write_earliest(earliest)
         _delete(main, undone_ids)
     history.add_schemas(main)
     main.snapshots.folder.write_earliest(earliest)
@@ -92,6 +92,11 @@ class BranchHistory:
                 hint="nothing was changed; call it again if the branch still exists",
             )
         return found
+
+    def without_changelogs(self, first: int, last: int) -> BranchHistory:
+        """Return the history without the changelogs of these ids, which streams of main would read as main's next."""
+        kept = [one for one in self.changelogs if not first <= one.id <= last]
+        return replace(self, changelogs=kept)
 
     def has_other_schemas(self, main: TableStore) -> bool:
         """Return whether main has another schema under a number of one of the branch."""

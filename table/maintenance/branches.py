@@ -111,7 +111,9 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
 
     Main keeps the snapshots and tags that both histories share; everything later on main is replaced by the branch's
     snapshots, tags and schemas. If the beginning of the branch has expired, main's older snapshots are removed too, so
-    that ids have no gap. Java keeps them, and with them snapshots that were never part of the branch.
+    that ids have no gap. Java keeps them, and with them snapshots that were never part of the branch. If main has
+    others under the expired ids, it gets those of the branch after a gap that stops its streams; if the branch has no
+    such snapshots, ConfigError.
 
     Readers meanwhile find a whole snapshot of main, or of the branch from some operation on: an older one of main if it
     has more snapshots than the branch. Only if both have changed their schema since, main may be empty for a while.
@@ -133,8 +135,10 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
     first, last = branch.snapshots.earliest_id(), branch.snapshots.latest_id()
     if first is None or last is None:
         raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=main.name)
-    ids = range(first, last + 1)
     shared = _newest_shared(main, branch)
+    if main.commits.versions is None:  # a server that keeps the versions does it in its own way
+        first = _begin(main, branch, shared, first, last)
+    ids = range(first, last + 1)
     next_id = first_replaced(shared, ids)
     undone = _undone(main, branch, shared, ids, next_id)
     if main.commits.versions is not None:
@@ -147,6 +151,31 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
     if undone:
         log.warning("event=fast_forwarded table=%s branch=%s note=%s", main.name, name, undone)
     return undone
+
+
+def _begin(main: TableStore, branch: TableStore, shared: int, first: int, last: int) -> int:
+    """Return the first snapshot of the branch that main gets.
+
+    Who has read a snapshot of main reads the next id next, and once the former is gone nothing shows that the latter is
+    of the branch. So after a branch whose beginning has expired, main lacks the id that follows its newest snapshot.
+    """
+    begun, newest = main.snapshots.folder.earliest_hint or 0, main.snapshots.latest_id() or 0
+    if first < begun <= last and (not newest or main.snapshots.find(begun) == branch.snapshots.find(begun)):
+        return begun  # as decided by a call that was interrupted, or main was fast-forwarded before and has expired
+    before = first - 1
+    if before <= shared or before > newest:
+        return first
+    if newest + 2 > last:
+        raise ConfigError(
+            "the first snapshots of the branch have expired, and main has others under their numbers: streams that have"
+            " read these would continue in the branch, and miss what only the expired ones show",
+            table=branch.name,
+            branch=f"snapshots {first} to {last}",
+            main=f"newest snapshot {newest}",
+            hint=f"commit to the branch until it has snapshot {newest + 2}, then call it again; raise "
+            "snapshot.num-retained.min of a branch that is to replace main",
+        )
+    return newest + 2
 
 
 def _newest_shared(main: TableStore, branch: TableStore) -> int:

@@ -71,9 +71,14 @@ class HintedFolder:
             self.write_earliest(earliest)
 
     @property
+    def earliest_hint(self) -> int | None:
+        """The number of the hint. The file with this number need not exist."""
+        return self._hint("EARLIEST")
+
+    @property
     def has_earliest_hint(self) -> bool:
         """Return whether there were files. Without files now, they are being replaced, or that was interrupted."""
-        return self._hint("EARLIEST") is not None
+        return self.earliest_hint is not None
 
     def begins_after(self, number: int) -> bool:
         """Return whether a file with this number would precede the earliest file, in the range that has expired."""

@@ -40,8 +40,9 @@ def commit(store: TableStore, name: str, count: int) -> None:
             writer.commit(number)
 
 
-def only_last(store: TableStore) -> None:
-    expire_snapshots(store, retain_max=1, retain_min=1, older_than=store.ambient.now_millis() + 1, protect_users=0)
+def only_last(store: TableStore, count: int = 1) -> None:
+    older_than = store.ambient.now_millis() + 1
+    expire_snapshots(store, retain_max=count, retain_min=count, older_than=older_than, protect_users=0)
 
 
 def add_column(store: TableStore, name: str) -> None:
@@ -83,8 +84,20 @@ def branch_expires_next_to_main(main: TableStore, branch: TableStore) -> None:
 
 def branch_expires_within_main(main: TableStore, branch: TableStore) -> None:
     commit(main, "ours", 3)
-    commit(branch, "theirs", 3)
-    only_last(branch)
+    commit(branch, "theirs", 5)
+    only_last(branch, 3)
+
+
+def branch_expires_right_behind_main(main: TableStore, branch: TableStore) -> None:
+    commit(main, "ours", 1)
+    commit(branch, "theirs", 4)
+    only_last(branch, 3)
+
+
+def branch_with_a_column_expires_behind_main(main: TableStore, branch: TableStore) -> None:
+    both_have_a_column(main, branch)
+    commit(branch, "theirs again", 3)
+    only_last(branch, 3)
 
 
 def main_expires(main: TableStore, branch: TableStore) -> None:
@@ -120,16 +133,18 @@ SCENES: Mapping[str, Scene] = {
         branch_expires,
         branch_expires_next_to_main,
         branch_expires_within_main,
+        branch_expires_right_behind_main,
         main_expires,
         branch_has_a_column,
         main_has_a_column,
         both_have_a_column,
+        branch_with_a_column_expires_behind_main,
     )
 }
 # A schema of each under one number: no order of changes lets the rows of both be read.
-UNREADABLE = {"both_have_a_column"}
+UNREADABLE = {"both_have_a_column", "branch_with_a_column_expires_behind_main"}
 # The branch begins after main's last snapshot, or main begins later than the branch: ids have a gap for a while.
-APART = {"branch_expires", "branch_expires_next_to_main", "main_expires"}
+APART = {name for name in SCENES if "expire" in name}
 
 
 def opened(store: SimStore, name: str = "look", branch: str | None = None) -> TableStore:
@@ -259,7 +274,7 @@ def snapshots_of(store: TableStore) -> list[Snapshot]:
 def test_no_stream_reads_the_branch_after_replaced_snapshots(name: str) -> None:
     """A stream that had read main up to a snapshot ends with an error, or reads the whole history of the branch."""
     disk, log = copy(scene(name)), list[Operation]()
-    old = snapshots_of(opened(SimStore(disk)))
+    old, begin = snapshots_of(opened(SimStore(disk))), tag_files(opened(SimStore(disk))).get("here").snapshot
     fast_forward(opened(SimStore(disk, log=log)), "dev")
     new = snapshots_of(opened(SimStore(disk)))
     for at in (number for number, operation in enumerate(log) if changes(operation)):
@@ -269,9 +284,11 @@ def test_no_stream_reads_the_branch_after_replaced_snapshots(name: str) -> None:
         )
         polled(disk, streams)
         for stream in streams:
+            # One that has read a snapshot of main alone may read nothing of the branch.
+            is_shared = stream.read[0] in new or stream.read[0] == begin
             since = max(new[0].id, stream.read[0].id)
-            wanted = [one for one in new if one.id >= since]
-            read = [one for one in stream.read if one.id >= since]
+            wanted = [one for one in new if one.id >= since] if is_shared else []
+            read = [one for one in stream.read if one.id >= since] if is_shared else stream.read[1:]
             assert stream.error is not None or read == wanted, f"{log[at]}: read {[one.id for one in stream.read]}"
 
 
@@ -294,6 +311,9 @@ def test_a_consumer_gets_the_history_of_the_branch(name: str, stops: bool) -> No
             fast_forward(opened(SimStore(disk, turn=once(at, look))), "dev")
         fast_forward(opened(SimStore(disk)), "dev")
         read = stream.read_by_consumer(opened(SimStore(disk)))
+        following = consumers(opened(SimStore(disk))).next_snapshot("c")
+        if following is not None and begin.id < following < new[0].id:
+            continue  # main has a gap there, which is an error for the next stream of the consumer
         assert all(one in new for one in read), f"{log[at]}: read {[one.id for one in stream.read]}"
 
 

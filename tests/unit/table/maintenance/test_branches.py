@@ -10,6 +10,7 @@ import pytest
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import BranchMissing, SnapshotMissing, TagMissing
+from penstock.table.handle import Table
 from penstock.table.maintenance import branches
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.orphans import remove_orphans
@@ -166,6 +167,55 @@ def test_fast_forward_drops_snapshots_and_tags_that_the_branch_lacks(tmp_path: P
     assert [snapshot.id for snapshot in table.snapshots] == [12]
     remove_orphans(table.store, older_than=LATE, executor=OwnProcess())
     check_whole(table.store)
+
+
+def left_after_fast_forward(table: Table, ours: int, theirs: int, kept: int) -> list[int]:
+    """Return the snapshots of main: both have that many after the first one, and the branch has the newest left."""
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    for number in range(ours):
+        write(table, 100 + number)
+    for number in range(theirs):
+        write(branch, 10 + number)
+    branch.expire_snapshots(retain_max=kept, retain_min=kept, older_than=LATE)
+    table.fast_forward("b")
+    return [snapshot.id for snapshot in table.snapshots]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kept", "left"),
+    [
+        (0, 2, 1, [3]),  # who has read main's snapshot 1 finds a gap
+        (0, 2, 2, [1, 2, 3]),
+        (1, 3, 2, [4]),  # snapshot 3 of the branch would seem to follow main's 2
+        (1, 3, 3, [1, 2, 3, 4]),
+        (3, 6, 4, [6, 7]),  # and 4 its 3, for a stream that is behind
+        (1, 5, 2, [5, 6]),
+    ],
+)
+def test_no_stream_of_main_continues_in_a_branch_whose_beginning_has_expired(
+    tmp_path: Path, ours: int, theirs: int, kept: int, left: list[int]
+) -> None:
+    table = new_table(tmp_path, options={"write-only": "true"})
+    assert left_after_fast_forward(table, ours, theirs, kept) == left
+
+
+@pytest.mark.parametrize(("ours", "theirs", "kept"), [(1, 2, 1), (3, 3, 1), (3, 4, 2)])
+def test_a_branch_without_snapshots_that_leave_a_gap_is_refused(
+    tmp_path: Path, ours: int, theirs: int, kept: int
+) -> None:
+    table = new_table(tmp_path, options={"write-only": "true"})
+    with pytest.raises(ConfigError, match="the first snapshots of the branch have expired") as caught:
+        left_after_fast_forward(table, ours, theirs, kept)
+    assert f"until it has snapshot {ours + 3}" in (caught.value.hint or "")
+    assert [snapshot.id for snapshot in table.snapshots] == list(range(1, ours + 2))
+    branch = Table(table.store.on_branch("b"))
+    while branch.snapshots[-1].id < ours + 3:
+        write(branch, 50 + branch.snapshots[-1].id)
+    table.fast_forward("b")
+    assert content(table) == content(branch)
+    assert [snapshot.id for snapshot in table.snapshots] == [ours + 3]
 
 
 def test_fast_forward_refuses_tags_that_may_not_be_in_the_branch(tmp_path: Path) -> None:

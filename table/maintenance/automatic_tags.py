@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
@@ -14,6 +15,7 @@ from penstock.table.errors import SnapshotMissing
 from penstock.table.maintenance.tag_deletion import delete_tags
 from penstock.table.maintenance.tags import create_tag, tag_files
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_times import MOST_AHEAD
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_periods import EPOCH, TagPeriod
 from penstock.table.options.partitions import (
@@ -27,6 +29,8 @@ from penstock.table.options.partitions import (
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 
+log = logging.getLogger(__name__)
+_FURTHEST_ZONE = 14 * 3_600_000  # no zone is further ahead of UTC
 MODES = ("none", "process-time", "watermark", "batch")
 
 Clock = Callable[[Snapshot], int | None]
@@ -37,7 +41,8 @@ NewestTag = tuple[int | None, int]
 class AutomaticTags:
     """The automatic tags of a table.
 
-    `clock` returns the local time of a snapshot. Only the newest `most` tags are kept.
+    `clock` returns the local time of a snapshot. Only the newest `most` tags are kept. No right clock is beyond the
+    local time `latest`.
     """
 
     store: TableStore
@@ -45,6 +50,7 @@ class AutomaticTags:
     clock: Clock
     completes: bool
     most: int | None
+    latest: int | None = None
 
     @classmethod
     def of(cls, store: TableStore, schema: TableSchema | None = None) -> Self | None:
@@ -53,8 +59,10 @@ class AutomaticTags:
         `schema` is the newest one, if it has just been read.
         """
         options = (schema or store.schema()).typed
+        latest: int | None = None
         match mode_of(options.texts):
             case "process-time":
+                latest = store.ambient.now_millis() + MOST_AHEAD + _FURTHEST_ZONE
                 clock = _process_time(store, options[SINK_PROCESS_TIME_ZONE])
             case "watermark":
                 clock = _watermark(options[SINK_WATERMARK_TIME_ZONE])
@@ -66,6 +74,7 @@ class AutomaticTags:
             clock,
             options[TAG_AUTOMATIC_COMPLETION],
             options[TAG_NUM_RETAINED_MAX],
+            latest,
         )
 
     def create_due(self, newest: NewestTag | None = None) -> list[str]:
@@ -91,6 +100,9 @@ class AutomaticTags:
                 made.append(self.period.name(begin))
             last = begin
             self._keep_most()
+        if made and (ahead := self._ahead()):
+            note = "a clock that was wrong made these tags: delete them, since no count or time removes them"
+            log.warning("event=automatic_tags_ahead table=%s tags=%s note=%s", self.store.name, ",".join(ahead), note)
         return made
 
     def snapshot_is_wanted(self, newest: NewestTag | None = None) -> bool:
@@ -112,6 +124,8 @@ class AutomaticTags:
         The first tag is due at once, any other when the period after the last tag's period has ended.
         """
         time = self.clock(snapshot)
+        if self._is_ahead(time):
+            return False
         if time is None or last is None:
             return time is not None
         return time - self.period.delay >= self.period.after(self.period.after(last))
@@ -129,7 +143,18 @@ class AutomaticTags:
 
     def _automatic(self) -> list[tuple[int, int, str]]:
         tags = ((tag.snapshot.id, self.period.begin(tag.name), tag.name) for tag in tag_files(self.store).all())
-        return sorted((number, begin, name) for number, begin, name in tags if begin is not None)
+        return sorted(
+            (number, begin, name) for number, begin, name in tags if begin is not None and not self._is_ahead(begin)
+        )
+
+    def _ahead(self) -> list[str]:
+        """Return the automatic tags of periods that have not begun yet."""
+        begins = {tag.name: self.period.begin(tag.name) for tag in tag_files(self.store).all()}
+        return [name for name, begin in begins.items() if begin is not None and self._is_ahead(begin)]
+
+    def _is_ahead(self, time: int | None) -> bool:
+        """Return whether a local time comes from a clock that was wrong: no tag would be due after it for long."""
+        return time is not None and self.latest is not None and time > self.latest
 
     def _from(self, first: int, latest: Snapshot) -> Iterator[Snapshot]:
         """Yield the snapshots from `first` on; expired ones are skipped."""

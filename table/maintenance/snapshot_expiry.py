@@ -27,7 +27,7 @@ from penstock.table.maintenance.reachable import (
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
-from penstock.table.meta.snapshot_times import oldest
+from penstock.table.meta.snapshot_times import oldest, plausible_times
 from penstock.table.meta.store import TableStore
 
 # How long a job may be stopped and still recognise a batch that it committed before. See docs/decisions/0004.
@@ -77,7 +77,7 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
     if not ids:
         return ExpiryResult()
     candidates = _candidates(store, ids, retention, now)
-    candidates = _before_last_of_user(store, ids, candidates, now - protect_users)
+    candidates = _before_last_of_user(store, ids, candidates, now, protect_users)
     if not candidates:
         return ExpiryResult(ids[0], ids[0])
     end = _following(store, ids, candidates[-1].id)
@@ -173,16 +173,17 @@ def _beyond_gaps(store: TableStore, ids: Sequence[int], first: int, end: Snapsho
 
 
 def _before_last_of_user(
-    store: TableStore, ids: Sequence[int], candidates: Sequence[Snapshot], since: int
+    store: TableStore, ids: Sequence[int], candidates: Sequence[Snapshot], now: int, protected: int
 ) -> list[Snapshot]:
-    """Return the candidates before the first that is the newest of its commit user and younger than `since`.
+    """Return the candidates before the first that is the newest of its commit user and not older than `protected`.
 
     The newer snapshot of a user is searched in the next LOOK_AHEAD snapshots only, so that a round stays bounded; a
     user without a snapshot there counts as having no newer one.
     """
     # Batch commits share one identifier, by which no repeated commit is recognised. They need no protection.
     last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}
-    open_users = {user for user, snapshot in last.items() if snapshot.time_millis >= since}
+    times = plausible_times(candidates, now)
+    open_users = {user for user, snapshot in last.items() if times[snapshot.id] >= now - protected}
     newest = candidates[-1].id if candidates else 0
     for snapshot_id in [number for number in ids if number > newest][:LOOK_AHEAD]:
         if not open_users:

@@ -45,9 +45,32 @@ def oldest(snapshots: Iterable[Snapshot], is_old: Callable[[Snapshot], bool], no
         undecided.append(snapshot)
         if is_old(snapshot):
             found, undecided = found + undecided, []
-        elif snapshot.time_millis <= now_millis + MOST_AHEAD:
+        elif is_plausible(snapshot, now_millis):
             break
     return found
+
+
+def plausible_times(snapshots: Sequence[Snapshot], now_millis: int) -> dict[int, int]:
+    """Return the times of snapshots, given oldest first, by id: one with a clock that was wrong has that of the next.
+
+    Without a next one it is as old as the one before.
+    """
+    found: dict[int, int] = {}
+    known: int | None = None
+    for snapshot in reversed(snapshots):
+        known = snapshot.time_millis if is_plausible(snapshot, now_millis) else known
+        found[snapshot.id] = snapshot.time_millis if known is None else known
+    for snapshot in snapshots:
+        if found[snapshot.id] <= now_millis + MOST_AHEAD:
+            known = found[snapshot.id]
+        elif known is not None:
+            found[snapshot.id] = known
+    return found
+
+
+def is_plausible(snapshot: Snapshot, now_millis: int) -> bool:
+    """Return whether the clock of a snapshot's writer was right, as far as can be seen."""
+    return snapshot.time_millis <= now_millis + MOST_AHEAD
 
 
 def snapshot_at(files: SnapshotFiles, time_millis: int) -> Snapshot | None:

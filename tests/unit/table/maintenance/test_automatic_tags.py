@@ -63,6 +63,26 @@ def test_tagging_continues_after_the_newest_automatic_tag(tmp_path: Path) -> Non
     assert made(table) == {"2023-07-18 11": 1, "2023-07-18 12": 3, "2023-07-18 14": 4, "mine": 3}
 
 
+def test_tags_of_a_clock_that_was_wrong_keep_no_tags_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = table_at(tmp_path, ["2023-07-18T12:12"], creation_period="hourly")
+    assert made(at(table, "2023-07-18T12:13")) == {"2023-07-18 11": 1}
+    wrong = at(table, "2099-01-01T05:00")
+    Committer(wrong.store, "u").commit((), force_empty=True)
+    assert made(wrong) == {"2023-07-18 11": 1, "2099-01-01 04": 2}
+    later = at(table, "2023-07-18T14:30")
+    Committer(later.store, "u").commit((), force_empty=True)
+    assert made(later) == {"2023-07-18 11": 1, "2023-07-18 13": 3, "2099-01-01 04": 2}
+    assert "event=automatic_tags_ahead" in caplog.text
+    assert "tags=2099-01-01 04 note=a clock that was wrong made these tags: delete them" in caplog.text
+
+
+def test_a_snapshot_of_a_clock_that_was_wrong_gets_no_tag(tmp_path: Path) -> None:
+    table = table_at(tmp_path, ["2023-07-18T12:12"], creation_period="hourly")
+    Committer(at(table, "2099-01-01T05:00").store, "u").commit((), force_empty=True)
+    Committer(at(table, "2023-07-18T14:30").store, "u").commit((), force_empty=True)
+    assert made(at(table, "2023-07-18T14:31")) == {"2023-07-18 11": 1, "2023-07-18 13": 3}
+
+
 @pytest.mark.parametrize(
     ("period", "style", "name"),
     [

@@ -168,6 +168,16 @@ def test_the_newest_snapshot_of_each_user_is_kept_for_a_week() -> None:
     assert store.snapshots.ids() == [first + 5]
 
 
+@pytest.mark.parametrize(("before", "after", "kept"), [(400, 300, 3), (100, 99, 1), (400, 1, 1)])
+def test_a_user_with_a_clock_that_was_wrong_is_kept_as_long_as_others(before: int, after: int, kept: int) -> None:
+    store = golden("append_unaware")
+    first = (store.snapshots.latest_id() or 0) + 1
+    years = 24 * 365 * 50
+    users(store, ("ours", 1, before), ("gone", 1, -years), ("ours", 2, after), ("ours", 3, 1))
+    expire_snapshots(store, retain_min=1, retain_max=1)
+    assert store.snapshots.ids()[0] == first + kept
+
+
 def test_snapshots_of_batch_commits_are_not_kept_as_proof() -> None:
     store = golden("append_unaware")
     users(store, ("batch", BATCH_IDENTIFIER, 2), ("ours", 1, 1))

@@ -45,6 +45,10 @@ _RENAMED = (
     "the new name becomes a new column, and rows that are not changed keep their value in the former one; start once "
     "with --reset TABLE to read the table again"
 )
+_UNLOGGED = (
+    "ALTER TABLE has rewritten its rows since the last batch: if that was SET UNLOGGED and SET LOGGED, no log has the "
+    "changes in between; start once with --reset TABLE to read the table again"
+)
 _UNSURE = (
     "the server lacks test_decoding, so it is not known whether this was TRUNCATE, or VACUUM FULL or CLUSTER, which "
     "change nothing: install it (postgresql-contrib), and start once with --reset TABLE if it was TRUNCATE"
@@ -167,10 +171,22 @@ def _changes(
                 log.warning(
                     "event=rename_not_followed table=%s.%s columns=%s note=%s", *name, ",".join(renamed), _RENAMED
                 )
-            if left or emptied.names:
+            if _was_unlogged(connection, before, now):
+                log.warning("event=table_may_have_been_unlogged table=%s.%s note=%s", *name, _UNLOGGED)
+                yield name, "unpublished", []
+            elif left or emptied.names:
                 yield name, "rows-moved", []
             elif renamed:
                 yield name, "rename-column", []
+
+
+def _was_unlogged(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> bool:
+    """Return whether a table or a partition may have been UNLOGGED since a version."""
+    if not before.may_have_been_unlogged(now):
+        return False
+    # The server refuses SET UNLOGGED of a table that is in a publication itself, but not of its partitions.
+    listed = connection.value(f"SELECT EXISTS (SELECT FROM pg_publication_rel WHERE prrelid = {now.oid})")
+    return now.kind == "p" or listed != "t"
 
 
 def _unlogged_values(

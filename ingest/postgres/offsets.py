@@ -19,7 +19,7 @@ from penstock.ingest.source import Barrier, Offsets
 
 VERSION = 1
 _COMPARABLE_PARTS = 3  # of the `parts` of an older release, those that are no numbers of rows
-_IN_PUBLICATION, _COMPUTATION = "in_publication", "numbers"
+_IN_PUBLICATION, _COMPUTATION, _TOAST = "in_publication", "numbers", "toast"
 # From the weakest to the strongest: of two changes of a table the stronger one includes the other.
 AlteredKind = Literal[
     "unpublished", "rename-column", "rows-moved", "changed-values", "added-columns", "new", "replaced", "drop"
@@ -31,10 +31,10 @@ class AlteredTable:
     """A change of a table, and the position after which the log has only rows of the new definition.
 
     `columns` are those that were added, or have other values. A `new` table is read after the position: the log has
-    rows of it from before, which may lack columns, or a partition came with rows that no log has. A `replaced` one is
-    emptied before that: its rows may have other keys, or have left it. With `rows-moved` they stay in the target. Of an
-    `unpublished` one the log may lack changes, because the publication was altered. With `rename-column` older
-    rows have their values under the former name only.
+    rows of it from before, which may lack columns, or a partition came with rows that no log has. A `replaced` one
+    is emptied before that: its rows may have other keys, or have left it. With `rows-moved` they stay in the
+    target. Of an `unpublished` one the log may lack changes, because the publication was altered or the table was
+    UNLOGGED. With `rename-column` older rows have their values under the former name only.
     """
 
     kind: AlteredKind
@@ -137,6 +137,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "silent": {str(one.oid): one.silent.to_json() for one in self.versions.values() if one.silent != NONE},
             _COMPUTATION: COMPUTATION if self.versions else 0,
             _IN_PUBLICATION: {str(one.oid): one.published for one in self.versions.values() if one.published},
+            _TOAST: {str(one.oid): one.toast for one in self.versions.values() if one.toast},
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
             "rest_part": TablePart(self.rest.name, self.rest.where).to_json()
@@ -227,7 +228,8 @@ def _version(
     found = offsets.get("silent", {}).get(str(oid))
     silent = NONE if found is None else SilentColumns.from_json(found)
     published = int(offsets.get(_IN_PUBLICATION, {}).get(str(oid), 0))
-    return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts, silent, published)
+    toast = int(offsets.get(_TOAST, {}).get(str(oid), 0))
+    return TableVersion(oid, columns, tuple(key), names, files, marks, key_marks, parts, silent, published, toast)
 
 
 def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:

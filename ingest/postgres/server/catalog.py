@@ -47,6 +47,7 @@ class PgTableFacts:
     marks: int = 0
     parts: tuple[int, ...] = ()
     silent: SilentColumns = NONE
+    toast: int = 0
 
     @property
     def name(self) -> TableName:
@@ -108,7 +109,10 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
         "a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), "
         "CASE c.relkind WHEN 'p' THEN (SELECT concat_ws(',', COALESCE(max(t.relid::oid::int8), 0), count(*), "
         f"COALESCE(sum(t.relid::oid::int8), 0), {rows_number(PART_LINK)}) FROM pg_partition_tree(c.oid) t "
-        "JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0) ELSE '' END "
+        "JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0) ELSE '' END, "
+        # VACUUM FULL, CLUSTER and TRUNCATE keep the table beside it that has long values.
+        "CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(p.reltoastrelid::int8), 0) FROM "
+        "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE c.reltoastrelid::int8 END "
         f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
         f"AND {_SYSTEM} ORDER BY 2, 3"
     )
@@ -117,8 +121,11 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
             int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
             str(persistence), partition == "t", int(str(columns)), int(str(files)), int(str(marks)),
             tuple(map(int, filter(None, str(parts).split(",")))), silent.get(int(str(oid)), NONE),
+            int(str(toast)),
         )
-        for oid, schema, table, key, identity, count, kind, persistence, partition, columns, files, marks, parts in rows
+        for (
+            oid, schema, table, key, identity, count, kind, persistence, partition, columns, files, marks, parts, toast
+        ) in rows
     ]  # fmt: skip
 
 

@@ -27,8 +27,9 @@ class TableVersion:
 
     `columns` is the highest number of a column, which is never given twice. `key` is the primary key: the log does not
     name it. `names` has a mark for each column in the order of their numbers, then those of former names. `files` and
-    `marks` are as in `PgTableFacts`, so are `parts` and `silent`; `key_marks` is like `marks` for the columns of the
-    key alone, and `published` is the table's number in the publication. Offsets of an older release lack them.
+    `marks` are as in `PgTableFacts`, so are `parts`, `silent` and `toast`; `key_marks` is like `marks` for the
+    columns of the key alone, and `published` is the table's number in the publication. Offsets of an older release lack
+    them.
     """
 
     oid: int
@@ -41,10 +42,12 @@ class TableVersion:
     parts: tuple[int, ...] = ()
     silent: SilentColumns = NONE
     published: int = 0
+    toast: int = 0
 
     def is_same(self, table: PgTableFacts) -> bool:
-        then = (self.oid, self.columns, self.files, self.marks, self.parts, self.silent)
-        return then == (table.oid, table.columns, table.files, table.marks, table.parts, table.silent)
+        then = (self.oid, self.columns, self.files, self.marks, self.parts, self.silent, self.toast)
+        now = (table.oid, table.columns, table.files, table.marks, table.parts, table.silent, table.toast)
+        return then == now
 
     def is_rewritten(self, table: PgTableFacts) -> bool:
         """Return whether a statement has rewritten all rows of the table since."""
@@ -53,6 +56,14 @@ class TableVersion:
     def has_changed_values(self, table: PgTableFacts) -> bool:
         """Return whether values of columns may be others than then: rows and a column were both written."""
         return self.is_rewritten(table) and self.marks != table.marks
+
+    def may_have_been_unlogged(self, table: PgTableFacts) -> bool:
+        """Return whether ALTER TABLE has rewritten all rows, but no column: SET UNLOGGED and SET LOGGED do that.
+
+        Of a table without columns of a variable length it is not known.
+        """
+        same = (self.columns, self.marks, self.parts) == (table.columns, table.marks, table.parts)
+        return same and bool(table.toast) and self.toast not in {0, table.toast}
 
     def had(self, column: str) -> bool:
         """Return whether the table had a column of this name, or rarely one whose name has the same mark."""
@@ -95,7 +106,7 @@ def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, tu
     marked = {number: _mark(name) for name, (number, _) in columns.items()}
     names = "".join(marked.get(number, _UNKNOWN) for number in range(1, table.columns + 1))
     numbers = (table.files, table.marks, marks)
-    return TableVersion(table.oid, table.columns, key, names, *numbers, table.parts, table.silent)
+    return TableVersion(table.oid, table.columns, key, names, *numbers, table.parts, table.silent, 0, table.toast)
 
 
 def filled_columns(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> list[str]:

@@ -178,6 +178,41 @@ def test_columns_that_swap_names_are_reported_if_tables_are_not_read_again(
     assert counted["messages.rename-column"] == 1
 
 
+@pytest.mark.parametrize("statement", ["VACUUM FULL", "CLUSTER", "TRUNCATE", "unlogged"])
+@pytest.mark.parametrize("kind", ["table", "partition"])
+def test_a_table_that_was_unlogged_between_two_batches_is_reported_and_counted(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, statement: str
+) -> None:
+    if kind == "table":
+        server.create("t", "id int PRIMARY KEY, a text")
+        part = "t"
+        # Of a table that is in a publication by its name, the server refuses SET UNLOGGED.
+        server.run(f"CREATE PUBLICATION {SLOT}_pub FOR ALL TABLES WITH (publish_via_partition_root = true)")
+    else:
+        server.create("t", "id int PRIMARY KEY, a text) PARTITION BY RANGE (id")
+        server.run("CREATE TABLE p0 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+        part = "p0"
+    server.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    sync = PgSync(server, tmp_path, flags=("--excluding-tables", "p.", "--on-truncate", "delete-all"))
+    sync.run()
+    if statement == "unlogged":
+        server.run(f"ALTER TABLE {part} SET UNLOGGED", "UPDATE t SET a = 'lost' WHERE id = 1")
+        server.run(f"ALTER TABLE {part} SET LOGGED")
+    else:
+        server.run({"CLUSTER": f"CLUSTER {part} USING {part}_pkey"}.get(statement, f"{statement} {part}"))
+    server.run("INSERT INTO t VALUES (3, 'c')")
+    counted: Counter[str] = Counter()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            sync.run(on_batch=lambda _, report: counted.update(report.passed_over))
+    assert counted["messages.unpublished"] == (statement == "unlogged")
+    assert caplog.text.count("event=table_may_have_been_unlogged table=public.t ") == (statement == "unlogged")
+    if statement == "unlogged":
+        PgSync(server, tmp_path, flags=("--excluding-tables", "p.", "--reset", "ods.t")).run()
+        settle(sync)
+    assert sync.verified()["t"].is_equal
+
+
 def test_a_renamed_table_is_another_one(server: PgPlayground, tmp_path: Path) -> None:
     server.create("t", "id int PRIMARY KEY, v int")
     server.run("INSERT INTO t VALUES (1, 1)")

@@ -109,9 +109,9 @@ def test_offsets_of_a_release_without_labels_and_the_publication_are_read() -> N
 
 def test_numbers_of_another_computation_are_compared_with_nothing() -> None:
     name = ("public", "t")
-    version = TableVersion(7, 3, ("a",), "abc", 10, 20, 30, (8, 1, 8, 5), SilentColumns(40, {2: -50}), 60)
+    version = TableVersion(7, 3, ("a",), "abc", 10, 20, 30, (8, 1, 8, 5), SilentColumns(40, {2: -50}), 60, 70)
     written = progress_of(known=(name,), versions={name: version}).to_json()
     assert PgProgress.from_json(written).versions == {name: version}
     del written["numbers"]
-    known = replace(version, names="---------abc", marks=0, parts=(8, 1, 8), silent=NONE, published=0)
+    known = replace(version, names="---------abc", marks=0, parts=(8, 1, 8), silent=NONE, published=0, toast=0)
     assert PgProgress.from_json(written).versions == {name: known}

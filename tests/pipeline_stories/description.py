@@ -222,8 +222,16 @@ class Description:
             if draw.random() < 0.2:
                 action, condition = draw.choice(("warn", "drop", "dead-letter")), draw.choice(tuple(LOOKED_UP))
                 self.expect.append({"source-table": f"shop_[01].{table}", "condition": condition, "action": action})
+            if self._may_cross_by_lookup(table) and draw.random() < 0.4:
+                rule |= {"partition-keys": ["w"], "primary-keys": self.keys[table]}
             if (self.sink["table-options"] | options).get("changelog-producer") == "input":
                 rule["table-options"] = {**options, "changelog-producer": "lookup"}
+
+    def _may_cross_by_lookup(self, table: str) -> bool:
+        """Return whether rows of a table can move to another partition because the dimension has changed."""
+        rule, ways = self.rules[table], [self.sink["deletes"], *(one.get("deletes") for one in self.routes)]
+        is_plain = not {"partition-keys", "table-options", "projection"} & rule.keys() and "history" not in ways
+        return is_plain and bool(self.keys[table]) and self.sink["table-options"]["bucket"] == "-1"
 
     def _route(self, table: str) -> dict[str, Any]:
         source = f"shop_[01].{table}"

@@ -81,6 +81,7 @@ class Dimension:
     warehouse: str
     at: dict[int, Found] = field(default_factory=dict)
     during: set[int] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)  # snapshots that were the last of a change
     newest: int = 0
 
     @property
@@ -108,7 +109,8 @@ class Dimension:
                 _write(table, gone, "-D")
                 self._note(table, {part: row for part, row in self.rows.items() if part not in gone})
             case "roll back":
-                ids = [one.id for one in table.snapshots]
+                # Not to a snapshot before its compaction: the next one would show its rows.
+                ids = [one.id for one in table.snapshots if one.id in self.whole]
                 if len(ids) > step["back"]:
                     self._roll_back(table, ids[-1 - step["back"]])
             case "compact":
@@ -124,7 +126,7 @@ class Dimension:
         if self.at:
             catalog.drop_table(DIMENSION)
         table = catalog.create_table(DIMENSION, COLUMNS, primary_keys=step["keys"], options=step["options"])
-        self.at, self.newest = {0: {}}, 0
+        self.at, self.newest, self.whole = {0: {}}, 0, set()
         self.during.add(0)
         _write(table, rows, "+I")
         self._note(table, rows)
@@ -132,6 +134,7 @@ class Dimension:
     def _roll_back(self, table: Table, to: int) -> None:
         table.rollback_to(to)
         self.at = {number: rows for number, rows in self.at.items() if number <= to}
+        self.whole = {number for number in self.whole if number <= to}
         self.newest = to
         self.during.add(to)
 
@@ -143,6 +146,7 @@ class Dimension:
             self.at[one.id] = before if waits and one != latest else rows
             self.during.add(one.id)
             self.newest = one.id
+        self.whole.add(self.newest)
 
 
 def _write(table: Table, rows: Found, kind: str) -> None:

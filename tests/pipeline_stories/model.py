@@ -185,7 +185,13 @@ class Model:
         """Return whether an expression of the transform cannot read a value of a message."""
         rule = self.rule(table)
         reads = any(_reads_number(rule.get(name, "")) for name in ("filter", "projection"))
-        return reads and any(change[side] and change[side].get("n") == UNREADABLE for side in ("before", "after"))
+        sides = ("before",) if self._misses(rule, change["after"]) else ("before", "after")
+        return reads and any(change[side] and change[side].get("n") == UNREADABLE for side in sides)
+
+    def _misses(self, rule: Mapping[str, Any], row: Row | None) -> bool:
+        """Return whether a lookup leaves out a new row, before any expression of the transform."""
+        joins = (step["join"] for step in rule.get("lookup", ()))
+        return row is not None and "inner" in joins and not is_found(row, self.found)
 
     def rule(self, table: str) -> Mapping[str, Any]:
         return next((one for one in self.sections.get("transform", ()) if _is_of(one, table)), {})
@@ -217,15 +223,14 @@ class Model:
         passes = ALL_CONDITIONS[rule["filter"]] if "filter" in rule else lambda row: True
         before, after = (self._joined(rule, change[side]) for side in ("before", "after"))
         old, new = (None if row is None else self._projected(rule, row) for row in (before, after))
-        was, now = old is not None and passes(before), new is not None and passes(after)
+        misses = self._misses(rule, change["after"])
+        was, now = old is not None and passes(before), new is not None and not misses and passes(after)
         if old is not None:
             # Nobody knows whether a row passed whose delete has only the key, or what the dimension had for it then.
             only_key = after is None and all(
                 change["before"][name] is None for name in change["before"].keys() - {*keys}
             )
             was = was or only_key or rule.get("filter") in LOOKED_UP
-        if new is not None and any(step["join"] == "inner" for step in rule.get("lookup", ())):
-            now = now and is_found(change["after"], self.found)
         if was and now and [old.get(name) for name in keys] == [new.get(name) for name in keys]:  # type: ignore[union-attr]
             yield from (("-U", old), ("+U", new))  # type: ignore[misc]
             return

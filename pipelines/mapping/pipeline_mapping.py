@@ -142,15 +142,17 @@ class PipelineMapping:
         ):
             return None
         name = f"{source.database}.{source.table}"
-        if self.marks_deletes(source.database, source.table):
+        marks = self.marks_deletes(source.database, source.table)
+        if marks:
             check_marks_of(name, table)
         self.check_existing(source, table)
         self._check_retracts_with_lookups(change, table)
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
-        batch = as_upsert(fitted.batch, table) if table.primary_keys else as_append(fitted.batch)
+        rows = fitted.batch
+        batch = as_upsert(rows, table, marks=marks) if table.primary_keys else as_append(rows)
         check_retracts_of_dropped(batch, table, name, self.table_rules.expected(source.database, source.table))
-        dropped = 0 if table.primary_keys else len(fitted.batch) - len(batch)
+        dropped = 0 if table.primary_keys else len(rows) - len(batch)
         return replace(fitted, batch=batch, dropped=dropped)
 
     def check_existing(self, source: SourceSchema, table: TableSchema) -> None:

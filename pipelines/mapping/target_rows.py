@@ -17,7 +17,7 @@ from penstock.schema_evolution.expectations import Expectation
 from penstock.schema_evolution.row_versions import check_history
 from penstock.schema_evolution.soft_deletes import check_marks
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
-from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
+from penstock.table.merge.incoming_kinds import RetractRefused, check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.schema.table_schema import TableSchema
 
@@ -31,8 +31,11 @@ def as_append(batch: RowBatch) -> RowBatch:
     return replace(kept, kinds=np.full(len(kept), INSERT, np.int8))
 
 
-def as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
-    """Return the rows for a table with keys, with the kinds that its options ask for."""
+def as_upsert(batch: RowBatch, table: TableSchema, *, marks: bool = False) -> RowBatch:
+    """Return the rows for a table with keys, with the kinds that its options ask for.
+
+    With `marks`, deletes came as updates: the old rows of updates that the table would refuse are left out.
+    """
     merge = _merge(table)
     # The kinds may come from a column of the rows. Rows that the table ignores are removed before the others are
     # checked.
@@ -40,7 +43,12 @@ def as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
     kept = kept_rows(merge, batch.kinds)
     if kept is not None:
         batch = batch.filter(kept)
-    check_retracts(merge, batch.kinds)
+    try:
+        check_retracts(merge, batch.kinds)
+    except RetractRefused:
+        if not marks:
+            raise
+        return batch.filter(~is_retract(batch.kinds))
     return batch
 
 

@@ -37,6 +37,7 @@ class Description:
     # Apart, so that how routes keep deleted rows changes nothing else in a story.
     draw_deletes: random.Random
     draw_lookups: random.Random
+    draw_stops: random.Random  # rules that stop the pipeline
     kind: str = ""
     keys: dict[str, list[str]] = field(default_factory=dict)
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)  # the transforms of source tables
@@ -68,6 +69,10 @@ class Description:
             self._draw_deletes()
         if not self.defers and self.draw_lookups.random() < 0.35:
             self._draw_lookups()
+        if self.draw_stops.random() < 0.2:
+            self._draw_stop()
+        if not self.merges:
+            self._draw_marked_parts()
 
     @property
     def looks_up(self) -> bool:
@@ -226,6 +231,23 @@ class Description:
                 rule |= {"partition-keys": ["w"], "primary-keys": self.keys[table]}
             if (self.sink["table-options"] | options).get("changelog-producer") == "input":
                 rule["table-options"] = {**options, "changelog-producer": "lookup"}
+
+    def _draw_stop(self) -> None:
+        """Let a table have one rule, which stops the pipeline or parks the table."""
+        table = self.draw_stops.choice(tuple(self.keys))
+        if self.merges or self.rules[table].get("projection") == SUMMED:
+            return
+        name = f"shop_[01].{table}"
+        self.expect = [one for one in self.expect if one["source-table"] != name]
+        self.expect.append({"source-table": name, "condition": "coalesce(v, '') <> 'bad'", "action": "fail"})
+
+    def _draw_marked_parts(self) -> None:
+        """Let tables of partial updates mark deleted rows instead of ignoring deletes."""
+        for table, rule in self.rules.items():
+            options = rule.get("table-options", {})
+            if options.get("merge-engine") == "partial-update" and self.draw_stops.random() < 0.5:
+                self._route(table)["deletes"] = "soft"
+                rule["table-options"] = {name: value for name, value in options.items() if name != "ignore-delete"}
 
     def _may_cross_by_lookup(self, table: str) -> bool:
         """Return whether rows of a table can move to another partition because the dimension has changed."""

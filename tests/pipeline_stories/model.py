@@ -90,6 +90,11 @@ class Target:
         if kind in {"+I", "+U"}:
             known = self.rows.setdefault(key, {})
             known |= {name: value for name, value in row.items() if value is not None or name not in known}
+        if self.deletes == "soft" and kind == "-D":
+            known = self.rows.setdefault(key, {})
+            known |= {name: value for name, value in row.items() if value is not None or name not in known}
+        if self.deletes == "soft" and kind != "-U":
+            self.rows[key]["_deleted"] = kind == "-D"
 
     def _begin_version(self, key: Key, kind: str, row: Row) -> None:
         found = self.versions.setdefault(key, [])
@@ -135,6 +140,7 @@ class Model:
     letters: dict[str, Change] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     found: Found = field(default_factory=dict)  # the dimension, as the message that is applied finds it
+    stops: int = 0  # messages with rows for which a rule stops the pipeline
 
     @classmethod
     def of(cls, story: Story) -> Model:
@@ -176,6 +182,7 @@ class Model:
         if any(self._fails(table, row, "dead-letter") for row in new):
             return False
         images = self._without_dropped(table, images)
+        self.stops += any(self._fails(table, row, "fail") for row in new)
         if any(row.get("n") == UNREADABLE for _, row in images):
             return False
         self.target(table).fold(images)

@@ -57,7 +57,8 @@ class Plot:
         self.joined = random.Random(f"joined ranges {self.seed}")
         self.joins = self.joined.random() < 0.4
         lookups = random.Random(f"lookups {self.seed}")
-        self.pipeline = Description(draw, random.Random(f"deletes of routes {self.seed}"), lookups)
+        deletes, stops = (random.Random(f"{name} {self.seed}") for name in ("deletes of routes", "rules that stop"))
+        self.pipeline = Description(draw, deletes, lookups, stops)
         self.dimension = DimensionPlot(lookups, PARTS)
         partitions = draw.choice((1, 1, 2, 3))
         self.sent = [[] for _ in range(partitions)]

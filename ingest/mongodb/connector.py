@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, counted
 from penstock.ingest.connector import LOG_SECONDS, Capabilities, StartPlace
 from penstock.ingest.connector_answers import SourceCheck
 from penstock.ingest.connector_requests import Preparation, SourceRequest, TableName
@@ -249,7 +249,7 @@ def _collections_found(address: MongoAddress, database: str) -> str:
             f"the server lists no collections in database {database}",
             hint="check the name, and that the user has the role read",
         )
-    return f"The server has {len(tables)} collections in {database}, about {count:,} documents."
+    return f"The server has {counted(len(tables), 'collection')} in {database}, about {count:,} documents."
 
 
 CONNECTOR = MongoConnector()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, counted
 from penstock.ingest.connector import LOG_BYTES, Capabilities, StartPlace
 from penstock.ingest.connector_answers import SourceCheck, SourceFinding
 from penstock.ingest.connector_requests import Keyless, Preparation, SourceRequest, TableName
@@ -229,7 +229,7 @@ def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
     without = sum(not table.has_primary_key for table in tables)
     keys = f", {without} of them without a primary key" if without else ""
     rows = sum(table.rows for table in tables)
-    return f"The server has {len(tables)} tables in {database}, about {rows:,} rows{keys}."
+    return f"The server has {counted(len(tables), 'table')} in {database}, about {rows:,} rows{keys}."
 
 
 CONNECTOR = MySqlConnector()

@@ -227,7 +227,9 @@ def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
         if one.kind in {"rows-moved", "rename-column", "unpublished"}
         or (one.kind == "drop" and not settings.follows_drop)
     ]
-    log.info("event=definitions_changed tables=%s position=%s", _written(due), lsn_text(progress.log))
+    # Tables that are new are read, and nothing else has changed.
+    if changed := [one for one in due if one.kind != "new"]:
+        log.info("event=definitions_changed tables=%s position=%s", _written(changed), lsn_text(progress.log))
     batch = PgBatch(progress.log, (), barriers, ignored=tuple(ignored))
     later = tuple(one for one in progress.altered if one not in due)
     new = [one.name for one in due if one.kind in {"new", "replaced"}]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, counted
 from penstock.ingest.connector import WAL_BYTES, Capabilities, StartPlace
 from penstock.ingest.connector_answers import SourceCheck, SourceFinding
 from penstock.ingest.connector_requests import Keyless, Preparation, SourceRequest, TableName
@@ -221,7 +221,9 @@ def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
     without = sum(not table.has_key for table in public)
     keys = f", {without} of them without a primary key" if without else ""
     rows = sum(table.rows for table in public)
-    return f"The server has {len(public)} tables in the schema public of {database}, about {rows:,} rows{keys}."
+    return (
+        f"The server has {counted(len(public), 'table')} in the schema public of {database}, about {rows:,} rows{keys}."
+    )
 
 
 def _warn_of_identities(tables: Sequence[PgTableFacts]) -> None:

@@ -85,7 +85,7 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     kind = connector(spec)
     if kind.capabilities.describes_tables:
         found = kind.check(spec.source, request_of(spec))
-        looked = f"{spec.source.type}: {len(found.tables)} tables of {found.place}"
+        looked = f"{spec.source.type}: {counted(len(found.tables), 'table')} of {found.place}"
         before = build.filled_tables(spec, warehouse).sources
         failing = failing_rules(spec, shape, found.tables, before)
         check_rules(spec, shape, found.tables, before, failing)

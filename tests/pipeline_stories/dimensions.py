@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.table.catalog import settings
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
@@ -97,7 +98,7 @@ class Dimension:
         if step["how"] == "create":
             self._create(step, rows)
             return
-        table = Catalog(self.warehouse).table(DIMENSION)
+        table = self._catalog().table(DIMENSION)
         replaces = step["how"] == "write" and bool(table.primary_keys)
         match step["how"]:
             case "write" | "add":  # others stay as they are if rows are added
@@ -120,8 +121,13 @@ class Dimension:
                 expire_snapshots(table.store, retain_max=1, retain_min=1, older_than=table.store.ambient.now_millis())
                 self.at = {self.newest: self.rows}
 
+    def _catalog(self) -> Catalog:
+        # With the clock and the chance of the simulated process, so that equal seeds give equal traces.
+        process: Any = settings
+        return Catalog(self.warehouse, ambient=process.Environment())
+
     def _create(self, step: Step, rows: Found) -> None:
-        catalog = Catalog(self.warehouse)
+        catalog = self._catalog()
         catalog.create_database("dim", ignore_if_exists=True)
         if self.at:
             catalog.drop_table(DIMENSION)

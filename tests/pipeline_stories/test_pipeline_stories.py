@@ -20,6 +20,7 @@ from tests.simulation.store import Fault
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 QUICK, NIGHT = 7, 2000
 JOINING = (13, 38)
+LOOKING_UP = 10
 TRACE = "from tests.pipeline_stories.test_pipeline_stories import trace; print(trace({seed}))"
 
 
@@ -91,10 +92,11 @@ def test_a_lost_row_is_noticed() -> None:
 
 
 @pytest.mark.slow
-def test_equal_seeds_produce_equal_traces() -> None:
+@pytest.mark.parametrize("seed", [0, LOOKING_UP])
+def test_equal_seeds_produce_equal_traces(seed: int) -> None:
     traces = {
         subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", TRACE.format(seed=0)],
+            [sys.executable, "-W", "ignore", "-c", TRACE.format(seed=seed)],
             env={**os.environ, "PYTHONHASHSEED": "0"},
             capture_output=True,
             check=True,

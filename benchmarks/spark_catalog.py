@@ -20,6 +20,7 @@ from benchmarks.figures import Figure, record
 from penstock.pipelines.spark.session import open_session
 from penstock.table.handle import Table
 
+TURNS = 7  # of each way, of which the first starts Spark's Python workers
 COLUMNS = [("id", "BIGINT NOT NULL"), ("status", "STRING"), ("city", "STRING"), ("n", "INT")]
 MERGE = """MERGE INTO lake.shop.{} t USING changes s ON t.id = s.id
     WHEN MATCHED AND s.gone THEN DELETE
@@ -63,7 +64,7 @@ def main(rows: int) -> None:
         print(f"register {took(lambda: penstock.register(spark, catalog='lake', warehouse=folder)):.2f} s")
         catalog = penstock.Catalog(folder)
         catalog.create_database("shop")
-        names = [f"t{number}" for number in range(6)]
+        names = [f"t{number}" for number in range(2 * TURNS)]
         tables = {name: filled(catalog, name, rows) for name in names}
         half = rows // 20
         changes = spark.range(rows - half, rows + half)
@@ -76,8 +77,9 @@ def main(rows: int) -> None:
             else:
                 times["by hand"].append(took(lambda name=name: by_hand(spark, tables[name])))
         what = f"MERGE of {rows // 10:,} rows into {rows:,} by the catalog, warm"
-        merges = median(times["catalog"]), median(times["by hand"][1:])
-        record(Figure(what, merges[0], "s", merges[1], "the join by hand", less=True))
+        merges = median(times["catalog"][1:]), median(times["by hand"][1:])
+        goal = 1 / 1.2
+        record(Figure(what, merges[0], "s", merges[1], "the join by hand", goal, goal_of_ratio=True, less=True))
         for way, found in times.items():
             print(f"MERGE {way}: {', '.join(f'{one:.2f}' for one in found)} s")
         counts = {table.refresh().count() for table in tables.values()}

@@ -27,7 +27,7 @@ DEFAULT = "filesystem"
 _OWN = {
     DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse"),
     "hive": ("penstock.table.catalog.hive_options", "open_hive"),
-    "jdbc": ("penstock.table.catalog.jdbc_catalog", "open_jdbc"),
+    "jdbc": ("penstock.table.catalog.jdbc_options", "open_jdbc"),
     "rest": ("penstock.table.catalog.rest_catalog", "open_rest"),
 }
 # Kinds in which names are lower case; the option `case-sensitive` does not change that.

@@ -14,8 +14,9 @@ import penstock
 from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
-from penstock.table.catalog.jdbc_catalog import JdbcCatalog, open_jdbc
+from penstock.table.catalog.jdbc_catalog import JdbcCatalog
 from penstock.table.catalog.jdbc_lock import LockedCommits
+from penstock.table.catalog.jdbc_options import open_jdbc
 from penstock.table.meta.store import FileCommits, TableMissing
 
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]

@@ -18,9 +18,10 @@ from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedM
 from penstock.ingest.freshness_source import source_of_messages
 from penstock.ingest.joined_ranges import PLACES_KEPT, JoinedRanges, fetched_together, joinable, remember
 from penstock.ingest.source import Offsets, Range
+from penstock.pipelines.tasks.range_findings import RangeFindings
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
 from penstock.pipelines.tasks.range_reader import RangeReader
-from penstock.pipelines.tasks.range_report import RangeReport, TableReport
+from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.table.buckets.layout import Layout
 
@@ -128,6 +129,7 @@ class JoinedReader(RangeReader):
         self._blobs = BlobPacker(context, self._range.number, joined.numbers)
         self._bad = _NoBadRecords(context, self._range, self.report, self._blobs)
         self.others = [RangeReport(range_) for range_ in joined.ranges[1:]]
+        self._findings = _JoinedFindings(context, joined, [self.report, *self.others])
 
     def _add_chunk(self, chunk: DecodedChunk) -> None:
         if chunk.decoded.truncations:
@@ -136,12 +138,6 @@ class JoinedReader(RangeReader):
         counts = (self._joined.bounds[1:] - self._joined.bounds[:-1]).tolist()
         for report, count, size in zip((self.report, *self.others), counts, self._joined.sizes, strict=True):
             report.messages, report.bytes = count, size
-
-    def _see(self, table: str, change: ChangeBatch) -> None:
-        edges = self._joined.edges(change.positions)
-        for report, begin, end in zip((self.report, *self.others), edges[:-1], edges[1:], strict=True):
-            if begin < end:
-                report.table(table).see(change.event_times[begin:end])
 
     def _ended(self, error: PenstockError) -> pa.RecordBatch:
         raise NeedsPlaces from error
@@ -155,16 +151,30 @@ class JoinedReader(RangeReader):
     def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
         raise NeedsPlaces
 
-    def _note_comments(self, table: str, change: ChangeBatch) -> None:
-        super()._note_comments(table, change)
-        if self.report.table(table).commented:
+
+class _JoinedFindings(RangeFindings):
+    """The findings of joined ranges, of which only event times and incomplete updates need no places of messages."""
+
+    def __init__(self, context: TaskContext, joined: JoinedRanges, reports: Sequence[RangeReport]) -> None:
+        super().__init__(context.mapping, reports[0])
+        self._joined, self._reports = joined, reports
+
+    def see(self, table: str, change: ChangeBatch) -> None:
+        edges = self._joined.edges(change.positions)
+        for report, begin, end in zip(self._reports, edges[:-1], edges[1:], strict=True):
+            if begin < end:
+                report.table(table).see(change.event_times[begin:end])
+
+    def note_comments(self, table: str, change: ChangeBatch) -> None:
+        super().note_comments(table, change)
+        if self._report.table(table).commented:
             raise NeedsPlaces
 
-    def _look_at_deletes(
-        self, report: TableReport, rows: RowBatch, source: SourceSchema, layout: Layout, fetched: FetchedMessages
+    def count_unordered(
+        self, table: str, rows: RowBatch, source: SourceSchema, layout: Layout, fetched: FetchedMessages
     ) -> None:
-        super()._look_at_deletes(report, rows, source, layout, fetched)
-        if report.unordered:
+        super().count_unordered(table, rows, source, layout, fetched)
+        if self._report.table(table).unordered:
             raise NeedsPlaces
 
 

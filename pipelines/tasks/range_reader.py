@@ -8,23 +8,20 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError, PositionLost
-from penstock.formats.change import BadRecord, ChangeBatch, RowBatch, SourceSchema
+from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
 from penstock.ingest.deferred_ranges import lost_for
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.lookups import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
-from penstock.pipelines.mapping.target_images import updates
+from penstock.pipelines.tasks.range_findings import RangeFindings
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker, left_out_rows
-from penstock.pipelines.tasks.range_report import RangeReport, TableReport
+from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed
 from penstock.schema_evolution.row_versions import stream_of
-from penstock.table.buckets.layout import Layout
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
-
-_END_OF_BATCH = 1 << 62  # sorts after all ranges
 
 
 class RangeReader:
@@ -39,7 +36,7 @@ class RangeReader:
         self._drifted: set[str] = set()
         self._lookups = LookupRun(dict(context.task.lookups))
         self._empty: dict[str, bool] = {}  # whether a table has no snapshot yet
-        self._omitted: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # columns that updates lack
+        self._findings = RangeFindings(context.mapping, self.report)
 
     def blobs(self, chunks: Iterator[DecodedChunk]) -> Iterator[pa.RecordBatch]:
         """Yield the blobs of the range, whose chunks these are, and the report last.
@@ -215,64 +212,15 @@ class RangeReader:
         report.nulled += fitted.nulled
         report.inexact += fitted.inexact
         report.count(fitted.batch.kinds)
-        self._see(table, change)
-        self._look_at_images(table, change, layout, fetched)
-        if layout is not None and fetched is not None:  # readers of databases count their own
-            self._look_at_deletes(report, fitted.batch, change.schema, layout, fetched)
-        self._note_comments(table, change)
+        self._findings.see(table, change)
+        if layout is not None:
+            self._findings.count_incomplete(table, change, layout, fetched)
+            if fetched is not None:  # readers of databases count their own
+                self._findings.count_unordered(table, fitted.batch, change.schema, layout, fetched)
+        self._findings.note_comments(table, change)
         # A drifted table is read again as a whole, so rows that fit are counted here but not sent.
         if table not in self._drifted:
             self._blobs.add(table, fitted.batch)
-
-    def _see(self, table: str, change: ChangeBatch) -> None:
-        """Record the newest event time."""
-        self.report.table(table).see(change.event_times)
-
-    def _note_comments(self, table: str, change: ChangeBatch) -> None:
-        """Record the newest comments.
-
-        They are applied after the batch's rows are written, so no row is read again for them.
-        """
-        schema = change.schema
-        comments = (schema.comment, *(column.comment for column in schema.fields))
-        if not schema.comments_follow or all(comment is None for comment in comments):
-            return
-        source = (schema.database or "", schema.table or "")
-        # A change without rows is a definition, and the last one is valid at the end of the batch.
-        place = (self._range.number, int(change.positions.max())) if len(change) else (_END_OF_BATCH, 0)
-        newest = self.report.table(table).commented
-        if source not in newest or newest[source].first <= place:
-            newest[source] = SeenSchema(table, schema, place, self._range.place)
-
-    def _look_at_images(
-        self, table: str, change: ChangeBatch, layout: Layout | None, fetched: FetchedMessages | None
-    ) -> None:
-        """Count updates with incomplete row images.
-
-        One update per schema is examined and represents all of the range.
-        """
-        count = updates(change)
-        if not count or layout is None:
-            return
-        known = self._omitted.get((table, change.schema))
-        if known is None:
-            known = self._context.mapping.left_out(change, layout.schema, fetched)
-            self._omitted[table, change.schema] = known
-        if known:
-            report = self.report.table(table)
-            report.partial += count
-            report.omitted = report.omitted or known
-
-    def _look_at_deletes(
-        self, report: TableReport, rows: RowBatch, source: SourceSchema, layout: Layout, fetched: FetchedMessages
-    ) -> None:
-        """Count deletes that have no effect on a table with sequence.field."""
-        found = self._context.mapping.unordered_deletes(rows, source, layout.schema)
-        if found.any():
-            report.unordered += int(found.sum())
-            first = int(rows.positions[int(found.argmax())])
-            at = first if fetched.ids is None else fetched.ids[int(fetched.messages.offsets.searchsorted(first))]
-            report.unordered_at = report.unordered_at or f"{self._range.place} offset {at}"
 
     def _bad_anyway(self, table: str, change: ChangeBatch, fetched: FetchedMessages | None, read: ChangeBatch) -> bool:
         """Return whether no row would fit the table even after its schema change.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,8 @@ _BLOCK_BYTES, _BLOCK_MESSAGES = 4 << 20, 100_000
 # In seconds: after this time without messages the server is asked how far it has read. It would report its position
 # by itself much later, and a batch would wait for that.
 _QUIET_S = 0.02
-# In seconds between two reports of our position. Without them the server ends the connection.
+# In seconds between two reports of our position. Without them the server takes this machine for lost, and ends the
+# connection (wal_sender_timeout).
 _STATUS_S = 10.0
 
 
@@ -53,12 +56,32 @@ def streamed(connection: PgConnection, part: WalRange) -> Iterator[Received]:
     Nothing is confirmed but the start of the range, so that it can be read again.
     """
     stream = _MessageStream(connection, part)
-    while not stream.done:
-        stream.receive()
-        if stream.is_full() or stream.done:
-            if stream.kept:
-                yield Received.joined(stream.kept)
-            stream.kept, stream.size, stream.messages = [], 0, 0
+    with _reporting(stream):
+        while not stream.done:
+            stream.receive()
+            if stream.is_full() or stream.done:
+                if stream.kept:
+                    yield Received.joined(stream.kept)
+                stream.kept, stream.size, stream.messages = [], 0, 0
+
+
+@contextmanager
+def _reporting(stream: _MessageStream) -> Iterator[None]:
+    """Report the position also while nothing is received, for example because a task waits for Spark."""
+    ended = threading.Event()
+
+    def report() -> None:
+        with suppress(Exception):  # whoever receives gets the error of a broken connection
+            while not ended.wait(_STATUS_S / 2):
+                stream.report_if_due()
+
+    thread = threading.Thread(target=report, name="penstock-log-reports", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class _MessageStream:
@@ -70,6 +93,7 @@ class _MessageStream:
         self._stream = connection.start_stream(start_statement(part))
         self._in_transaction = False
         self._reported = time.monotonic()
+        self._used = threading.RLock()  # libpq allows one thread at a time to use a connection
 
     def is_full(self) -> bool:
         """Return whether the messages should be a block now."""
@@ -78,14 +102,14 @@ class _MessageStream:
 
     def receive(self) -> None:
         """Receive the messages that have arrived. If no message arrives, ask the server how far it has read."""
-        received = self.connection.received(self._stream, _QUIET_S)
-        if not len(received) and self._stream.is_open:
-            # The server answers with its position, which may be beyond the range though no message was sent.
-            self._report(asks=True)
-            received = self.connection.received(self._stream, 1.0)
-        self._collect(received)
-        if time.monotonic() - self._reported > _STATUS_S:
-            self._report(asks=False)
+        with self._used:
+            received = self.connection.received(self._stream, _QUIET_S)
+            if not len(received) and self._stream.is_open:
+                # The server answers with its position, which may be beyond the range though no message was sent.
+                self._report(asks=True)
+                received = self.connection.received(self._stream, 1.0)
+            self._collect(received)
+            self.report_if_due()
         if not self._stream.is_open and not self.done:
             raise ConnectionLost(
                 "the server ended the stream of the replication slot",
@@ -93,6 +117,12 @@ class _MessageStream:
                 slot=self.part.slot,
                 wanted=lsn_text(self.part.end),
             )
+
+    def report_if_due(self) -> None:
+        """Report the position if that was long ago. Any thread may call this."""
+        with self._used:
+            if self._stream.is_open and time.monotonic() - self._reported > _STATUS_S:
+                self._report(asks=False)
 
     def _collect(self, received: Received) -> None:
         """Keep the messages up to the end of the range. Keepalives are not kept: they contain no changes."""

@@ -46,8 +46,8 @@ class PgAddress:
             "bytea_output": "hex",
             # With many tables, the server would compile the queries of the catalog for longer than it runs them.
             "jit": "off",
-            # A task that waits for Spark answers late.
-            "wal_sender_timeout": "600s",
+            # Readers of the log report every ten seconds. The next reader waits until one of a lost machine has ended.
+            "wal_sender_timeout": "120s",
         }
         made = {
             "host": self.host,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import SlotBusy, SlotMissing
+from penstock.ingest.postgres.log import stream
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import connected
@@ -96,6 +98,23 @@ def test_a_second_attempt_of_a_task_waits_for_the_first(server: PgPlayground) ->
             assert read + sum(map(len, blocks)) > 250_000
         second.join(10)
         assert not second.is_alive()
+
+
+def test_a_reader_reports_while_its_task_waits(server: PgPlayground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server ends readers that do not, and a second attempt waits for the end of the first."""
+    server.create("t", "id int PRIMARY KEY")
+    monkeypatch.setattr(stream, "_STATUS_S", 0.2)
+    impatient = replace(address(server), options=(("options", "-c wal_sender_timeout=1s"),))
+    with connected(address(server)) as connection:
+        Publication("pub").require(connection, [("public", "t")])
+        slot = create_slot(connection, "slow", failover=False)
+        server.run("INSERT INTO t SELECT generate_series(1, 250000)")
+        part = WalRange("slow", ("pub",), slot.confirmed, sound_position(connection) or 0, binary=True)
+        with connected(impatient, replication=True) as first:
+            blocks = streamed(first, part)
+            read = len(next(blocks))
+            time.sleep(3)  # as long as Spark takes no rows
+            assert read + sum(map(len, blocks)) > 250_000
 
 
 def test_errors_of_the_server_have_classes(server: PgPlayground) -> None:

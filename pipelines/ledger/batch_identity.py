@@ -25,6 +25,7 @@ START = "penstock.start"
 NOW = "now"  # among the source's offsets: when the batch was planned, in epoch milliseconds
 END = "penstock.end"
 LOOKUPS = "lookups"  # among the source's offsets: the snapshot of each dimension, by its name
+LOOKUP_MARKS = "lookup_marks"  # the marks of these snapshots: an id is used again after a rollback
 LOOKED_AT = 50  # snapshots per table searched for the pipeline's own: with other writers a table may have thousands
 PARKED = "penstock.parked"  # the tables that were parked, as a JSON list, if there were any
 NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
@@ -89,6 +90,12 @@ class BatchIdentity:
                 hint="stop the other job, or start with a new checkpoint and  --accept-replay",
             )
         return True
+
+
+def planned_lookups(end: Offsets) -> dict[str, tuple[int, int]]:
+    """Return the snapshot of each dimension that a batch looks up in, with its mark; 0 if an older release planned."""
+    marks = end.get(LOOKUP_MARKS, {})
+    return {name: (snapshot, marks.get(name, 0)) for name, snapshot in end.get(LOOKUPS, {}).items()}
 
 
 def _range(properties: Mapping[str, str]) -> tuple[str, str]:

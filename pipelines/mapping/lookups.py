@@ -43,16 +43,22 @@ _MOST_OPEN = 32
 
 @dataclass(slots=True)
 class LookupRun:
-    """The lookups of one range. `snapshots` are those to look up at; `used` has the first and the last by table."""
+    """The lookups of one range.
 
-    snapshots: dict[str, int] = field(default_factory=dict)
+    `snapshots` are those to look up at, with their marks; 0 if the mark is not known. `later` are those in which rows
+    were found for keys that had been missing. `used` has the first and the last by table.
+    """
+
+    snapshots: dict[str, tuple[int, int]] = field(default_factory=dict)
+    later: dict[str, tuple[int, int]] = field(default_factory=dict)
     used: dict[str, tuple[int, int]] = field(default_factory=dict)
     missed: int = 0
     attempts: Counter[str] = field(default_factory=Counter)
 
     def note(self, table: str, snapshot: int) -> None:
         """Record that rows of a snapshot were used."""
-        self.used[table] = (self.used.get(table, (snapshot, snapshot))[0], snapshot)
+        first, last = self.used.get(table, (snapshot, snapshot))
+        self.used[table] = (min(first, snapshot), max(last, snapshot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,26 +150,55 @@ class LookupStep:
             ) from reason
 
     def _found(self, keys: Sequence[pa.Array], run: LookupRun) -> Matches:
-        dimension = self._dimension(run)
-        run.note(self.table, dimension.snapshot or 0)
-        matches = dimension.rows(keys)
+        matches = self._dimension(run, run.snapshots).rows(keys)
+        if self.retry is None:
+            return matches
         missing = _without_null(matches.missing, keys)
-        while self.retry is not None and len(missing) and run.attempts[self.table] < self.retry.attempts:
+        if len(missing) and run.later.get(self.table, run.snapshots[self.table]) != run.snapshots[self.table]:
+            # Other rows of the range have waited.
+            matches, missing = self._found_later(matches, missing, keys, run)
+        while len(missing) and run.attempts[self.table] < self.retry.attempts:
             run.attempts[self.table] += 1
             text = "event=lookup_waits table=%s keys=%d attempt=%d seconds=%g"
             log.info(text, self.table, len(missing), run.attempts[self.table], self.retry.delay)
             sleep(self.retry.delay)
-            if dimension.refresh():
-                run.snapshots[self.table] = dimension.snapshot or 0
-                run.note(self.table, dimension.snapshot or 0)
-                places = pa.array(missing)
-                matches = _merged(matches, dimension.rows([key.take(places) for key in keys]), missing)
-                missing = _without_null(matches.missing, keys)
+            before = run.later.pop(self.table, None)
+            if self._dimension(run, run.later).place not in {before, run.snapshots[self.table]}:
+                matches, missing = self._found_later(matches, missing, keys, run)
         return matches
 
-    def _dimension(self, run: LookupRun) -> Dimension:
-        """Return the dimension at the snapshot of the run. One that has expired is replaced by the newest."""
-        key = (self.catalog, self.table, self.on, self.columns, self.partitions)
+    def _found_later(
+        self, matches: Matches, missing: Ints, keys: Sequence[pa.Array], run: LookupRun
+    ) -> tuple[Matches, Ints]:
+        """Return the matches with those of missing keys in the later snapshot, and the keys that are still missing."""
+        places = pa.array(missing)
+        again = self._dimension(run, run.later).rows([key.take(places) for key in keys])
+        matches = _merged(matches, again, missing)
+        return matches, _without_null(matches.missing, keys)
+
+    def _dimension(self, run: LookupRun, snapshots: dict[str, tuple[int, int]]) -> Dimension:
+        """Return the dimension at its snapshot, which is the newest if it has none there or if it is gone.
+
+        `snapshots` are those of the run, or its later ones.
+        """
+        dimension = self._opened(later=snapshots is run.later)
+        wanted = snapshots.get(self.table)
+        if wanted is None:
+            dimension.refresh()
+        else:
+            try:
+                dimension.move_to(*wanted)
+            except SnapshotMissing as reason:
+                dimension.refresh()
+                text = "event=lookup_snapshot_expired table=%s snapshot=%d used=%s reason=%s"
+                log.warning(text, self.table, wanted[0], dimension.snapshot, reason.message)
+        snapshots[self.table] = dimension.place
+        run.note(self.table, dimension.snapshot or 0)
+        return dimension
+
+    def _opened(self, *, later: bool) -> Dimension:
+        """Return the dimension as this process keeps it open: one of both, as they are at other snapshots."""
+        key = (self.catalog, self.table, self.on, self.columns, self.partitions, later)
         dimension = _open.pop(key, None)
         if dimension is None:
             # It imports the reader of tables, which takes half a second, and most pipelines look nothing up.
@@ -174,17 +209,6 @@ class LookupStep:
         _open[key] = dimension  # the last one is the most recently used
         while len(_open) > _MOST_OPEN:
             del _open[next(iter(_open))]
-        wanted = run.snapshots.get(self.table)
-        if wanted is None:
-            dimension.refresh()
-        else:
-            try:
-                dimension.move_to(wanted or None)
-            except SnapshotMissing:
-                if dimension.snapshot != wanted:  # otherwise it was read before it expired
-                    dimension.refresh()
-                    text = "event=lookup_snapshot_expired table=%s snapshot=%d used=%s"
-                    log.warning(text, self.table, wanted, dimension.snapshot)
         return dimension
 
 

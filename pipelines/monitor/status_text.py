@@ -200,7 +200,8 @@ def place(position: Mapping[str, Any]) -> str:
         to_copy += len(position.get("parts", ()))
         text = at if isinstance(at, str) else f"{at['file']}:{at['pos']}"
         return text + (f", {counted(to_copy, 'table')} to copy" if to_copy else "")
-    shown = json.dumps({name: value for name, value in position.items() if name not in {"now", "lookups", "freshness"}})
+    own = {"now", "lookups", "lookup_marks", "freshness"}
+    shown = json.dumps({name: value for name, value in position.items() if name not in own})
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 

@@ -17,7 +17,7 @@ from penstock.ingest.deferred_ranges import (
 )
 from penstock.ingest.freshness import Reading
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
-from penstock.pipelines.ledger.batch_identity import LOOKUPS, NOW
+from penstock.pipelines.ledger.batch_identity import LOOKUP_MARKS, LOOKUPS, NOW, planned_lookups
 from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Versions, known_tables, versions_now
@@ -68,8 +68,11 @@ class BatchReader:
 
     def _dimensions(self) -> Offsets:
         """Return the newest snapshots of the dimensions, which the rows of the batch are looked up in."""
-        newest = {name: self.warehouse.store(name).snapshots.latest_id() or 0 for name in self.mapping.dimensions}
-        return {LOOKUPS: newest} if newest else {}
+        newest = {name: self.warehouse.store(name).snapshots.latest() for name in self.mapping.dimensions}
+        if not newest:
+            return {}
+        ids = {name: 0 if found is None else found.id for name, found in newest.items()}
+        return {LOOKUPS: ids, LOOKUP_MARKS: {name: found.mark for name, found in newest.items() if found is not None}}
 
     def at_barrier(self) -> bool:
         return self.source.at_barrier()
@@ -147,7 +150,7 @@ class BatchReader:
         *,
         late: bool = False,
     ) -> list[TaskInput]:
-        now, lookups = int(end.get(NOW, 0)), end.get(LOOKUPS, {})
+        now, lookups = int(end.get(NOW, 0)), planned_lookups(end)
         return [
             TaskInput(tuple(group), versions, now, None if number else (start, end), only, left_out, late, lookups)
             for number, group in enumerate(groups)
@@ -170,7 +173,7 @@ class BatchReader:
         wanted = {table: schema for table, schema in schemas.items() if everything or table in only}
         versions = versions_now(self.warehouse, wanted)
         now = int(span[1].get(NOW, 0)) if span else 0
-        lookups = span[1].get(LOOKUPS, {}) if span else {}
+        lookups = planned_lookups(span[1]) if span else {}
         readings = {range_.number: reading for range_, reading in ranges if reading is not None}
         groups = grouped([range_ for range_, _ in ranges], self.tasks)
         inputs = [TaskInput(tuple(group), versions, now, None, only, left_out, late, lookups) for group in groups]

@@ -32,7 +32,7 @@ class TaskInput:
     only: frozenset[str] | None = None
     left_out: frozenset[str] = frozenset()
     late: bool = False
-    lookups: Mapping[str, int] = field(default_factory=dict)  # the snapshots of the dimensions
+    lookups: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # snapshots of the dimensions, and marks
     readings: Mapping[int, Reading] = field(default_factory=dict)
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.compaction.lookup_store import LookupStore, lookup_folder
+from penstock.table.errors import SnapshotMissing
 from penstock.table.lookup.by_columns import ColumnIndex
 from penstock.table.lookup.by_key import PrimaryKeyIndex
 from penstock.table.lookup.matches import DimensionIndex, Matches
@@ -107,6 +108,11 @@ class Dimension:
         keys = set(self._schema.primary_keys) - (set(self._schema.partition_keys) if one else set())
         return bool(self._schema.primary_keys) and keys <= set(self.by)
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return the snapshot of the rows and its mark, as `move_to` takes them; zeros without a snapshot."""
+        return (0, 0) if self._at is None else (self._at.id, self._at.mark)
+
     def refresh(self) -> bool:
         """Move to the newest snapshot of the table. Return whether it is another one."""
         latest = self._store.snapshots.latest()
@@ -116,9 +122,14 @@ class Dimension:
         self._load(latest)
         return True
 
-    def move_to(self, snapshot: int | None) -> None:
-        """Move to a snapshot; None is a table without snapshots. SnapshotMissing if it has expired."""
+    def move_to(self, snapshot: int | None, mark: int = 0) -> None:
+        """Move to a snapshot; None is a table without snapshots.
+
+        SnapshotMissing if it has expired, or if another one has its id now, which `mark` shows unless it is 0.
+        """
         found = self._store.snapshots.get(snapshot) if snapshot else None
+        if found is not None and mark and not found.has_mark(mark):
+            raise SnapshotMissing(f"another snapshot has the id {found.id} now", table=self.name)
         if found is None or found != self._at:
             self._load(found)
 

@@ -204,23 +204,81 @@ def test_missing_keys_are_given_up_after_the_attempts(lake: Lake, monkeypatch: p
     assert [row["user_name"] for row in lake.rows("dwd.orders")] == [None, None]
 
 
+def a_step(lake: Lake, **more: Any) -> lookups.LookupStep:
+    spec = parsed(
+        {
+            "source": {"type": "table", "table": "ods.orders"},
+            "transform": [{"source-table": "ods.orders", "lookup": [{**LOOKUP_USERS, **more}]}],
+            "sink": {"catalog": {"warehouse": f"{lake.folder}/lake"}},
+        }
+    )
+    return lookups.LookupStep.of(spec.transform[0].lookup[0], CatalogSettings.of(f"{lake.folder}/lake", {}))
+
+
+def found(step: lookups.LookupStep, run: lookups.LookupRun, *ids: int) -> dict[int, str]:
+    """Return the names of the users with these ids, by their ids."""
+    matches = step._found([pa.array(ids, pa.int64())], run)
+    names = matches.rows.column("name").to_pylist()
+    return {ids[number]: name for number, name in zip(matches.keys.tolist(), names, strict=True)}
+
+
+def named(lake: Lake, **names: str) -> None:
+    lake.write("dim.users", [{"id": int(one[1:]), "name": name, "city": "a"} for one, name in names.items()])
+
+
 def test_a_snapshot_that_expired_is_replaced_by_the_newest(lake: Lake) -> None:
     lake.users(1)
     lake.users(1)
     table = lake.catalog.table("dim.users")
     table.expire_snapshots(retain_max=1, retain_min=1, older_than=2**60)
+    run = lookups.LookupRun({"dim.users": (1, 0)})
+    assert a_step(lake)._dimension(run, run.snapshots).snapshot == 2
+
+
+def test_a_snapshot_that_expired_after_it_was_opened_is_replaced_too(lake: Lake) -> None:
+    """Its files that no row has asked for yet are gone."""
+    named(lake, u1="one")
+    step, run = a_step(lake), lookups.LookupRun({"dim.users": (1, 0)})
+    step._dimension(run, run.snapshots)
+    table = lake.catalog.table("dim.users")
+    named(lake, u2="two")
+    table.compact(full=True)
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=2**60)
+    assert found(step, run, 1, 2) == {1: "one", 2: "two"}
+
+
+def test_rows_after_a_wait_come_from_the_planned_snapshot_unless_they_miss(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named(lake, u1="old")
+    monkeypatch.setattr(lookups, "sleep", lambda _: named(lake, u1="new", u2="two", u3="three"))
+    step, run = a_step(lake, retry={"max-attempts": 1}), lookups.LookupRun()
+    assert found(step, run, 1, 2) == {1: "old", 2: "two"}
+    assert found(step, run, 1, 3) == {1: "old", 3: "three"}
+    assert run.used == {"dim.users": (1, 2)}
+    assert run.attempts == {"dim.users": 1}
+
+
+def test_another_snapshot_with_the_id_of_the_planned_one_is_noticed(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
     lake.create("ods.orders", ORDERS, ())
-    rule = {"source-table": "ods.orders", "lookup": [LOOKUP_USERS]}
-    spec = parsed(
-        {
-            "source": {"type": "table", "table": "ods.orders"},
-            "transform": [rule],
-            "sink": {"catalog": {"warehouse": f"{lake.folder}/lake"}},
-        }
-    )
-    step = lookups.LookupStep.of(spec.transform[0].lookup[0], CatalogSettings.of(f"{lake.folder}/lake", {}))
-    pinned = lookups.LookupRun({"dim.users": 1})
-    assert step._dimension(pinned).snapshot == 2
+    named(lake, u1="first")
+    named(lake, u1="planned")
+    lake.write("ods.orders", [{"id": 1, "user_id": 1, "amount": 1}])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.pipelines.driver.commit_phase.CommitPhase.commit", _die)
+        with pytest.raises(KeyboardInterrupt):
+            lake.run()
+    lake.catalog.table("dim.users").rollback_to(1)
+    named(lake, u1="other")
+    named(lake, u1="newest")
+    caplog.clear()
+    lake.run()
+    assert [row["user_name"] for row in lake.rows("dwd.orders")] == ["newest"]
+    assert "event=lookup_snapshot_expired table=dim.users snapshot=2 used=3" in caplog.text
+    (snapshot,) = lake.catalog.table("dwd.orders").snapshots
+    assert snapshot.properties[f"{LOOKUP}dim.users"] == "3"
 
 
 def test_an_aggregate_of_looked_up_columns_refuses_retracts(lake: Lake) -> None:

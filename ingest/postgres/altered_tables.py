@@ -49,6 +49,11 @@ _UNLOGGED = (
     "ALTER TABLE has rewritten its rows since the last batch: if that was SET UNLOGGED and SET LOGGED, no log has the "
     "changes in between; start once with --reset TABLE to read the table again"
 )
+_NOT_COMPARED = (
+    "an older release planned the last batch, and its offsets describe definitions in another way: if columns, types, "
+    "partitions or the publication of a table were altered since that batch, start once with --reset TABLE; penstock "
+    "verify compares the rows"
+)
 _UNSURE = (
     "the server lacks test_decoding, so it is not known whether this was TRUNCATE, or VACUUM FULL or CLUSTER, which "
     "change nothing: install it (postgresql-contrib), and start once with --reset TABLE if it was TRUNCATE"
@@ -60,6 +65,7 @@ def noted(
 ) -> PgProgress:
     """Return the state with the changes of known tables since the last plan. `tables` are all that exist now."""
     existing = {one.name: one for one in tables}
+    _note_uncompared(progress, existing)
     found: dict[TableName, tuple[AlteredKind, Sequence[str]]] = {
         name: (kind, columns) for name, kind, columns in _changes(connection, settings, progress, existing)
     }
@@ -78,6 +84,14 @@ def noted(
         versions = {name: version.after(progress.versions.get(name)) for name, version in now.items()}
         progress = replace(progress, versions={**progress.versions, **versions})
     return with_altered(connection, progress, found) if found else progress
+
+
+def _note_uncompared(progress: PgProgress, existing: Mapping[TableName, PgTableFacts]) -> None:
+    """Log how many tables an older release described. This is so for one plan only: the next offsets are complete."""
+    known = [(before, existing[name]) for name, before in progress.versions.items() if name in existing]
+    count = sum(before.oid == now.oid and not before.marks and bool(now.marks) for before, now in known)
+    if count:
+        log.warning("event=definitions_not_compared tables=%d note=%s", count, _NOT_COMPARED)
 
 
 def with_altered(

@@ -60,6 +60,17 @@ def test_nothing_is_noted_of_tables_that_are_the_same() -> None:
     assert note(PROGRESS, facts(T, 7), facts(U, 8)) == PROGRESS
 
 
+def test_definitions_of_an_older_release_are_said_to_be_compared_with_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Columns, types or partitions that were altered while the release was replaced are not found."""
+    now = [replace(facts(T, 7), marks=5), replace(facts(U, 8), marks=6)]
+    older = replace(PROGRESS, versions={T: TableVersion(7, 2), U: TableVersion(8, 2, marks=6)})
+    note(older, *now)
+    assert "event=definitions_not_compared tables=1 " in caplog.text
+    caplog.clear()
+    note(replace(PROGRESS, versions={T: TableVersion(7, 2, marks=5), U: TableVersion(8, 2, marks=6)}), *now)
+    assert not caplog.text
+
+
 def test_a_table_that_is_missing_or_created_again_was_dropped_and_noted_once() -> None:
     found = note(PROGRESS, facts(T, 9))
     assert found.altered == (AlteredTable("drop", T, 20), AlteredTable("drop", U, 20))

@@ -60,7 +60,7 @@ def test_nothing_is_noted_of_tables_that_are_the_same() -> None:
     assert note(PROGRESS, facts(T, 7), facts(U, 8)) == PROGRESS
 
 
-def test_definitions_of_an_older_release_are_said_to_be_compared_with_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_definitions_of_an_older_release_that_cannot_be_compared_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Columns, types or partitions that were altered while the release was replaced are not found."""
     now = [replace(facts(T, 7), marks=5), replace(facts(U, 8), marks=6)]
     older = replace(PROGRESS, versions={T: TableVersion(7, 2), U: TableVersion(8, 2, marks=6)})

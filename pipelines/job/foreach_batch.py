@@ -172,6 +172,8 @@ def compacted_by_spark(
             rows = frame.mapInArrow(compact_task(warehouse, groups, mark), COLUMNS).toArrow()
         except (PySparkException, Py4JError) as error:
             raise mark.recovered(error) or tasks_lost(error) or error from error
-        return BatchResult.of(rows).messages
+        messages = BatchResult.of(rows).messages
+        check_shared(session.sparkContext.master, warehouse, messages)
+        return messages
 
     return compact

@@ -26,6 +26,7 @@ from penstock.pipelines.spark_source.table_place import OVERWRITE_MODE, OVERWRIT
 from penstock.row_kinds import ROWKIND, UPDATE_BEFORE, kind_texts
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.commit.seen_files import check_seen
 from penstock.table.maintenance.upkeep import after_commit
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
@@ -91,6 +92,7 @@ class TableWrite:
     def commit(self, parts: Sequence[TaskRows], job: str, user: str | None, identifier: int | None) -> None:
         """Commit all parts or none. An identifier that the user has committed before changes nothing."""
         store = self.place.store()
+        check_seen(store, (message for part in parts for message in part.messages))
         paths = _paths(parts)
         if self._changes_files(store):
             self._file_changes(store).commit([one for part in parts for one in part.messages], paths, user)

@@ -14,6 +14,7 @@ from penstock.table.commit.changes import CommitChanges, append_half
 from penstock.table.commit.completion import discard
 from penstock.table.commit.conflicts import check_bucket_totals, check_deletes, check_vectors_have_files
 from penstock.table.commit.identity import Identity
+from penstock.table.commit.seen_files import check_paths
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, CommitMessage, IndexEntry
 from penstock.table.meta.live import index_entries, live_entries
@@ -70,6 +71,7 @@ class ChangedFiles:
     def add(self, removed: DeletedRows) -> None:
         """Take files from which rows were removed into the commit."""
         self._deleted.append(removed)
+        check_paths(self.store, removed.made)
 
     def add_rows(self, messages: Iterable[CommitMessage]) -> None:
         """Take files of new rows into the commit."""

@@ -13,6 +13,7 @@ from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.committer import Committer
+from penstock.table.commit.seen_files import check_seen
 from penstock.table.compaction.append_policy import AppendPolicy
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.compaction.row_order import RowOrder
@@ -235,4 +236,7 @@ def _messages(compaction: BucketCompaction, only: Selection, executor: Executor)
     if snapshot is None:
         return
     units = compaction.units(snapshot, only)
-    yield from (message for message in executor.run(compaction, units) if message is not None)
+    for message in executor.run(compaction, units):
+        if message is not None:
+            check_seen(compaction.store, [message])
+            yield message

@@ -8,6 +8,7 @@ from functools import partial
 
 from penstock.errors import CommitConflict, PenstockError, TableCorrupt
 from penstock.table.commit.committer import Committer
+from penstock.table.commit.seen_files import check_seen
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
@@ -81,6 +82,7 @@ def compact_round(
             if isinstance(found, PenstockError | OSError):
                 parts[name].error = parts[name].error or found
             elif found is not None:
+                check_seen(parts[name].committer.store, [found])
                 parts[name].messages.append(found)
     except BaseException:
         for part in parts.values():

@@ -16,6 +16,7 @@ from penstock.errors import CommitConflict, PenstockError, TableCorrupt
 from penstock.row_kinds import INSERT
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.completion import discard
+from penstock.table.commit.seen_files import check_seen
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
@@ -67,6 +68,7 @@ def copied(
     messages: list[CommitMessage] = []
     try:
         for found in executor.run(copies, units):
+            check_seen(target, found)
             messages += found
     except PenstockError:
         discard(target, Layout.of(target.schema()), messages)

@@ -75,8 +75,8 @@ class JobRun:
                 if self.has_caught_up or self._stopped:
                     return None
             except PenstockError as error:
-                # Workers also fail to connect while the JVM is ending, and then no retry in this process can help.
-                ended = self._jvm_ended(error) if isinstance(error, WorkerLate) else None
+                # Workers also fail while the JVM is ending, and then no retry in this process can help.
+                ended = self._jvm_ended(error) if isinstance(error, WorkerLate | TasksLost) else None
                 if ended is not None:
                     return self._over(ended, error)
                 failures += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from penstock.errors import SourceError, StoreError, TableCorrupt
-from penstock.pipelines.errors import TasksLost
+from penstock.pipelines.errors import SparkEnded, TasksLost
 from penstock.pipelines.job.job import RetryPolicy
 from penstock.pipelines.job.job_run import JobRun
 
@@ -96,3 +96,20 @@ def test_lost_tasks_are_retried_unless_spark_gave_up_the_application(
     with pytest.raises(TasksLost) if ended else nullcontext():
         job.run()
     assert pauses == ([] if ended else [1])
+
+
+def test_tasks_that_are_lost_with_the_jvm_are_an_end_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to all processes may end those of tasks first, and a machine without memory the JVM after them."""
+    monkeypatch.setattr("penstock.pipelines.job.job_run.jvm_ended", lambda *_, **__: SparkEnded("ended"))
+    job, _ = running(monkeypatch, 3, TasksLost("lost"))
+    with pytest.raises(SparkEnded):
+        job.run()
+    job, _ = running(monkeypatch, 3)
+
+    def stopped(self: JobRun) -> bool:
+        self.stop()
+        raise TasksLost("lost")
+
+    monkeypatch.setattr(JobRun, "_run_once", stopped)
+    job.run()
+    assert not job.has_caught_up

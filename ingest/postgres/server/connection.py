@@ -34,6 +34,8 @@ _DENIED = {"42501", "28000", "28P01", "3D000"}
 _TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
 _COPY_BYTES = 4 << 20
 Row = tuple[str | None, ...]
+# The process numbers, on the servers, of the connections that this process has.
+_backends: set[int] = set()
 
 
 @dataclass(slots=True)
@@ -43,6 +45,11 @@ class PgConnection:
     server: PgAddress
     raw: PGconn
     _stream: CopyStream | None = field(default=None, repr=False)
+    _backend: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._backend = self.raw.backend_pid
+        _backends.add(self._backend)
 
     def rows(self, sql: str) -> list[Row]:
         """Return the rows of a small query, as texts."""
@@ -82,6 +89,7 @@ class PgConnection:
             return stream.read_now(wait_s)
 
     def close(self) -> None:
+        _backends.discard(self._backend)
         if self._stream is not None:
             self._stream.close()
         self.raw.finish()
@@ -108,6 +116,11 @@ class PgConnection:
             yield
         except ServerRefused as error:
             raise refused(self.server, error.state, error.text, sql) from error
+
+
+def is_of_this_process(backend: int) -> bool:
+    """Return whether a process of a server serves a connection of this process."""
+    return backend in _backends
 
 
 def _text(value: bytes | None) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.ingest.postgres.errors import NoFreeSlot, SlotAhead, SlotLost, SlotMissing
+from penstock.ingest.postgres.server.connection import is_of_this_process
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ def free_slot(connection: PgConnection, slot: str, start: int) -> None:
 
     A reader from the same position may be another attempt of the task: Spark runs two at a time with spark.speculation,
     and ends the second one when the first is done. If the second one ended the first, a third would end the second,
-    until the batch fails. The server itself ends the reader of a machine that was lost. A reader of something else
-    stays: the slot is then busy when it is opened.
+    until the batch fails. The server itself ends the reader of a machine that was lost. A reader of this process is one
+    that failed before. A reader of something else stays: the slot is then busy when it is opened.
     """
     name, looks = connection.literal(slot), 0
     until: float | None = None
@@ -179,11 +180,13 @@ def free_slot(connection: PgConnection, slot: str, start: int) -> None:
 
 
 def _reads_the_same(connection: PgConnection, pid: str, start: int, own: str) -> bool:
-    """Return whether a reader of this pipeline began at this position.
+    """Return whether another process of this pipeline reads from this position.
 
     When it reported last is not asked: the server shows that to roles with pg_read_all_stats only, and in the time of
     the reader's machine.
     """
+    if is_of_this_process(int(pid)):
+        return False
     statement = connection.literal(f"START_REPLICATION %LOGICAL {lsn_text(start)} %")
     found = connection.value(
         f"SELECT true FROM pg_stat_activity WHERE pid = {pid} AND {own} AND query LIKE {statement}"

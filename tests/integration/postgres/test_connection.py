@@ -15,6 +15,7 @@ from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import SlotBusy, SlotMissing
 from penstock.ingest.postgres.log import stream
 from penstock.ingest.postgres.log.stream import WalRange, streamed
+from penstock.ingest.postgres.server import connection as connections
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.copy_stream import SocketStream
@@ -79,7 +80,7 @@ def test_a_reader_replaces_one_of_the_same_pipeline_only(server: PgPlayground) -
                 assert list(streamed(second, part)) == []
 
 
-def test_a_second_attempt_of_a_task_waits_for_the_first(server: PgPlayground) -> None:
+def test_a_second_attempt_of_a_task_waits_for_the_first(server: PgPlayground, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with spark.speculation. Each would end the one before, until Spark gives the batch up."""
     server.create("t", "id int PRIMARY KEY")
     with connected(address(server)) as connection, connected(address(server)) as other:
@@ -91,6 +92,7 @@ def test_a_second_attempt_of_a_task_waits_for_the_first(server: PgPlayground) ->
         with connected(address(server), replication=True) as first:
             blocks = streamed(first, part)
             read = len(next(blocks))
+            monkeypatch.setattr(connections, "_backends", set())  # the first attempt is of another process
             second = threading.Thread(target=free_slot, args=(other, "twice", part.start))
             second.start()
             second.join(2)
@@ -98,6 +100,24 @@ def test_a_second_attempt_of_a_task_waits_for_the_first(server: PgPlayground) ->
             assert read + sum(map(len, blocks)) > 250_000
         second.join(10)
         assert not second.is_alive()
+
+
+def test_a_reader_of_this_process_that_failed_is_ended(server: PgPlayground) -> None:
+    """An error that is kept for a report keeps what it failed in, with its connection."""
+    server.create("t", "id int PRIMARY KEY")
+    with connected(address(server)) as connection:
+        Publication("pub").require(connection, [("public", "t")])
+        slot = create_slot(connection, "failed", failover=False)
+        server.run("INSERT INTO t SELECT generate_series(1, 250000)")
+        part = WalRange("failed", ("pub",), slot.confirmed, sound_position(connection) or 0, binary=True)
+        with (
+            connected(address(server), replication=True) as first,
+            connected(address(server), replication=True) as second,
+        ):
+            blocks = streamed(first, part)
+            next(blocks)
+            free_slot(connection, "failed", part.start)
+            assert sum(map(len, streamed(second, part))) > 250_000
 
 
 def test_a_reader_reports_while_its_task_waits(server: PgPlayground, monkeypatch: pytest.MonkeyPatch) -> None:

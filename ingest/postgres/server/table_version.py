@@ -58,9 +58,10 @@ class TableVersion:
         return self.is_rewritten(table) and self.marks != table.marks
 
     def may_have_been_unlogged(self, table: PgTableFacts) -> bool:
-        """Return whether ALTER TABLE has rewritten all rows, but no column: SET UNLOGGED and SET LOGGED do that.
+        """Return whether all rows were rewritten, but no column: SET UNLOGGED and SET LOGGED do that.
 
-        Of a table without columns of a variable length it is not known.
+        So do SET ACCESS METHOD and the extension pg_repack, which swaps the tables of long values. Of a table without
+        columns of a variable length it is not known.
         """
         same = (self.columns, self.marks, self.parts) == (table.columns, table.marks, table.parts)
         return same and bool(table.toast) and self.toast not in {0, table.toast}

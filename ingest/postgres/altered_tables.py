@@ -46,8 +46,8 @@ _RENAMED = (
     "with --reset TABLE to read the table again"
 )
 _UNLOGGED = (
-    "its rows were rewritten since the last batch: pg_repack and SET ACCESS METHOD change no row, but after SET UNLOGGED "
-    "and SET LOGGED no log has the changes in between; start once with --reset TABLE to read the table again"
+    "its rows were rewritten since the last batch: pg_repack and SET ACCESS METHOD change no row, but after SET "
+    "UNLOGGED and SET LOGGED no log has the changes in between; start once with --reset TABLE to read the table again"
 )
 _NOT_COMPARED = (
     "an older release planned the last batch, and its offsets describe definitions in another way: if columns, types, "

@@ -98,9 +98,15 @@ class JobRun:
     def _may_retry(self, error: BaseException, failures: int) -> bool:
         configured = self.job.retry.times
         retries = max(configured, LATE_STARTS) if isinstance(error, WorkerLate) else configured
-        if isinstance(error, TasksLost) and self.session.sparkContext._jsc.sc().isStopped():
+        if isinstance(error, TasksLost) and self._is_over():
             return False  # Spark gave up the whole application, for example because no executor could start
         return may_pass(error) and failures <= retries and not self._stopped
+
+    def _is_over(self) -> bool:
+        try:
+            return bool(self.session.sparkContext._jsc.sc().isStopped())
+        except (Py4JError, OSError):  # the JVM is about to end too
+            return True
 
     def _pause(self, failures: int, reason: str) -> None:
         pause = self.job.retry.pause(failures)

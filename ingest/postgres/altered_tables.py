@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from penstock.ingest.postgres.offsets import AlteredKind, AlteredTable, PgBatch, PgProgress
+from penstock.ingest.postgres.older_definitions import note_uncompared
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
 from penstock.ingest.postgres.server.emptied_partitions import emptied_partitions
 from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
@@ -49,11 +50,6 @@ _UNLOGGED = (
     "its rows were rewritten since the last batch: pg_repack and SET ACCESS METHOD change no row, but after SET "
     "UNLOGGED and SET LOGGED no log has the changes in between; start once with --reset TABLE to read the table again"
 )
-_NOT_COMPARED = (
-    "an older release planned the last batch, and its offsets describe definitions in another way: if columns, types, "
-    "partitions or the publication of a table were altered since that batch, start once with --reset TABLE; penstock "
-    "verify compares the rows"
-)
 _UNSURE = (
     "the server lacks test_decoding, so it is not known whether this was TRUNCATE, or VACUUM FULL or CLUSTER, which "
     "change nothing: install it (postgresql-contrib), and start once with --reset TABLE if it was TRUNCATE"
@@ -65,7 +61,7 @@ def noted(
 ) -> PgProgress:
     """Return the state with the changes of known tables since the last plan. `tables` are all that exist now."""
     existing = {one.name: one for one in tables}
-    _note_uncompared(progress, existing)
+    note_uncompared(progress, existing)
     found: dict[TableName, tuple[AlteredKind, Sequence[str]]] = {
         name: (kind, columns) for name, kind, columns in _changes(connection, settings, progress, existing)
     }
@@ -84,14 +80,6 @@ def noted(
         versions = {name: version.after(progress.versions.get(name)) for name, version in now.items()}
         progress = replace(progress, versions={**progress.versions, **versions})
     return with_altered(connection, progress, found) if found else progress
-
-
-def _note_uncompared(progress: PgProgress, existing: Mapping[TableName, PgTableFacts]) -> None:
-    """Log how many tables an older release described. This is so for one plan only: the next offsets are complete."""
-    known = [(before, existing[name]) for name, before in progress.versions.items() if name in existing]
-    count = sum(before.oid == now.oid and not before.marks and bool(now.marks) for before, now in known)
-    if count:
-        log.warning("event=definitions_not_compared tables=%d note=%s", count, _NOT_COMPARED)
 
 
 def with_altered(

@@ -7,9 +7,8 @@ the batch. Only rows that missed, and are asked for again, may come from a newer
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import sleep
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch, SourceField
+from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.row_kinds import is_retract
 from penstock.schema_evolution.expression_columns import may_lack_columns, typed_columns
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -39,26 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MOST_OPEN = 32
-
-
-@dataclass(slots=True)
-class LookupRun:
-    """The lookups of one range.
-
-    `snapshots` are those to look up at, with their marks; 0 if the mark is not known. `later` are those in which rows
-    were found for keys that had been missing. `used` has the first and the last by table.
-    """
-
-    snapshots: dict[str, tuple[int, int]] = field(default_factory=dict)
-    later: dict[str, tuple[int, int]] = field(default_factory=dict)
-    used: dict[str, tuple[int, int]] = field(default_factory=dict)
-    missed: int = 0
-    attempts: Counter[str] = field(default_factory=Counter)
-
-    def note(self, table: str, snapshot: int) -> None:
-        """Record that rows of a snapshot were used."""
-        first, last = self.used.get(table, (snapshot, snapshot))
-        self.used[table] = (min(first, snapshot), max(last, snapshot))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
-from penstock.pipelines.mapping.lookups import LookupRun
+from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.pipelines.mapping.metadata_columns import Values, values_of
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules

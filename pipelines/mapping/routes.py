@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.formats.demand import EVERYTHING, Demand
-from penstock.pipelines.mapping.lookups import LookupRun, LookupStep
+from penstock.pipelines.mapping.lookup_run import LookupRun
+from penstock.pipelines.mapping.lookups import LookupStep
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.schema_evolution.expectations import Expectation
 from penstock.schema_evolution.expression_columns import check_columns

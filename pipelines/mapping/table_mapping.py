@@ -11,7 +11,7 @@ from typing import Protocol
 
 from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
-from penstock.pipelines.mapping.lookups import LookupRun
+from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.schema_evolution.expectations import CheckedRows
 from penstock.schema_evolution.fit import FittedRows
 from penstock.table.schema.table_schema import TableSchema

@@ -13,7 +13,7 @@ from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
 from penstock.ingest.deferred_ranges import lost_for
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
-from penstock.pipelines.mapping.lookups import LookupRun
+from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.range_findings import RangeFindings
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker, left_out_rows

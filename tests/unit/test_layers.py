@@ -183,6 +183,7 @@ FLOORS = {
         {"settings"},
         {"log"},
         {"captured_tables", "offsets", "table_as_of"},
+        {"older_definitions"},
         {"altered_tables"},
         {"altered_publication", "gone_partitions"},
         {"read_range"},

@@ -12,6 +12,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.mapping import lookups
+from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -215,7 +216,7 @@ def a_step(lake: Lake, **more: Any) -> lookups.LookupStep:
     return lookups.LookupStep.of(spec.transform[0].lookup[0], CatalogSettings.of(f"{lake.folder}/lake", {}))
 
 
-def found(step: lookups.LookupStep, run: lookups.LookupRun, *ids: int) -> dict[int, str]:
+def found(step: lookups.LookupStep, run: LookupRun, *ids: int) -> dict[int, str]:
     """Return the names of the users with these ids, by their ids."""
     matches = step._found([pa.array(ids, pa.int64())], run)
     names = matches.rows.column("name").to_pylist()
@@ -231,14 +232,14 @@ def test_a_snapshot_that_expired_is_replaced_by_the_newest(lake: Lake) -> None:
     lake.users(1)
     table = lake.catalog.table("dim.users")
     table.expire_snapshots(retain_max=1, retain_min=1, older_than=2**60)
-    run = lookups.LookupRun({"dim.users": (1, 0)})
+    run = LookupRun({"dim.users": (1, 0)})
     assert a_step(lake)._dimension(run, run.snapshots).snapshot == 2
 
 
 def test_a_snapshot_that_expired_after_it_was_opened_is_replaced_too(lake: Lake) -> None:
     """Its files that no row has asked for yet are gone."""
     named(lake, u1="one")
-    step, run = a_step(lake), lookups.LookupRun({"dim.users": (1, 0)})
+    step, run = a_step(lake), LookupRun({"dim.users": (1, 0)})
     step._dimension(run, run.snapshots)
     table = lake.catalog.table("dim.users")
     named(lake, u2="two")
@@ -252,7 +253,7 @@ def test_rows_after_a_wait_come_from_the_planned_snapshot_unless_they_miss(
 ) -> None:
     named(lake, u1="old")
     monkeypatch.setattr(lookups, "sleep", lambda _: named(lake, u1="new", u2="two", u3="three"))
-    step, run = a_step(lake, retry={"max-attempts": 1}), lookups.LookupRun()
+    step, run = a_step(lake, retry={"max-attempts": 1}), LookupRun()
     assert found(step, run, 1, 2) == {1: "old", 2: "two"}
     assert found(step, run, 1, 3) == {1: "old", 3: "three"}
     assert run.used == {"dim.users": (1, 2)}

@@ -57,7 +57,7 @@ def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Exe
     from penstock.pipelines.spark.session import open_session
     from penstock.pipelines.spark.units import SparkUnits
 
-    session = running or open_session(f"penstock {name}", master=master, settings=settings)
+    session = running or open_session(f"penstock {name}", master=master, settings=settings, plans=False)
     try:
         yield SparkUnits(session, parallelism)
     finally:

@@ -94,13 +94,15 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     stderr: int | None = None,
     first: JvmAhead | None = None,
+    plans: bool = True,
 ) -> SparkSession:
     """Return the running session if there is one (spark-submit, a notebook), or else a new one.
 
     `master` defaults to this machine with `cores` tasks at a time (all cores), each tried four times. `settings`
     override the defaults. For a master on other machines the package is sent as a zip; its dependencies must be
     installed there. `stderr` is the file descriptor for the stderr of Spark's processes if they are started here.
-    `first` is a JVM that was started ahead.
+    `first` is a JVM that was started ahead. `plans`: data sources in Python are used, which Spark plans in a process of
+    the workers' Python on this machine. Without them the Python may be one that only executors have, from an archive.
     """
     check_version()  # first, because PySpark before 4.0 may fail to import
     from pyspark.sql import SparkSession
@@ -113,8 +115,8 @@ def open_session(
     prepare_environment()
     master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     check_spark_home()
-    # Also with a master elsewhere: Spark plans batches in a process of that Python on this machine.
-    check_worker_python()
+    if plans or is_local(master):
+        check_worker_python()
     if is_local(master):
         use_lean_home()
     else:

@@ -22,6 +22,17 @@ def test_a_master_that_does_not_answer_is_named_before_a_jvm_starts() -> None:
     assert caught.value.exit_code == 11
 
 
+def test_a_python_that_only_executors_have_is_accepted_where_nothing_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with  --archives env.tar.gz#env:  an action runs Python in tasks only; a pipeline plans its batches here."""
+    monkeypatch.setenv("PYSPARK_PYTHON", "env/bin/python")
+    with pytest.raises(ConfigError, match="PYSPARK_PYTHON"):
+        open_session("shop", master=f"spark://127.0.0.1:{free_port()}")
+    with pytest.raises(MasterUnreachable):  # the next check
+        open_session("penstock compact", master=f"spark://127.0.0.1:{free_port()}", plans=False)
+
+
 def test_one_of_several_masters_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         check_master(f"spark://127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")

@@ -20,6 +20,15 @@ def first_replaced(shared: int, ids: Sequence[int]) -> int:
     return shared + 1 if shared else ids[0]
 
 
+def newest_of(main: TableStore) -> int:
+    """Return the newest snapshot id that main had before a call that was interrupted; otherwise the newest of all.
+
+    Before such a call deletes snapshots, it writes the hint of the earliest: unless the branch continues what is
+    shared, that id is two or more after main's newest.
+    """
+    return max(main.snapshots.latest_id() or 0, (main.snapshots.folder.earliest_hint or 0) - 2)
+
+
 def replace_main(
     main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, earliest: int, undone: RollbackResult
 ) -> None:
@@ -30,12 +39,12 @@ def replace_main(
     after the branch's last are deleted whatever is shared, and the hint of the earliest excludes one before its first.
     """
     # Read as a whole before main is changed: without the branch, main could not be completed.
-    last = main.snapshots.latest_id() or 0
-    history = BranchHistory.read(branch, ids).without_changelogs(shared + 1, last + 1)
+    history = BranchHistory.read(branch, ids).without_changelogs(shared + 1, newest_of(main) + 1)
     for tag in undone.tags:
         tag_files(main).delete(tag)
     delete_changelogs_after(main, shared)
     set_consumers_back(main, first_replaced(shared, ids))
+    last = main.snapshots.latest_id() or 0
     # A listing may miss the newest.
     undone_ids = {*undone.snapshots, *range(shared + 1, last + 1)}
     # Without the hint, readers list the folder and find the newest of the files that are there.
@@ -43,10 +52,10 @@ def replace_main(
     if history.has_other_schemas(main):
         # Files of the one history that are read with the schema of the other would give wrong rows. Main has no
         # snapshot for a while; by this hint it is not taken for a table that never had one.
-        main.snapshots.folder.write_earliest(earliest)
+        main.snapshots.folder.begin_at(earliest)
         _delete(main, undone_ids)
     history.add_schemas(main)
-    main.snapshots.folder.write_earliest(earliest)
+    main.snapshots.folder.begin_at(earliest)
     # No stream may read a snapshot of the branch after one of main, as nothing would show it. So those before the
     # branch's first are deleted, but for the newest, which plain reads find, and the others are replaced oldest first.
     _delete(main, {number for number in undone_ids if number < min(earliest, last)})

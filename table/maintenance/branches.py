@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.errors import BranchMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
-from penstock.table.maintenance.branch_history import first_replaced, replace_main
+from penstock.table.maintenance.branch_history import first_replaced, newest_of, replace_main
 from penstock.table.maintenance.rollback import RollbackResult, set_consumers_back
 from penstock.table.maintenance.tags import is_kept, tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
@@ -159,8 +159,8 @@ def _begin(main: TableStore, branch: TableStore, shared: int, first: int, last: 
     Who has read a snapshot of main reads the next id next, and once the former is gone nothing shows that the latter is
     of the branch. So after a branch whose beginning has expired, main lacks the id that follows its newest snapshot.
     """
-    begun, newest = main.snapshots.folder.earliest_hint or 0, main.snapshots.latest_id() or 0
-    if first < begun <= last and (not newest or main.snapshots.find(begun) == branch.snapshots.find(begun)):
+    begun, newest = main.snapshots.folder.earliest_hint or 0, newest_of(main)
+    if first < begun <= last and main.snapshots.find(begun) == branch.snapshots.find(begun):
         return begun  # as decided by a call that was interrupted, or main was fast-forwarded before and has expired
     before = first - 1
     if before <= shared or before > newest:

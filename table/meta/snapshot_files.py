@@ -64,12 +64,6 @@ class HintedFolder:
             return hint
         return self._listed(min)
 
-    def keep_earliest(self) -> None:
-        """Write the hint of the earliest file unless it exists, before all files may be deleted and replaced."""
-        earliest = self.earliest()
-        if earliest is not None and not self.has_earliest_hint:
-            self.write_earliest(earliest)
-
     @property
     def earliest_hint(self) -> int | None:
         """The number of the hint. The file with this number need not exist."""
@@ -109,6 +103,10 @@ class HintedFolder:
     def write_earliest(self, number: int) -> None:
         # It shows which ids have expired, even if the snapshots are deleted.
         self._write_hint("EARLIEST", number, self.storage.write)
+
+    def begin_at(self, number: int) -> None:
+        """Write the hint of the earliest file, or raise OSError: without it, the next steps could not be repeated."""
+        self.storage.write(f"{self.folder}/EARLIEST", str(number).encode())
 
     def delete_hints(self) -> None:
         self.storage.delete(f"{self.folder}/LATEST")

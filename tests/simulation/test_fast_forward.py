@@ -100,6 +100,14 @@ def branch_with_a_column_expires_behind_main(main: TableStore, branch: TableStor
     only_last(branch, 3)
 
 
+def branch_with_a_column_expires_close_behind_main(main: TableStore, branch: TableStore) -> None:
+    """The branch begins with the id after main's newest, so that main has to have a gap before it."""
+    both_have_a_column(main, branch)
+    commit(branch, "theirs again", 3)
+    only_last(branch, 2)
+    commit(main, "ours again", 2)
+
+
 def main_expires(main: TableStore, branch: TableStore) -> None:
     commit(branch, "theirs", 2)
     commit(main, "ours", 2)
@@ -139,10 +147,11 @@ SCENES: Mapping[str, Scene] = {
         main_has_a_column,
         both_have_a_column,
         branch_with_a_column_expires_behind_main,
+        branch_with_a_column_expires_close_behind_main,
     )
 }
 # A schema of each under one number: no order of changes lets the rows of both be read.
-UNREADABLE = {"both_have_a_column", "branch_with_a_column_expires_behind_main"}
+UNREADABLE = {"both_have_a_column", *(name for name in SCENES if "with_a_column" in name)}
 # The branch begins after main's last snapshot, or main begins later than the branch: ids have a gap for a while.
 APART = {name for name in SCENES if "expire" in name}
 
@@ -290,6 +299,39 @@ def test_no_stream_reads_the_branch_after_replaced_snapshots(name: str) -> None:
             wanted = [one for one in new if one.id >= since] if is_shared else []
             read = [one for one in stream.read if one.id >= since] if is_shared else stream.read[1:]
             assert stream.error is not None or read == wanted, f"{log[at]}: read {[one.id for one in stream.read]}"
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_no_stream_reads_the_branch_after_a_call_that_was_repeated(name: str) -> None:
+    """The call that is repeated knows where main ended, although the first one has deleted snapshots there."""
+    disk, log = copy(scene(name)), list[Operation]()
+    old, begin = snapshots_of(opened(SimStore(disk))), tag_files(opened(SimStore(disk))).get("here").snapshot
+    fast_forward(opened(SimStore(disk, log=log)), "dev")
+    new = snapshots_of(opened(SimStore(disk)))
+    ours = [one for one in old if one not in new and one != begin]
+    for stop in (number for number, operation in enumerate(log) if changes(operation)):
+        disk, streams = copy(scene(name)), [Stream(one) for one in ours]
+        with contextlib.suppress(Stopped):
+            fast_forward(opened(SimStore(disk, turn=once(stop, halt))), "dev")
+        fast_forward(opened(SimStore(disk)), "dev")
+        polled(disk, streams)
+        for stream in streams:
+            assert stream.read[1:] == [], f"{log[stop]}: read {[one.id for one in stream.read]}"
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_no_snapshot_is_replaced_while_the_begin_of_main_cannot_be_stored(name: str) -> None:
+    """As on a full disk. The call that is repeated would not know where main ended."""
+    disk = copy(scene(name))
+
+    def full(operation: Operation) -> None:
+        if operation.name.startswith("write") and "EARLIEST" in operation.path:
+            raise OSError(28, "No space left on device")
+
+    before = snapshots_of(opened(SimStore(disk)))
+    with pytest.raises(OSError, match="No space"):
+        fast_forward(opened(SimStore(disk, turn=full)), "dev")
+    assert snapshots_of(opened(SimStore(disk))) == before
 
 
 @pytest.mark.parametrize("name", SCENES)

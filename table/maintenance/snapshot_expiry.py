@@ -182,7 +182,8 @@ def _before_last_of_user(
     """
     # Batch commits share one identifier, by which no repeated commit is recognised. They need no protection.
     last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}
-    times = plausible_times(candidates, now)
+    following = _following(store, ids, candidates[-1].id) if candidates else None
+    times = plausible_times(candidates if following is None else [*candidates, following], now)
     open_users = {user for user, snapshot in last.items() if times[snapshot.id] >= now - protected}
     newest = candidates[-1].id if candidates else 0
     for snapshot_id in [number for number in ids if number > newest][:LOOK_AHEAD]:

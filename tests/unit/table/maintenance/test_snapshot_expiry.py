@@ -178,6 +178,15 @@ def test_a_user_with_a_clock_that_was_wrong_is_kept_as_long_as_others(before: in
     assert store.snapshots.ids()[0] == first + kept
 
 
+def test_the_snapshot_after_those_that_may_expire_dates_one_of_a_clock_that_was_wrong() -> None:
+    """It counted as old as the one before: a job that continues after an hour would have committed its batch twice."""
+    store = golden("append_unaware")
+    first = (store.snapshots.latest_id() or 0) + 1
+    users(store, ("ours", 1, 400), ("stopped", 1, -24 * 365 * 50), ("ours", 2, 1))
+    expire_snapshots(store, retain_min=1, retain_max=1)
+    assert store.snapshots.ids()[0] == first + 1
+
+
 def test_snapshots_of_batch_commits_are_not_kept_as_proof() -> None:
     store = golden("append_unaware")
     users(store, ("batch", BATCH_IDENTIFIER, 2), ("ours", 1, 1))

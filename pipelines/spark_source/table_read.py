@@ -86,7 +86,12 @@ class TableRead:
         places = {FILE, ROW} & set(columns) if place.catalog is not None else set()
         metadata = _metadata(place, columns)
         others = {ROWKIND, *places, *metadata}
-        named = tuple(dict.fromkeys(_own(name, place) for name in columns if name not in others))
+        named = tuple(name for name in columns if name not in others)
+        if place.catalog is not None and place.system is None and any(name.startswith(OLD) for name in named):
+            # As with metadata columns, the table may have a column with such a name.
+            own = set(place.store().schema().names)
+            named = tuple(name if name in own else name.removeprefix(OLD) for name in named)
+        named = tuple(dict.fromkeys(named))
         return cls(place, named, placed=bool(places) or bool(OF_FILES & set(metadata)), metadata=metadata)
 
     @property
@@ -238,11 +243,6 @@ def _metadata(place: TablePlace, columns: tuple[str, ...]) -> tuple[str, ...]:
     # A table may have a column with such a name, which then is the one that is read.
     own = set(place.store().schema().names)
     return tuple(name for name in named if name not in own)
-
-
-def _own(name: str, place: TablePlace) -> str:
-    """Return the column of the table that a column of a read shows."""
-    return name.removeprefix(OLD) if place.catalog is not None else name
 
 
 def new_rows(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
     private final JsonNode rows;
     private final StructField[] metadata;
     private StructType columns;
+    private Set old = new HashSet();
     private PythonScanBuilder filtered;
 
     PrunedScanBuilder(StructType all, StructField[] metadata, CaseInsensitiveStringMap options, JsonNode rows) {
@@ -81,9 +82,12 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
         StructType kept = new StructType();
         StructField[] fields = all.fields();
         for (int i = 0; i < fields.length; i++) if (needed.contains(fields[i].name())) kept = kept.add(fields[i]);
+        Set own = new HashSet(Arrays.asList(all.fieldNames()));
         for (int i = 0; i < fields.length; i++) {
-            String old = StoredTable.OLD + fields[i].name();
-            if (needed.contains(old)) kept = kept.add(old, fields[i].dataType(), true);
+            String name = StoredTable.OLD + fields[i].name();
+            if (!needed.contains(name) || own.contains(name)) continue;
+            kept = kept.add(name, fields[i].dataType(), true);
+            old.add(name);
         }
         for (int i = 0; i < metadata.length; i++) if (needed.contains(metadata[i].name())) kept = kept.add(metadata[i]);
         if (needed.contains(StoredTable.FILE.name())) kept = kept.add(StoredTable.FILE);
@@ -91,18 +95,21 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
         columns = kept;
     }
 
-    public Scan build() { return CountedScan.of(columns, options, pushedFilters(), rows); }
+    public Scan build() { return CountedScan.of(columns, old, options, pushedFilters(), rows); }
 }
 
 /** A read whose size is known, so that Spark broadcasts small tables. */
 class CountedScan extends PythonScan implements SupportsReportStatistics {
+    /** The names of columns with old values. The table may have others with such names, which are its own. */
+    final Set old;
     private final StructType columns;
     private final CaseInsensitiveStringMap options;
     private final Filter[] filters;
     private final JsonNode rows;
 
-    CountedScan(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
+    CountedScan(PythonDataSourceV2 source, StructType columns, Set old, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
         super(source, Request.SOURCE, columns, options, filters);
+        this.old = old;
         this.columns = columns;
         this.options = options;
         this.filters = filters;
@@ -110,10 +117,10 @@ class CountedScan extends PythonScan implements SupportsReportStatistics {
     }
 
     /** A read with filters that Python has taken. */
-    static CountedScan of(StructType columns, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
+    static CountedScan of(StructType columns, Set old, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
         PythonDataSourceV2 source = Request.source();
         if (filters.length > 0) new PythonScanBuilder(source, Request.SOURCE, columns, options).pushFilters(filters);
-        return new CountedScan(source, columns, options, filters, rows);
+        return new CountedScan(source, columns, old, options, filters, rows);
     }
 
     /** The same read without some of its columns. */
@@ -122,7 +129,7 @@ class CountedScan extends PythonScan implements SupportsReportStatistics {
         for (int i = 0; i < columns.fields().length; i++) {
             if (!names.contains(columns.fields()[i].name())) kept = kept.add(columns.fields()[i]);
         }
-        return of(kept, options, filters, rows);
+        return of(kept, old, options, filters, rows);
     }
 
     public Batch toBatch() { return new TableBatch(super.toBatch()); }

@@ -50,6 +50,7 @@ class ReadOnce extends Rule {
         if (plan instanceof DataSourceV2ScanRelation) {
             DataSourceV2ScanRelation read = (DataSourceV2ScanRelation) plan;
             if (!(read.scan() instanceof CountedScan)) return;
+            Set old = ((CountedScan) read.scan()).old;
             Map named = new HashMap();
             for (int i = 0; i < read.output().size(); i++) {
                 Attribute column = (Attribute) read.output().apply(i);
@@ -57,7 +58,7 @@ class ReadOnce extends Rule {
             }
             for (int i = 0; i < read.output().size(); i++) {
                 Attribute column = (Attribute) read.output().apply(i);
-                Object other = column.name().startsWith(StoredTable.OLD) ? named.get(column.name().substring(StoredTable.OLD.length())) : null;
+                Object other = old.contains(column.name()) ? named.get(column.name().substring(StoredTable.OLD.length())) : null;
                 if (other != null) same.put(column.exprId(), other);
             }
         } else if (passes(plan)) {

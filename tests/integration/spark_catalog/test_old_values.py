@@ -78,3 +78,16 @@ def test_a_merge_reads_each_column_once(spark: SparkSession) -> None:
     assert rows(spark, "SELECT * FROM once") == [(17, 1, "a", "a"), (9, 3, "b2", "z")]
     found = rows(spark, "SELECT * FROM once WITH (`incremental-between` = '1,2')")
     assert found == [("+I", 9, 3, "b2", "z"), ("+U", 17, 1, "a", "a"), ("-D", 8, 2, "b", "y"), ("-U", 7, 1, "a", "x")]
+
+
+def test_a_source_may_have_columns_named_like_old_values(spark: SparkSession) -> None:
+    """Such a table could not be read in the catalog if it had the column without the prefix too."""
+    create(spark, "target", changelog_producer="input")
+    spark.sql("CREATE TABLE source (id INT NOT NULL, v STRING, _old_v STRING, _old_n INT, PRIMARY KEY (id))")
+    spark.sql("INSERT INTO source VALUES (1, 'new', 'before', 5), (3, 'more', 'earlier', 6)")
+    assert rows(spark, "SELECT _old_n, _old_v, v FROM source") == [(5, "before", "new"), (6, "earlier", "more")]
+    spark.sql("""MERGE INTO target t USING source s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET v = s.v, w = s._old_v
+        WHEN NOT MATCHED THEN INSERT (n, id, v, w) VALUES (s._old_n, s.id, s.v, s._old_v)""")
+    wanted = [(6, 3, "more", "earlier"), (7, 1, "new", "before"), (8, 2, "b", "y")]
+    assert rows(spark, "SELECT * FROM target") == wanted

@@ -38,8 +38,13 @@ def leaves(metadata: Any, stored: Sequence[str], names: Collection[str]) -> list
     if metadata.num_columns == len(stored):
         return [place for place, name in enumerate(stored) if name in names]
     paths = ((place, metadata.schema.column(place).path) for place in range(metadata.num_columns))
-    # The name of a column may contain dots, which separate the members of a path too.
-    return [place for place, path in paths if path in names or path.split(".", 1)[0] in names]
+    return [place for place, path in paths if not _columns_of(path).isdisjoint(names)]
+
+
+def _columns_of(path: str) -> set[str]:
+    """Return the columns that a path may belong to: their names may contain dots, which separate its members too."""
+    parts = path.split(".")
+    return {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
 
 
 def has_int96(metadata: Any, places: Sequence[int]) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,19 @@ def test_a_nanosecond_timestamp_out_of_range_is_refused(name: str) -> None:
 
     assert caught.value.facts["column"] == name
     assert int96_shelf(year_7000=False, name=name).read().column(name).cast(pa.int64()).to_pylist() == [0, 1000]
+
+
+@pytest.mark.parametrize("name", ["r", "a.r"])
+def test_int96_within_a_row_is_converted_in_every_year(name: str) -> None:
+    type_ = RowType((Field(1, "x", parse_atomic("TIMESTAMP(6)")), Field(2, "y", INT)))
+    values = [{"x": datetime(7000, 8, 29), "y": 1}, {"x": None, "y": 2}, None]
+    arrow = pa.struct([("x", pa.timestamp("us")), ("y", pa.int32())])
+    shelf = Shelf((Field(0, name, type_),), pa.table({name: pa.array(values[1:], arrow)}))
+    sink = shelf.store.open_output("f.parquet")
+    pq.write_table(pa.table({name: pa.array(values, arrow)}), sink, use_deprecated_int96_timestamps=True)
+    sink.close()
+    shelf.file = data_file("f.parquet", shelf.store.size("f.parquet"))
+    assert shelf.read().column(name).to_pylist() == values
 
 
 def test_a_file_of_nanoseconds_is_read_after_the_column_became_microseconds() -> None:

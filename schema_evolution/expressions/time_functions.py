@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, DecodeError
 from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
 from penstock.schema_evolution.expressions.operators import stamps, texts
-from penstock.table.values.cast_times import instants
+from penstock.table.values.cast_times import instants, wall_clock
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 
@@ -101,7 +101,7 @@ def _instants(local: Values, zone: str) -> Values:
 
 
 def _in_zone(instant: Values, zone: str) -> Values:
-    return pc.local_timestamp(pc.cast(instant, pa.timestamp(instant.type.unit, zone)))
+    return wall_clock(pa.array([instant]), zone)[0] if isinstance(instant, pa.Scalar) else wall_clock(instant, zone)
 
 
 def formatted(value: Values, pattern: str) -> Values:

@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.table.files.orc.early_times import unrounded
 from penstock.table.files.relayout import moments
@@ -30,6 +29,7 @@ from penstock.table.orc_metadata.tail import (
     stripe_message,
 )
 from penstock.table.values.buffers import Ints, fixed_values
+from penstock.table.values.cast_times import wall_clock
 
 
 class SplicedFile(io.RawIOBase):
@@ -185,8 +185,8 @@ class WriterClock:
         # A timestamp without zone counts from the midnight of 2015-01-01 in the writer's zone.
         start = EPOCH_2015 if instant else int(datetime(2015, 1, 1, tzinfo=ZoneInfo(self._zone)).timestamp())
         true = unrounded(since_2015 + start, nanos)
-        zoned = pa.Array.from_buffers(pa.timestamp("s", self._zone), len(true), [None, pa.py_buffer(true)])
-        return _integers(pc.local_timestamp(zoned))
+        known = pa.Array.from_buffers(pa.timestamp("s", "UTC"), len(true), [None, pa.py_buffer(true)])
+        return _integers(wall_clock(known, self._zone))
 
 
 def _integers(array: pa.Array) -> Ints:

@@ -281,6 +281,18 @@ def test_local_times_are_those_of_the_zone() -> None:
     assert there("unix_timestamp()") == NOW // 1000
 
 
+def test_seconds_of_summers_after_2037_are_shown_by_the_rules_of_the_zone() -> None:
+    """Arrow's tables of zones end with 2037. `unix_timestamp` of the text was another number then."""
+    summer = 2_225_188_800  # 2040-07-06 12:00:00 UTC
+
+    def there(text: str) -> Any:
+        return evaluated(parse_expression(text), COLUMNS, Moment(NOW, 1, "Europe/Berlin"), Misfits()).to_pylist()[0]
+
+    assert there(f"from_unixtime({summer})") == "2040-07-06 14:00:00"
+    assert there(f"unix_timestamp(from_unixtime({summer}))") == summer
+    assert there(f"from_unixtime(i + {summer})") == "2040-07-06 14:00:07"
+
+
 def test_local_times_that_clocks_show_never_or_twice_are_those_of_java() -> None:
     texts = pa.array(["2024-03-31 02:30:00", "2024-10-27 02:30:00"])
     found = evaluated(

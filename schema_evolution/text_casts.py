@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.exact_decimals import decimals_of_texts
+from penstock.local_times import instants
 from penstock.schema_evolution.text_values import (
     DAY_NANOS,
     FALSE,
@@ -33,7 +34,6 @@ from penstock.schema_evolution.text_values import (
 )
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.cast_times import instants
 from penstock.table.values.types import STRING_LENGTH, AtomicType, type_text
 
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}

@@ -30,6 +30,7 @@ from penstock.ingest.mysql.position import LogPosition, TransactionSet, transact
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
+from penstock.local_times import wall_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -205,10 +206,7 @@ def _in_zone(column: pa.Array, declared: str, zone: str) -> pa.Array:
 
 
 def _local(column: pa.Array, zone: str) -> pa.Array:
-    if zone == "UTC":
-        # The numbers stay the same, so the buffers are shared.
-        return column.view(pa.timestamp("us"))
-    return pc.local_timestamp(column.view(pa.timestamp("us", zone)))
+    return wall_clock(column.view(pa.timestamp("us", "UTC")), zone)
 
 
 def _local_texts(column: pa.Array, zone: str) -> pa.Array:

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
+from penstock.local_times import instants, wall_clock
 from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
 from penstock.schema_evolution.expressions.operators import stamps, texts
-from penstock.table.values.cast_times import instants, wall_clock
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.local_times import instants, wall_clock
 from penstock.table.values.arrow_types import timestamp_unit, to_arrow
 from penstock.table.values.buffers import Ints, array_like, fixed_values
-from penstock.table.values.late_times import late_instants, late_wall_clock
 from penstock.table.values.types import AtomicType
 
 DAY = 86_400_000
@@ -83,42 +82,3 @@ def _millis(array: pa.Array) -> Ints:
 def toward_zero(values: Ints, divisor: int) -> npt.NDArray[np.int64]:
     """Divide like Java: the quotient is truncated, not rounded down."""
     return np.asarray(np.where(values < 0, -(-values // divisor), values // divisor), np.int64)
-
-
-def wall_clock(array: pa.Array, zone: str) -> pa.Array:
-    """Return the local time of `zone` at these instants."""
-    if zone == "UTC":  # needs no time zone database, which slim container images lack
-        return array.view(pa.timestamp(array.type.unit))
-    return late_wall_clock(array, _shown(array, zone), zone)
-
-
-def _shown(array: pa.Array, zone: str) -> pa.Array:
-    return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone)))
-
-
-def instants(array: pa.Array, zone: str) -> pa.Array:
-    """Return the instants at which clocks in `zone` show these local times.
-
-    A local time that occurs twice is converted to the earlier instant. A local time that clocks skip is converted to an
-    instant that is as long after the start of the gap as the local time is after the last time shown before it.
-    """
-    if zone == "UTC":
-        return array.view(pa.timestamp(array.type.unit, "UTC"))
-    return late_instants(array, _instants(array, zone), zone)
-
-
-def _instants(array: pa.Array, zone: str) -> pa.Array:
-    unit = array.type.unit
-    known = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest").cast(pa.timestamp(unit, "UTC"))
-    shown = _shown(known, zone)
-    if shown.equals(array):
-        return known
-    # For a skipped time, `known` is the end of the gap. One unit earlier the old offset was in effect: continue
-    # counting from there.
-    before = _shifted(known, -1)
-    skipped = pc.subtract(array, _shown(before, zone))
-    return pc.if_else(pc.not_equal(shown, array), pc.add(before, skipped), known)
-
-
-def _shifted(array: pa.Array, by: int) -> pa.Array:
-    return array_like(np.asarray(fixed_values(array, np.int64), np.int64) + by, array, array.type)

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.local_times import instants
 from penstock.table.values.cast_numbers import rounded_decimal
 from penstock.table.values.cast_rules import CastFailed
-from penstock.table.values.cast_times import DAY, instants
+from penstock.table.values.cast_times import DAY
 from penstock.table.values.internal import from_internal
 from penstock.table.values.types import AtomicType, type_text
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.local_times import wall_clock
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.buffers import one_array
-from penstock.table.values.cast_times import wall_clock
 from penstock.table.values.internal import entry_types
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, type_json
 

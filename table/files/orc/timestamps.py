@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
+from penstock.local_times import wall_clock
 from penstock.table.files.orc.early_times import unrounded
 from penstock.table.files.relayout import moments
 from penstock.table.orc_metadata.protobuf import Message
@@ -29,7 +30,6 @@ from penstock.table.orc_metadata.tail import (
     stripe_message,
 )
 from penstock.table.values.buffers import Ints, fixed_values
-from penstock.table.values.cast_times import wall_clock
 
 
 class SplicedFile(io.RawIOBase):

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from penstock.table.values.cast_times import instants, wall_clock
+from penstock.local_times import instants, wall_clock
 
 ZONES = ("America/New_York", "Europe/Berlin", "Australia/Sydney", "America/Santiago", "Pacific/Chatham", "Asia/Kolkata")
 EPOCH = datetime(1970, 1, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.errors import CommitConflict
 from penstock.table.maintenance.rollback import RollbackResult, delete_changelogs_after, set_consumers_back
@@ -20,15 +20,6 @@ def first_replaced(shared: int, ids: Sequence[int]) -> int:
     return shared + 1 if shared else ids[0]
 
 
-def newest_of(main: TableStore) -> int:
-    """Return the newest snapshot id that main had before a call that was interrupted; otherwise the newest of all.
-
-    Before such a call deletes snapshots, it writes the hint of the earliest: unless the branch continues what is
-    shared, that id is two or more after main's newest.
-    """
-    return max(main.snapshots.latest_id() or 0, (main.snapshots.folder.earliest_hint or 0) - 2)
-
-
 def replace_main(
     main: TableStore, branch: TableStore, ids: Sequence[int], shared: int, earliest: int, undone: RollbackResult
 ) -> None:
@@ -39,10 +30,12 @@ def replace_main(
     after the branch's last are deleted whatever is shared, and the hint of the earliest excludes one before its first.
     """
     # Read as a whole before main is changed: without the branch, main could not be completed.
-    history = BranchHistory.read(branch, ids).without_changelogs(shared + 1, newest_of(main) + 1)
+    history = BranchHistory.read(branch, ids)
     for tag in undone.tags:
         tag_files(main).delete(tag)
-    delete_changelogs_after(main, shared)
+    # Main keeps its own changelogs if they lead to its snapshots without a gap: readers of Java search them by times.
+    # It gets none of the branch: streams of main would read one as the next of main's.
+    delete_changelogs_after(main, shared if earliest <= shared + 1 else 0)
     set_consumers_back(main, first_replaced(shared, ids))
     last = main.snapshots.latest_id() or 0
     # A listing may miss the newest.
@@ -78,18 +71,15 @@ class BranchHistory:
     """The metadata files of a branch. Its data files are in main's folders."""
 
     schemas: Sequence[TableSchema]
-    changelogs: Sequence[Snapshot]
     snapshots: Sequence[Snapshot]
     tags: Sequence[Tag]
 
     @classmethod
     def read(cls, branch: TableStore, ids: Sequence[int]) -> BranchHistory:
         """Raise CommitConflict if the branch is deleted meanwhile."""
-        changelogs = [branch.snapshots.find_changelog(number) for number in branch.snapshots.changelogs.numbers()]
         snapshots = [branch.snapshots.find(number) for number in ids]
         found = cls(
             [branch.schemas.get(number) for number in branch.schemas.ids()],
-            [changelog for changelog in changelogs if changelog is not None],
             [snapshot for snapshot in snapshots if snapshot is not None],
             tag_files(branch).all(),
         )
@@ -102,11 +92,6 @@ class BranchHistory:
             )
         return found
 
-    def without_changelogs(self, first: int, last: int) -> BranchHistory:
-        """Return the history without the changelogs of these ids, which streams of main would read as main's next."""
-        kept = [one for one in self.changelogs if not first <= one.id <= last]
-        return replace(self, changelogs=kept)
-
     def has_other_schemas(self, main: TableStore) -> bool:
         """Return whether main has another schema under a number of one of the branch."""
         there = set(main.schemas.ids())
@@ -118,11 +103,9 @@ class BranchHistory:
             main.storage.write(main.schemas.path(schema.id), schema_json(schema))
 
     def complete(self, main: TableStore) -> None:
-        """Delete main's later schemas, which no snapshot has any more, and write changelogs and tags."""
+        """Delete main's later schemas, which no snapshot has any more, and write the tags."""
         for number in main.schemas.ids():
             if number > self.schemas[-1].id:
                 main.storage.delete(main.schemas.path(number))
-        for changelog in self.changelogs:
-            main.snapshots.create_changelog(changelog)
         for tag in self.tags:
             main.storage.write(main.paths.tag(tag.name), tag_json(tag))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.errors import BranchMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
-from penstock.table.maintenance.branch_history import first_replaced, newest_of, replace_main
+from penstock.table.maintenance.branch_history import first_replaced, replace_main
 from penstock.table.maintenance.rollback import RollbackResult, set_consumers_back
 from penstock.table.maintenance.tags import is_kept, tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
@@ -159,7 +159,7 @@ def _begin(main: TableStore, branch: TableStore, shared: int, first: int, last: 
     Who has read a snapshot of main reads the next id next, and once the former is gone nothing shows that the latter is
     of the branch. So after a branch whose beginning has expired, main lacks the id that follows its newest snapshot.
     """
-    begun, newest = main.snapshots.folder.earliest_hint or 0, newest_of(main)
+    begun, newest = main.snapshots.folder.earliest_hint or 0, _newest_of(main)
     if first < begun <= last and main.snapshots.find(begun) == branch.snapshots.find(begun):
         return begun  # as decided by a call that was interrupted, or main was fast-forwarded before and has expired
     before = first - 1
@@ -176,6 +176,15 @@ def _begin(main: TableStore, branch: TableStore, shared: int, first: int, last: 
             "snapshot.num-retained.min of a branch that is to replace main",
         )
     return newest + 2
+
+
+def _newest_of(main: TableStore) -> int:
+    """Return the newest snapshot id that main had before a call that was interrupted; otherwise the newest of all.
+
+    Before such a call deletes snapshots, it writes the hint of the earliest: unless the branch continues what is
+    shared, that id is two or more after main's newest.
+    """
+    return max(main.snapshots.latest_id() or 0, (main.snapshots.folder.earliest_hint or 0) - 2)
 
 
 def _newest_shared(main: TableStore, branch: TableStore) -> int:

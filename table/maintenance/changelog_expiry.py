@@ -173,11 +173,13 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
     if not left:
         folder.delete_hints()
     garbage.metadata = garbage.metadata.without(kept)
+    # The next one may have removed files of tags in between: a fast-forward may leave a gap.
+    end = gone[-1].id + 1 if following is None else following.id
     return sweep(
         store,
         garbage,
         snapshots=[earliest] if earliest is not None else [],
-        tags=tags_around(store, gone[0].id, gone[-1].id + 1),
+        tags=tags_around(store, gone[0].id, end),
     )
 
 

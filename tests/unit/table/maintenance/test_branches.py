@@ -253,3 +253,26 @@ def test_fast_forward_copies_all_schemas_of_the_branch(tmp_path: Path) -> None:
     table.fast_forward("b")
     assert content(table) == wanted
     assert content(catalog.table("d.t")) == wanted
+
+
+def test_a_branch_that_has_expired_brings_no_changelogs_after_a_gap(tmp_path: Path) -> None:
+    """The files of a tag in the gap were deleted with the last changelog before it."""
+    options = {"changelog.num-retained.min": "20", "changelog.num-retained.max": "20", "write-only": "true"}
+    table = new_table(tmp_path, options=options)
+    write(table, 1)
+    write(table, 2)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=LATE)
+    write(table, 3)
+    write(branch, 4)
+    branch.create_tag("in the gap")
+    write(branch, 5)
+    branch.compact(full=True)
+    branch.expire_snapshots(retain_max=1, retain_min=1, older_than=LATE)
+    assert (table.store.snapshots.changelogs.numbers(), branch.store.snapshots.changelogs.numbers()) == ([1], [2, 3, 4])
+    table.fast_forward("b")
+    delete_branch(table.store, "b")
+    assert (table.store.snapshots.changelogs.numbers(), table.store.snapshots.ids()) == ([], [5])
+    assert table.scan(tag="in the gap").to_arrow().num_rows == 3
+    check_whole(table.store)

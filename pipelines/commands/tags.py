@@ -17,7 +17,6 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.table.maintenance.tag_deletion import delete_tags
 
 if TYPE_CHECKING:
     from penstock.table.handle import Table
@@ -62,6 +61,8 @@ def rename_tag(given: Given) -> int:
 
 def delete_tag(given: Given) -> int:
     """Delete the tags of a list, separated by commas as in Paimon; a missing tag is reported, and no error."""
+    from penstock.table.maintenance.tag_deletion import delete_tags  # imports Arrow, which --help does not need
+
     table = table_of(given)
     names = list(dict.fromkeys(name.strip() for name in needed(given, "tag-name").split(",") if name.strip()))
     there = set(table.tags)

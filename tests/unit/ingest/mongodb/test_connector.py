@@ -42,7 +42,7 @@ def addresses(monkeypatch: pytest.MonkeyPatch) -> list[MongoAddress]:
 
 def test_draft_counts_the_collections_that_can_be_captured(addresses: list[MongoAddress]) -> None:
     draft = CONNECTOR.draft("mongodb://a%40b:p%2Fw@h1:27017,h2/shop?replicaSet=rs0", EXAMINED)
-    assert draft.found == "The server has 1 collections in shop, about 1,200 documents."
+    assert draft.found == "The server has 1 collection in shop, about 1,200 documents."
     (address,) = addresses
     assert (address.hosts, address.user, address.password) == ("h1:27017,h2", "a@b", "p/w")
     assert address.options == "replicaSet=rs0"
@@ -53,7 +53,7 @@ def test_draft_without_a_login_needs_no_variable(addresses: list[MongoAddress]) 
     assert CONNECTOR.draft("mongodb://h/shop", OFFLINE).environment == ()
     assert addresses == []
     draft = CONNECTOR.draft("mongodb://h/shop", EXAMINED)
-    assert draft.found == "The server has 1 collections in shop, about 1,200 documents."
+    assert draft.found == "The server has 1 collection in shop, about 1,200 documents."
     (address,) = addresses
     assert address.uri == "mongodb://h/?"
 

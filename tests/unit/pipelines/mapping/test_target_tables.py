@@ -168,6 +168,7 @@ source:
   properties: {{bootstrap.servers: "{servers}"}}
   topic: t
   value.format: json
+  startup: {{mode: earliest-offset}}
 sink: {{catalog: {{warehouse: {folder}/w}}, database: ods}}
 """)
 

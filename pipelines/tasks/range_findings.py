@@ -1,4 +1,4 @@
-"""What a range tells the driver of changes beside their rows: comments, incomplete updates, ineffective deletes."""
+"""The part of a range's report about changes beside their rows: comments, incomplete updates, ineffective deletes."""
 
 from __future__ import annotations
 

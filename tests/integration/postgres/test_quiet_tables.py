@@ -43,11 +43,13 @@ def read(source: PgSource, start: Offsets, end: Offsets) -> list[dict[str, Any]]
 
 
 def moved_on(source: PgSource, start: Offsets) -> Offsets:
-    """Return later offsets. On a busy server a record of its own may not be flushed for a second."""
-    for _ in range(20):
+    """Return later offsets. On a busy machine a record of the server's own may not be flushed for seconds."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
         found = source.latest_offsets(start, NO_LIMIT)
         if found["log"] != start["log"]:
             return found
+        time.sleep(0.05)
     raise AssertionError("the log did not move on")
 
 

@@ -20,7 +20,7 @@ from benchmarks.figures import Figure, record
 from penstock.pipelines.spark.session import open_session
 from penstock.table.handle import Table
 
-TURNS = 7  # of each way, of which the first starts Spark's Python workers
+TURNS = 7  # of each way; the first one also starts Spark's Python workers
 COLUMNS = [("id", "BIGINT NOT NULL"), ("status", "STRING"), ("city", "STRING"), ("n", "INT")]
 MERGE = """MERGE INTO lake.shop.{} t USING changes s ON t.id = s.id
     WHEN MATCHED AND s.gone THEN DELETE

@@ -53,9 +53,13 @@ def check_master(master: str) -> None:
 @contextmanager
 def registering(master: str) -> Iterator[None]:
     """Raise MasterUnreachable if a session cannot be opened because the master did not register the driver."""
+    # Imported here: check_master is called where PySpark may be missing.
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     try:
         yield
-    except Exception as error:
+    except (Py4JError, PySparkException) as error:
         if not master.startswith(_STANDALONE) or not any(one in str(error) for one in _REFUSED):
             raise
         raise MasterUnreachable(

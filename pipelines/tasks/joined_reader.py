@@ -153,7 +153,7 @@ class JoinedReader(RangeReader):
 
 
 class _JoinedFindings(RangeFindings):
-    """The findings of joined ranges, of which only event times and incomplete updates need no places of messages."""
+    """The findings of joined ranges. All but event times and incomplete updates need the places of single messages."""
 
     def __init__(self, context: TaskContext, joined: JoinedRanges, reports: Sequence[RangeReport]) -> None:
         super().__init__(context.mapping, reports[0])

@@ -34,7 +34,7 @@ MOST_BYTES = 1 << 27
 def rows_at(rows: Rows, places: Ints, absent: Flags | None = None) -> Rows:
     """Return the rows at these positions, which must exist: checking them would cost a sixth of the whole call.
 
-    Where `absent` is true, it is a row of nulls. DecodeError for a batch of which a row is repeated so often that a
+    Where `absent` is true, it is a row of nulls. DecodeError for a batch with a row that is repeated so often that a
     column would have 2 GiB; a table gets several chunks.
     """
     # Indices of 32 bits suffice below 2^31 rows and halve the memory that `take` reads for them.
@@ -90,12 +90,12 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _too_long(wanted: int, rows: pa.Table | pa.RecordBatch) -> DecodeError:
-    """Return the error for this number of rows, of which each is one of `rows`."""
+    """Return the error for so many rows; if they are more than `rows`, these are repeated."""
     size = f"{wanted} rows of {rows.nbytes} bytes"
     if wanted != rows.num_rows:
         size = f"{wanted} rows that repeat {rows.num_rows} rows of {rows.nbytes} bytes"
     return DecodeError(
-        f"{size} do not fit into one batch, of which a column has less than 2 GiB",
+        f"{size} do not fit into one batch, whose columns have less than 2 GiB each",
         columns=", ".join(rows.column_names),
         hint="process fewer rows at a time, or leave their long columns out",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+from py4j.protocol import Py4JError
 
 from penstock.errors import ConfigError
 from penstock.pipelines.errors import MasterUnreachable
@@ -56,9 +57,9 @@ def test_other_kinds_of_masters_are_left_to_spark(master: str) -> None:
 
 
 def test_a_driver_that_the_master_does_not_register_is_named() -> None:
-    stopped = RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
+    stopped = Py4JError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
     with pytest.raises(MasterUnreachable, match="did not register this driver"), registering("spark://m:7077"):
         raise stopped
-    for master, error in (("local[2]", stopped), ("spark://m:7077", RuntimeError("anything else"))):
-        with pytest.raises(RuntimeError), registering(master):
+    for master, error in (("local[2]", stopped), ("spark://m:7077", Py4JError("anything else"))):
+        with pytest.raises(Py4JError), registering(master):
             raise error

@@ -128,4 +128,7 @@ def float_columns(schema: pa.Schema, where: pc.Expression) -> list[str]:
 
 def _in_schema(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+        if schema.names:
+            yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+        else:
+            yield batch.select([])  # from_arrays would lose the number of rows, which `count(*)` asks for

@@ -72,6 +72,18 @@ def test_datafusion_finds_the_rows_that_it_finds_in_a_copy_or_refuses_nan(table:
         assert ids("lazy") == ids("copied")
 
 
+@pytest.mark.parametrize("condition", ["true", "size = 2", "name IS NULL", "id > 10"])
+def test_rows_are_counted_where_no_column_is_read(table: Table, condition: str) -> None:
+    context, dataset = datafusion.SessionContext(), table.scan().to_dataset()
+    context.register_dataset("lazy", dataset)
+    context.register_record_batches("copied", [table.scan().to_arrow().to_batches()])
+    counts = [
+        context.sql(f"SELECT count(*) AS n FROM {name} WHERE {condition}").to_pylist() for name in ("lazy", "copied")
+    ]
+    assert counts[0] == counts[1]
+    assert dataset.scanner(columns=[]).to_table().num_rows == dataset.scanner().to_table().num_rows > 0
+
+
 def polars_conditions() -> list[pl.Expr]:
     price, size, name = pl.col("price"), pl.col("size"), pl.col("name")
     return [

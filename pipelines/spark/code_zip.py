@@ -11,18 +11,8 @@ from py_compile import PycInvalidationMode
 import penstock
 
 PACKAGE_FOLDERS = ("storage", "ingest", "formats", "schema_evolution", "table", "pipelines")
-# At the root of the tree; an installation has them below penstock/.
-_ROOT_MODULES = (
-    "__main__.py",
-    "errors.py",
-    "extensions.py",
-    "http_opener.py",
-    "json_answers.py",
-    "references.py",
-    "row_kinds.py",
-    "settings.py",
-    "table_pattern.py",
-)
+# At the root of a source tree, other modules lie beside those that an installation has in penstock/.
+_OUTSIDE = {"__init__.py", "penstock.py", "pyspark_penstock.py", "hatch_build.py"}
 
 
 def zip_code(folder: Path) -> Path:
@@ -35,8 +25,9 @@ def zip_code(folder: Path) -> Path:
     root = Path(penstock.__path__[0])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _put(archive, Path(penstock.__file__), "penstock/__init__.py")
-        for name in _ROOT_MODULES:
-            _put(archive, root / name, f"penstock/{name}")
+        for path in sorted(root.glob("*.py")):
+            if path.name not in _OUTSIDE:
+                _put(archive, path, f"penstock/{path.name}")
         for name in PACKAGE_FOLDERS:
             for path in sorted((root / name).rglob("*.py")):
                 _put(archive, path, f"penstock/{path.relative_to(root)}")

@@ -41,7 +41,6 @@ def test_log_settings_are_part_of_the_package() -> None:
     assert LOG_SETTINGS.exists()
 
 
-@pytest.mark.slow
 def test_the_shipped_zip_contains_every_module_of_an_installation(tmp_path: Path) -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = config["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["packages"]

@@ -179,7 +179,8 @@ class History:
         try:
             self.table("main").fast_forward(name)
         except ConfigError as refused:
-            if "the start of the branch is unknown" not in str(refused):
+            unknown, expired = "the start of the branch is unknown", "the first snapshots of the branch have expired"
+            if unknown not in str(refused) and expired not in str(refused):
                 raise
             return None
         # The last snapshot that both have: states are compared by identity, because two states may have the same

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -18,13 +17,14 @@ from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, w
 from penstock.ingest.postgres.captured_tables import captured, check_keys, check_logged, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.gone_partitions import with_gone
+from penstock.ingest.postgres.log.batch_size import LogBatchSize
 from penstock.ingest.postgres.log.partitions import LoggedPartitions
 from penstock.ingest.postgres.log.quiet_log import QuietLog, may_have_changes
 from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, connected
-from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn, sound_position
+from penstock.ingest.postgres.server.lsn import flushed_end, lsn_text, parse_lsn
 from penstock.ingest.postgres.server.server_identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
 from penstock.ingest.postgres.server.table_checks import ambiguous_keys
@@ -41,8 +41,6 @@ from penstock.ingest.source import Barrier, Limit
 
 log = logging.getLogger(__name__)
 
-_LOOKS, _PAUSE_S = 10, 0.1  # for a position that is flushed
-
 
 @dataclass(slots=True)
 class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts]):
@@ -51,9 +49,11 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     _position: int = field(default=0, repr=False)  # seen before, and flushed by now
     _is_published: bool = field(default=False, repr=False)  # at the last plan
     _quiet: QuietLog = field(init=False, repr=False)
+    _batch_size: LogBatchSize = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._quiet = QuietLog(self.settings.idle_seconds)
+        self._batch_size = LogBatchSize(self.settings.slot)
 
     def connected(self) -> AbstractContextManager[PgConnection]:
         return connected(self.settings.server)
@@ -217,7 +217,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         return progress.reading(fresh) if reads else progress
 
     def _with_log(self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None) -> PgProgress:
-        size = limit.bytes or (limit.rows * BYTES_PER_CHANGE if limit.rows else self.settings.log_bytes)
+        wanted = limit.bytes or (limit.rows or 0) * BYTES_PER_CHANGE
+        size = wanted or self.settings.log_bytes
         if self.settings.reads_exactly and progress.reads_tables:
             if progress.log >= progress.exact_from:
                 # The log waits until the tables are read.
@@ -235,11 +236,18 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         # continues.
         if progress.reads_tables or until is None:
             until = found
+        if not wanted and found - progress.log > size:
+            size = self._batch_size.of_batch_at(connection, progress.log, size)
         # Rows of a snapshot are right once the log has passed the time when they were read.
         end = min(found, progress.log + size, max(until, settle))
         if end <= progress.log:
             return self._before_truncate(connection, progress)
-        if may_wait and self._quiet.holds(lambda: may_have_changes(connection, self.settings, progress.log, end)):
+        # Before the end of the log, the next batch may have changes.
+        if (
+            may_wait
+            and end == found
+            and self._quiet.holds(lambda: may_have_changes(connection, self.settings, progress.log, end))
+        ):
             return progress
         self._quiet.moved()
         return self._before_truncate(connection, replace(progress, log=end))
@@ -265,11 +273,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         return replace(progress, log=start, emptied=found.tables, batch=PgBatch(start, (), empty))
 
     def newest(self, connection: PgConnection) -> int | None:
-        # A record is usually flushed within moments. If it is not, the position found last is still valid.
-        for _ in range(_LOOKS):
-            found = sound_position(connection)
-            if found is not None:
-                self._position = found
-                return found
-            time.sleep(_PAUSE_S)
-        return self._position or None
+        found = flushed_end(connection)
+        if found is not None:
+            self._position = found
+        return self._position or None  # the position found last is still valid

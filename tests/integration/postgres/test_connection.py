@@ -20,7 +20,7 @@ from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.copy_stream import SocketStream
 from penstock.ingest.postgres.server.libpq_stream import LibpqStream
-from penstock.ingest.postgres.server.lsn import sound_position
+from penstock.ingest.postgres.server.lsn import reachable_end
 from penstock.ingest.postgres.server.publication import Publication
 from penstock.ingest.postgres.server.slot import create_slot, free_slot
 from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
@@ -52,7 +52,7 @@ def test_a_stream_that_ends_early_is_an_error(server: PgPlayground) -> None:
     with connected(address(server)) as connection:
         Publication("pub").require(connection, [("public", "t")])
         slot = create_slot(connection, "ends", failover=False)
-        end = (sound_position(connection) or 0) + (1 << 30)
+        end = reachable_end(connection) + (1 << 30)
         part = WalRange("ends", ("pub",), slot.confirmed, end, binary=True)
         server.run("INSERT INTO t SELECT generate_series(1, 300000)")
         with pytest.raises(ConnectionLost):
@@ -87,7 +87,7 @@ def test_a_second_attempt_of_a_task_waits_for_the_first(server: PgPlayground, mo
         Publication("pub").require(connection, [("public", "t")])
         slot = create_slot(connection, "twice", failover=False)
         server.run("INSERT INTO t SELECT generate_series(1, 250000)")
-        end = sound_position(connection) or 0
+        end = reachable_end(connection)
         part = WalRange("twice", ("pub",), slot.confirmed, end, binary=True)
         with connected(address(server), replication=True) as first:
             blocks = streamed(first, part)
@@ -109,7 +109,7 @@ def test_a_reader_of_this_process_that_failed_is_ended(server: PgPlayground) -> 
         Publication("pub").require(connection, [("public", "t")])
         slot = create_slot(connection, "failed", failover=False)
         server.run("INSERT INTO t SELECT generate_series(1, 250000)")
-        part = WalRange("failed", ("pub",), slot.confirmed, sound_position(connection) or 0, binary=True)
+        part = WalRange("failed", ("pub",), slot.confirmed, reachable_end(connection), binary=True)
         with (
             connected(address(server), replication=True) as first,
             connected(address(server), replication=True) as second,
@@ -129,7 +129,7 @@ def test_a_reader_reports_while_its_task_waits(server: PgPlayground, monkeypatch
         Publication("pub").require(connection, [("public", "t")])
         slot = create_slot(connection, "slow", failover=False)
         server.run("INSERT INTO t SELECT generate_series(1, 250000)")
-        part = WalRange("slow", ("pub",), slot.confirmed, sound_position(connection) or 0, binary=True)
+        part = WalRange("slow", ("pub",), slot.confirmed, reachable_end(connection), binary=True)
         with connected(impatient, replication=True) as first:
             blocks = streamed(first, part)
             read = len(next(blocks))

@@ -10,21 +10,20 @@ from dataclasses import dataclass, field, replace
 from penstock.formats.demand import needed
 from penstock.ingest.database.findings import require_ready
 from penstock.ingest.database.planner import CopyPlanner
-from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.database.table_parts import PartRead, TablePart, check_key
 from penstock.ingest.postgres.altered_publication import publication_noted, require_published
 from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, with_new
 from penstock.ingest.postgres.captured_tables import captured, check_keys, check_logged, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.gone_partitions import with_gone
-from penstock.ingest.postgres.log.batch_size import LogBatchSize
 from penstock.ingest.postgres.log.partitions import LoggedPartitions
-from penstock.ingest.postgres.log.quiet_log import QuietLog, may_have_changes
+from penstock.ingest.postgres.log.quiet_log import QuietLog
 from penstock.ingest.postgres.log.truncations import next_truncate
+from penstock.ingest.postgres.log_end import LogEnd, wanted_bytes
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, connected
-from penstock.ingest.postgres.server.lsn import flushed_end, lsn_text, parse_lsn
+from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.server_identity import require_same_past, server_identity
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
 from penstock.ingest.postgres.server.table_checks import ambiguous_keys
@@ -46,14 +45,11 @@ log = logging.getLogger(__name__)
 class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts]):
     """The planner of batches of a PostgreSQL source."""
 
-    _position: int = field(default=0, repr=False)  # seen before, and flushed by now
     _is_published: bool = field(default=False, repr=False)  # at the last plan
-    _quiet: QuietLog = field(init=False, repr=False)
-    _batch_size: LogBatchSize = field(init=False, repr=False)
+    _log_end: LogEnd = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._quiet = QuietLog(self.settings.idle_seconds)
-        self._batch_size = LogBatchSize(self.settings.slot)
+        self._log_end = LogEnd(self.settings, QuietLog(self.settings.idle_seconds))
 
     def connected(self) -> AbstractContextManager[PgConnection]:
         return connected(self.settings.server)
@@ -217,39 +213,14 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         return progress.reading(fresh) if reads else progress
 
     def _with_log(self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None) -> PgProgress:
-        wanted = limit.bytes or (limit.rows or 0) * BYTES_PER_CHANGE
-        size = wanted or self.settings.log_bytes
         if self.settings.reads_exactly and progress.reads_tables:
             if progress.log >= progress.exact_from:
                 # The log waits until the tables are read.
                 return replace(progress, exact_from=0, fresh=())
             until, batch = progress.exact_from, replace(progress.batch, without=progress.fresh)
-            end = min(until, progress.log + size)
+            end = min(until, progress.log + (wanted_bytes(limit) or self.settings.log_bytes))
             return self._before_truncate(connection, replace(progress, log=end, batch=batch))
-        found = self.newest(connection)
-        if found is None:
-            return progress
-        # A change of a table is acted on once the log has passed it, also in a bounded run.
-        settle = max([progress.settle, *(one.position for one in progress.altered)])
-        may_wait = until is None and not progress.reads_tables and settle <= progress.log
-        # While tables are read, the position at which they are consistent is not known yet, so a bounded run
-        # continues.
-        if progress.reads_tables or until is None:
-            until = found
-        if not wanted and found - progress.log > size:
-            size = self._batch_size.of_batch_at(connection, progress.log, size)
-        # Rows of a snapshot are right once the log has passed the time when they were read.
-        end = min(found, progress.log + size, max(until, settle))
-        if end <= progress.log:
-            return self._before_truncate(connection, progress)
-        # Before the end of the log, the next batch may have changes.
-        if (
-            may_wait
-            and end == found
-            and self._quiet.holds(lambda: may_have_changes(connection, self.settings, progress.log, end))
-        ):
-            return progress
-        self._quiet.moved()
+        end = self._log_end.of_batch(connection, progress, limit, until)
         return self._before_truncate(connection, replace(progress, log=end))
 
     def _before_truncate(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
@@ -273,7 +244,4 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         return replace(progress, log=start, emptied=found.tables, batch=PgBatch(start, (), empty))
 
     def newest(self, connection: PgConnection) -> int | None:
-        found = flushed_end(connection)
-        if found is not None:
-            self._position = found
-        return self._position or None  # the position found last is still valid
+        return self._log_end.newest(connection)

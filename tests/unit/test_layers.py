@@ -186,7 +186,7 @@ FLOORS = {
         {"log"},
         {"captured_tables", "offsets", "table_as_of"},
         {"older_definitions"},
-        {"altered_tables"},
+        {"altered_tables", "log_end"},
         {"altered_publication", "gone_partitions"},
         {"read_range"},
         {"planner"},

@@ -70,7 +70,7 @@ def test_batches_grow_with_what_is_decoded_again(
     source: PgSource, server: PgPlayground, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server decodes the log from the oldest open transaction for each of them."""
-    monkeypatch.setattr("penstock.ingest.postgres.log.batch_size._SHOWN_FROM_BYTES", 1 << 20)
+    monkeypatch.setattr("penstock.ingest.postgres.log_end._SHOWN_FROM_BYTES", 1 << 20)
     usual = 200_000
     source = PgSource(replace(source.settings, log_bytes=usual))
     at = source.latest_offsets(source.initial_offsets(), NO_LIMIT)

@@ -55,8 +55,8 @@ def moved_on(source: PgSource, start: Offsets) -> Offsets:
 
 def test_changes_of_other_tables_make_no_batch_until_the_heartbeat(source: PgSource, server: PgPlayground) -> None:
     now = 0.0
-    seconds = source.planner._quiet.seconds
-    source.planner._quiet = QuietLog(seconds, lambda: now)
+    seconds = source.planner._log_end.quiet.seconds
+    source.planner._log_end.quiet = QuietLog(seconds, lambda: now)
     start = source.latest_offsets(source.initial_offsets(), NO_LIMIT)
     server.run("INSERT INTO other VALUES (1)")
     moved = moved_on(source, start)  # nothing is known of the time before
@@ -87,7 +87,7 @@ def test_a_batch_does_not_wait_after_a_large_transaction(source: PgSource, serve
 def test_the_slot_follows_at_each_heartbeat(source: PgSource, server: PgPlayground) -> None:
     kept = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
     now = 0.0
-    source.planner._quiet = QuietLog(10.0, lambda: now)
+    source.planner._log_end.quiet = QuietLog(10.0, lambda: now)
     start, seen = source.latest_offsets(source.initial_offsets(), NO_LIMIT), set()
     for number in range(1, 5):
         now = 10.0 * number

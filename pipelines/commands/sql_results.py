@@ -100,4 +100,24 @@ class Results:
 
 def _values(rows: pa.Table) -> Sequence[Sequence[object]]:
     # Not by dictionaries: a join may have two columns of one name.
-    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    return list(zip(*map(_column_values, rows.columns), strict=True))
+
+
+def _column_values(column: pa.ChunkedArray) -> Sequence[object]:
+    import pyarrow as pa
+
+    values: list[object] = column.to_pylist()
+    if column.type == pa.month_day_nano_interval():
+        return [value if value is None else _interval(*value) for value in values]  # type: ignore[misc]
+    return values
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """Return an interval as DuckDB writes it: `1 month 2 days 03:00:00`."""
+    counts = [(months, "month"), (days, "day")]
+    parts = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in counts if count]
+    if nanoseconds or not parts:
+        seconds, fraction = divmod(abs(nanoseconds) // 1000, 1_000_000)
+        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        parts.append(("-" if nanoseconds < 0 else "") + clock + (f".{fraction:06}" if fraction else ""))
+    return " ".join(parts)

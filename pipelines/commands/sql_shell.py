@@ -18,14 +18,16 @@ from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.interpreter import Interpreter
 
 _HELP = """Statements end with ; and may have several lines. Tab completes names and keywords. The arrows up and down
-show the history, Ctrl-R searches it. Ctrl-C drops what is typed, or ends a stream; Ctrl-D or quit; ends the shell.
+show the history, Ctrl-R searches it. Ctrl-C drops what is typed, or ends a stream; Ctrl-D, quit; or \\q ends the shell.
 SHOW TABLES; DESCRIBE t; SHOW CREATE TABLE t; SHOW PROCEDURES; SET 'execution.runtime-mode' = 'streaming';"""
-_QUIT = {"quit", "exit"}
+_QUIT = {"quit", "exit", "\\q"}
 _CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)
 
 
 def is_complete(text: str) -> bool:
     """Return whether the text ends with a statement's semicolon, or is a command of the shell."""
+    if text.lstrip().startswith("\\"):
+        return True  # commands of psql, which no semicolon ends
     solid = [token.text for token in tokens_of(text) if token.kind != "blank"]
     return not solid or solid[-1] == ";" or (len(solid) == 1 and solid[0].lower() in {*_QUIT, "help"})
 
@@ -40,21 +42,26 @@ def run_shell(interpreter: Interpreter, results: Callable[[], Results]) -> None:
         except KeyboardInterrupt:
             continue
         except EOFError:
-            return
+            return _run(interpreter, "", results(), ends=True)
         match text.strip().rstrip(";").strip().lower():
             case "":
                 continue
             case word if word in _QUIT:
-                return
+                return _run(interpreter, "", results(), ends=True)
+            case word if word.startswith("\\"):
+                print(f"the command {word} is unknown; help; lists those of the shell", file=sys.stderr)
             case "help":
                 print(_HELP)
             case _:
                 _run(interpreter, text, results())
 
 
-def _run(interpreter: Interpreter, text: str, shown_results: Results) -> None:
-    """Run the typed statements. The effects before an error or Ctrl-C remain, as in a script."""
-    with closing(interpreter.run(text, ends=False)) as tables:
+def _run(interpreter: Interpreter, text: str, shown_results: Results, *, ends: bool = False) -> None:
+    """Run the typed statements. The effects before an error or Ctrl-C remain, as in a script.
+
+    At the end of the shell a statement set that is open is an error, as at the end of a script.
+    """
+    with closing(interpreter.run(text, ends=ends)) as tables:
         try:
             for rows in tables:
                 shown_results.show(rows)

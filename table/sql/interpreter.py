@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from itertools import islice
 from os import PathLike
 from threading import Event
 
@@ -107,22 +108,24 @@ class Interpreter:
         Streams run together behind the last statement. An error names the line and the column of its statement; what
         earlier statements did remains. If the script does not end here, a statement set may go on in the next call.
         """
-        for part in script_parts(script):
+        parts = list(script_parts(script))
+        for number, part in enumerate(parts):
             try:
-                yield from self._run(part)
+                yield from self._run(part, islice(parts, number + 1, None) if ends else None)
             except PenstockError as error:
                 # The grammar knows the exact place; other errors get the place of their statement.
                 part.locate(error)
                 raise
         yield from self._streams.run(ends=ends)
 
-    def _run(self, part: ScriptPart) -> Iterator[pa.Table]:
+    def _run(self, part: ScriptPart, others: Iterable[ScriptPart] | None = None) -> Iterator[pa.Table]:
+        """Run a statement; `others` are those behind it, or None if statements of later calls may follow."""
         statement = read_statement(part.text, part.place.line, part.place.column)
         # A script without a warehouse has no catalog, and no DuckDB, before its CREATE CATALOG.
         if self._context.has_catalog:
             self._context.session.begin(part)
         if isinstance(statement, StatementSet):
-            self._streams.open_set(part)
+            self._streams.open_set(part, others)
             if statement.place is not None:
                 yield from self._run(ScriptPart(statement.first, statement.place))
         elif isinstance(statement, StatementSetEnd):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from penstock.errors import ConfigError, PenstockError, did_you_mean
+from penstock.errors import ConfigError, PenstockError, did_you_mean, nearest
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.store import TableMissing
 from penstock.table.sql.grammar.cursor import TextPlace, places_of
@@ -13,8 +13,13 @@ from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.function_hints import function_hint
 
-# How DuckDB reports unknown names: `column "a" not found`, `name f does not exist`.
-_NAMED = re.compile(r'(?:column|table|name|type) "?([^\s"]+)"? (?:not found|does not exist)', re.IGNORECASE)
+# How DuckDB reports unknown names: `column "a" not found`, `name f does not exist`, `a column named "a"`.
+_NAMED = re.compile(
+    r'(?:column|table|name|type) "?(?P<name>[^\s"]+)"? (?:not found|does not exist)|a column named "(?P<of>[^"]+)"',
+    re.IGNORECASE,
+)
+# DuckDB's word for the rows that it reads from Arrow.
+_VALUES_LIST = re.compile(r'\bValues list (?=")')
 
 
 # Errors that DuckDB finds before it runs a statement; others are about values.
@@ -52,12 +57,13 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
         refused = ConfigError(_TOO_LONG + message.partition(_TOO_LONG)[2], line=place.line, column=place.column)
         refused.hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
         return refused
-    named = _NAMED.search(message)
+    message = _VALUES_LIST.sub("table ", message)
+    named = _unknown_name(message)
     if (function := function_hint(message, statement.text)) is not None:
         # DuckDB suggests names that are similar and mean something else.
         message = message.partition("\n")[0]
     # In Spark and MySQL, double quotes may enclose a text; here they enclose a name.
-    quoted = named is not None and f'"{named[1]}"' in statement.text
+    quoted = named is not None and f'"{named}"' in statement.text
     quotes = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
     hint = quotes or function or _way_out(message)
     return ConfigError(f"{what}: {message}", line=place.line, column=place.column, hint=hint)
@@ -68,10 +74,17 @@ def _way_out(message: str) -> str | None:
     return next((hint for pattern, hint in _INSTEAD.items() if re.search(pattern, message)), None)
 
 
-def missing_table(catalog: Catalog, name: str, sql: str) -> TableMissing:
+def missing_table(catalog: Catalog, name: str, sql: str, statement: ScriptPart | None) -> TableMissing:
     """Return the error for a table that does not exist: DuckDB does not know the warehouse's tables."""
     hint = _STREAM if name.lower() == "stream" else _near(catalog, name)
-    return TableMissing(f"there is no table {name}", warehouse=catalog.warehouse, sql=" ".join(sql.split()), hint=hint)
+    text = sql if statement is None else statement.text
+    error = TableMissing(
+        f"there is no table {name}", warehouse=catalog.warehouse, sql=" ".join(text.split()), hint=hint
+    )
+    place = None if statement is None else place_like(statement, f"table {name} does not exist")
+    if place is not None:
+        error.facts |= {"line": place.line, "column": place.column}
+    return error
 
 
 def no_information_schema() -> ConfigError:
@@ -83,13 +96,26 @@ def no_information_schema() -> ConfigError:
 def _near(catalog: Catalog, name: str) -> str:
     databases = catalog.databases()
     known = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
+    if not known:
+        return "check the path of the warehouse: it contains no table"
     same = [one for one in known if one.partition(".")[2] == name]
+    if not same and "." not in name:
+        # A full name is similar to no name without a database.
+        near = nearest(name, {one.partition(".")[2] for one in known})
+        same = [one for one in known if one.partition(".")[2] == near]
     if same:
-        return f"did you mean {' or '.join(same)}?"
-    others = (
-        f"choices are {', '.join(known[:10])}" if known else "check the path of the warehouse: it contains no table"
-    )
-    return did_you_mean(name, known, others, most=3)
+        return f"did you mean {' or '.join(same[:3])}?"
+    return did_you_mean(name, known, f"choices are {', '.join(known[:10])}", most=3)
+
+
+def _bare(token: str) -> str:
+    """Return a name without its quotes, in lower case."""
+    return token.lower().strip('`"') or token
+
+
+def _unknown_name(message: str) -> str | None:
+    named = _NAMED.search(message)
+    return None if named is None else named["name"] or named["of"]
 
 
 def place_like(part: ScriptPart, message: str) -> TextPlace | None:
@@ -99,17 +125,13 @@ def place_like(part: ScriptPart, message: str) -> TextPlace | None:
     """
     lines = message.split("\n")
     marked = next((at for at, line in enumerate(lines) if at and line.strip() and not line.strip(" ^")), None)
-    if marked is not None:
-        pointed = lines[marked - 1][lines[marked].index("^") :]
-    else:
-        named = _NAMED.search(message)
-        pointed = "" if named is None else named[1]
-    wanted = [token.text.lower() for token in tokens_of(pointed) if token.kind != "blank"]
+    pointed = _unknown_name(message) or "" if marked is None else lines[marked - 1][lines[marked].index("^") :]
+    wanted = [_bare(token.text) for token in tokens_of(pointed) if token.kind != "blank"]
     # DuckDB received a changed text, in which offsets differ. The place is where most tokens agree with the tokens that
     # it shows.
     tokens = tokens_of(part.text)
     places = places_of(tokens, part.place.line, part.place.column)
-    solid = [(token.text.lower(), place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]
+    solid = [(_bare(token.text), place) for token, place in zip(tokens, places, strict=False) if token.kind != "blank"]
     texts = [text for text, _ in solid]
 
     def alike(at: int) -> int:

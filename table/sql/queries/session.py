@@ -198,7 +198,7 @@ class Session:
             if place is None and mention.names[0].lower() == "information_schema":
                 raise no_information_schema()
             if place is None and mention.is_call:
-                raise missing_table(self._catalog, ".".join(mention.names), sql)
+                raise missing_table(self._catalog, ".".join(mention.names), sql, self._statement)
             if place is None or short in self._views:
                 continue
             if short in common:
@@ -214,7 +214,7 @@ class Session:
     def _newest_partition(self, name: str) -> str | None:
         place = self.place(name.split("."))
         if place is None:
-            raise missing_table(self._catalog, name, name)
+            raise missing_table(self._catalog, name, name, self._statement)
         return newest_partition(self._catalog.table(".".join(place)))
 
     def place(self, names: Sequence[str]) -> tuple[str, str] | None:
@@ -267,10 +267,9 @@ class Session:
         """Return the error for a statement that DuckDB refused, or while it read a table."""
         if self._rows.failure is not None:
             return self._rows.failure
-        written = sql if self._statement is None else self._statement.text
         if isinstance(reason, self._duckdb.CatalogException):
             unknown = (".".join(one.names) for one in mentions(tokens_of(sql)) if self.place(one.names) is None)
             # DuckDB names the table alone, or with its schema.
             if (name := next((one for one in unknown if one.rpartition(".")[2] in str(reason)), None)) is not None:
-                return missing_table(self._catalog, name, written)
+                return missing_table(self._catalog, name, sql, self._statement)
         return engine_error(self._statement, sql, reason)

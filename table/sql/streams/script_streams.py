@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from threading import Event
 from typing import TypeGuard
 
@@ -35,10 +35,12 @@ class Streams:
         """Return whether jobs are running."""
         return self._jobs.are_running
 
-    def open_set(self, part: ScriptPart) -> None:
-        """Begin a statement set."""
+    def open_set(self, part: ScriptPart, others: Iterable[ScriptPart] | None) -> None:
+        """Begin a statement set; a set that nothing ends is refused before its first INSERT is run."""
         if self._set is not None:
             raise ConfigError("a statement set is open", hint="END it before the next one begins")
+        if others is not None and not any(first_word(other.text) == "end" for other in others):
+            raise _no_end()
         self._set = part
 
     def close_set(self) -> Iterator[pa.Table]:
@@ -92,7 +94,11 @@ class Streams:
         if self._set is not None and not ends:
             return
         if self._set is not None:
-            error = ConfigError("the statement set has no END", hint="write END; behind its last INSERT")
+            error = _no_end()
             self._set.locate(error)
             raise error
         yield from self._jobs.run(self._context)
+
+
+def _no_end() -> ConfigError:
+    return ConfigError("the statement set has no END", hint="write END; behind its last INSERT")

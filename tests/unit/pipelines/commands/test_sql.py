@@ -139,3 +139,19 @@ def test_characters_that_the_output_lacks_are_escaped_and_refused_in_csv(tmp_pat
     assert (refused.returncode, refused.stdout) == (2, b"")
     assert b"standard output lacks" in refused.stderr
     assert b"PYTHONIOENCODING=utf-8" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ("INTERVAL '14 months 2 days 03:04:05.5'", "14 months 2 days 03:04:05.500000"),
+        ("INTERVAL '-1 day -1 second'", "-1 day -00:00:01"),
+        ("INTERVAL '0 days'", "00:00:00"),
+    ],
+)
+@pytest.mark.parametrize("output", ["table", "csv", "json"])
+def test_an_interval_is_a_text(
+    warehouse: str, capsys: pytest.CaptureFixture[str], interval: str, text: str, output: str
+) -> None:
+    assert main(["sql", f"SELECT {interval} AS i", "--warehouse", warehouse, "--output", output]) == 0
+    assert text in capsys.readouterr().out

@@ -82,7 +82,12 @@ def test_statements_are_typed_completed_and_remembered(tmp_path: Path) -> None:
     terminal.expect(r"shop>")
     terminal.type("end;\r")
     terminal.expect(r"OK")
-    terminal.type("quit;\r")
+    terminal.type("\\d orders\r")
+    terminal.expect(r"the command .d orders is unknown; help; lists")
+    terminal.type("begin statement set;\r")
+    terminal.expect(r"shop>")
+    terminal.type("\\q\r")
+    terminal.expect(r"the statement set has no END")
     assert terminal.process.wait(60) == 0
     history = (tmp_path / "penstock" / "sql_history").read_text(encoding="utf-8")
     assert "+insert into shop.orders" in history
@@ -105,7 +110,7 @@ def test_catalogs_are_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("text", "complete"),
-    [("select 1", False), ("select ';'", False), ("select 1; -- x", True), ("quit", True), ("", True), ("help", True)],
+    [("select 1", False), ("select ';'", False), ("select 1; -- x", True), ("quit", True), ("", True), ("\\q", True)],
 )
 def test_a_statement_is_complete_behind_its_semicolon(text: str, complete: bool) -> None:
     assert is_complete(text) is complete

@@ -216,3 +216,27 @@ def test_forms_that_are_not_supported_have_a_hint(shop: OrdersShop, query: str, 
     error = shop.refused(query)
     assert message in str(error)
     assert error.facts["line"] == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "column", "hint"),
+    [
+        ("SELECT 1 FROM orderz o", 15, "did you mean shop.orders?"),
+        ("SELECT 1 FROM orders a JOIN `shop`.`order` b ON true", 29, "did you mean shop.orders?"),
+        ("INSERT INTO orders SELECT * FROM nothing", 34, "choices are shop.orders"),
+    ],
+)
+def test_a_table_that_does_not_exist_is_named_at_its_place(
+    shop: OrdersShop, query: str, column: int, hint: str
+) -> None:
+    error = shop.refused(f"SELECT 1;\n{query}")
+    assert (error.facts["line"], error.facts["column"]) == (2, column)
+    assert hint in (error.hint or "")
+
+
+def test_a_column_that_a_table_lacks_is_named_at_its_place(shop: OrdersShop) -> None:
+    error = shop.refused("SELECT 1 FROM orders a JOIN orders b ON a.id = b.nothing")
+    assert 'table "b" does not have a column named "nothing"' in str(error)
+    assert (error.facts["line"], error.facts["column"]) == (1, 50)
+    quoted = shop.refused('SELECT id, "new" FROM orders')
+    assert (quoted.facts["line"], quoted.facts["column"]) == (1, 12)

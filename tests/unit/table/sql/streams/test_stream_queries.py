@@ -68,6 +68,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         ("SELECT * FROM s /*+ OPTIONS('scan.mode' = 'incremental') */", (1, 1), "scan.mode incremental"),
         ("END", (1, 1), "no statement set is open"),
         ("BEGIN STATEMENT SET;\nINSERT INTO plain SELECT * FROM s", (1, 1), "the statement set has no END"),
+        ("BEGIN STATEMENT SET;\nINSERT INTO plain VALUES (1, 1)", (1, 1), "the statement set has no END"),
         ("BEGIN TRANSACTION", (1, 1), "BEGIN is not a supported statement"),
         ("EXECUTE IMMEDIATE 'SELECT 1'", (1, 1), "EXECUTE is not a supported statement"),
     ],

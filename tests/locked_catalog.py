@@ -107,9 +107,6 @@ class LockedCatalog(CatalogBackend):
     def longest_name(self) -> int:
         return self._storage.longest_name
 
-    def exists(self) -> bool:
-        return bool(self._server.databases)
-
     def check(self) -> str:
         return f"{self._address} answers"
 

@@ -45,10 +45,6 @@ class CatalogBackend(ABC):
         """Return whether a server has the snapshots of tables, so that they are not made by copying files."""
         return False
 
-    @abstractmethod
-    def exists(self) -> bool:
-        """Return whether there is anything in the catalog, so that a misspelt place is not taken for an empty one."""
-
     def is_missing(self) -> bool:
         """Return whether there is no catalog at this place. A service that answers is one, even without databases."""
         return False

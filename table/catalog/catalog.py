@@ -188,7 +188,7 @@ class Catalog:
             near = nearest(table, self.backend.possible_tables(database))
             if near and near != table:
                 missing.hint = f"did you mean {database}.{near}?"
-            elif not self.backend.exists():
+            elif self.backend.is_missing():
                 missing.hint = f"there is nothing at {self.warehouse}: is the warehouse's path right?"
             elif branch is None:
                 databases = self.backend.databases()

@@ -40,11 +40,8 @@ class FileCatalog(CatalogBackend):
     def longest_name(self) -> int:
         return self._storage.longest_name
 
-    def exists(self) -> bool:
-        return bool(self._storage.list(self._root))
-
     def is_missing(self) -> bool:
-        return not self.exists()
+        return not self._storage.list(self._root)
 
     def check(self) -> str:
         """Create, refuse and delete a file in the warehouse, or in the folder where the first database creates it."""

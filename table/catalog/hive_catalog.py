@@ -53,10 +53,6 @@ class HiveCatalog(CatalogBackend):
     def longest_name(self) -> int:
         return self._files.longest_name
 
-    def exists(self) -> bool:
-        # Every metastore has the database `default`.
-        return self.databases() != ["default"] or bool(self.tables("default"))
-
     def check(self) -> str:
         """Check the warehouse as a file system catalog does, and that the metastore answers."""
         warehouse = self._files.check()

@@ -55,9 +55,6 @@ class JdbcCatalog(FileCatalog):
         self._database_of_names, self._key, self._locks = database, key, locks
         self._prepared, self._preparing = False, threading.Lock()
 
-    def exists(self) -> bool:
-        return bool(self.databases())
-
     def is_missing(self) -> bool:
         return False  # the database with the names is there, and the first table creates the warehouse's folder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, counted
 from penstock.json_answers import expected, expected_texts, named
 from penstock.storage.base import Storage
 from penstock.storage.catalog_options import split_options
@@ -43,12 +43,11 @@ class RestCatalog(CatalogBackend):
     def owns_versions(self) -> bool:
         return True
 
-    def exists(self) -> bool:
-        return bool(self.databases())
-
     def check(self) -> str:
         """Check that the server answers, and accepts the login."""
-        return f"{self._server} answers and has {len(self.databases())} databases in {self._server.warehouse}"
+        return (
+            f"{self._server} answers and has {counted(len(self.databases()), 'database')} in {self._server.warehouse}"
+        )
 
     def databases(self) -> list[str]:
         return sorted(self._server.listed("databases", key="databases"))

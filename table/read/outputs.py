@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import ConfigError
 from penstock.table.values.optional import duckdb_module, polars_module
 
 
@@ -64,8 +65,13 @@ class Outputs(ABC):
 
     def to_duckdb(self, name: str, connection: Any = None) -> Any:
         """Return a DuckDB connection with a table `name`: its queries read only the columns and files they need."""
+        dataset = self.to_dataset()
+        if not dataset.schema.names:
+            raise ConfigError(
+                "DuckDB has no tables without columns", hint="name a column; the scan's count() counts rows"
+            )
         connection = connection or duckdb_module().connect()
-        connection.register(name, self.to_dataset())
+        connection.register(name, dataset)
         return connection
 
     def to_dataset(self) -> Any:

@@ -68,7 +68,7 @@ def ids(table: Table) -> list[int]:
 
 
 def test_databases_have_properties_and_a_location(lake: penstock.Catalog, tmp_path: Path) -> None:
-    assert not lake.backend.exists()
+    assert lake.databases() == ["default"]
     lake.create_database("shop", properties={"comment": "sales", "team": "a"})
     where = f"file:{tmp_path}/warehouse/shop.db"
     assert lake.database_properties("shop") == {"comment": "sales", "team": "a", "location": where}

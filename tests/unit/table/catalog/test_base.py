@@ -77,9 +77,9 @@ def ids(table: Table) -> list[int]:
 
 @pytest.mark.slow
 def test_databases_are_created_listed_and_dropped(catalog: penstock.Catalog) -> None:
-    assert not catalog.backend.exists()
+    assert catalog.databases() == []
     catalog.create_database("shop")
-    assert catalog.backend.exists()
+    assert catalog.databases() == ["shop"]
     with pytest.raises(ConfigError, match="database 'shop' exists already"):
         catalog.create_database("shop")
     orders(catalog, "ods.orders")

@@ -129,6 +129,13 @@ def test_a_database_has_the_properties_and_the_place_of_the_server(
     assert catalog.database_properties("shop") == {"team": "sales", "location": str(lake[0].folder)}
 
 
+def test_a_missing_database_is_no_wrong_path(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
+    catalog = penstock.Catalog("lake", lake[1])
+    with pytest.raises(TableMissing) as caught:
+        catalog.table("shop.orders")
+    assert caught.value.hint == "there is no database shop"
+
+
 @pytest.mark.slow
 def test_a_check_says_what_answers(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     assert penstock.Catalog("lake", lake[1]).backend.check() == f"{lake[1]['uri']} answers and has 0 databases in lake"

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import penstock
+from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from tests.unit.table.tables import new_table, rows
 
@@ -176,3 +178,12 @@ def test_libraries_read_a_scan_as_an_arrow_stream(table: Table) -> None:
     scan = table.scan(columns=["id"])
     assert pa.table(scan).num_rows == pl.DataFrame(scan).height == 10
     assert duckdb.sql("SELECT max(id) FROM scan").fetchall() == [(41,)]
+
+
+def test_duckdb_gets_no_table_without_columns(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(tmp_path)
+    catalog.create_database("d")
+    scan = catalog.create_table("d.t", [("id", "INT")]).scan(columns=[])
+    with pytest.raises(ConfigError, match="without columns"):
+        scan.to_duckdb("t")
+    assert scan.count() == scan.to_polars(lazy=True).collect().height == 0

@@ -35,9 +35,6 @@ class TablesByPath(CatalogBackend):
     def owns_versions(self) -> bool:
         return self._catalog.owns_versions
 
-    def exists(self) -> bool:
-        return self._catalog.exists()
-
     def is_missing(self) -> bool:
         return self._catalog.is_missing()
 

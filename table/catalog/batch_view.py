@@ -18,6 +18,7 @@ from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import PIPELINE, TABLES, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import TagFiles
 from penstock.table.read.scan import Scan
 
 THREADS = 8
@@ -99,9 +100,22 @@ class _History:
                 f"the snapshot of batch {batch} has expired",
                 table=self.store.name,
                 pipeline=pipeline,
-                hint="keep more snapshots (snapshot.num-retained.min), or tag batches with create_tags",
+                hint=self._kept(user, batch)
+                or "keep more snapshots (snapshot.num-retained.min), or tag batches with create_tags",
             )
         return None
+
+    def _kept(self, user: str, batch: int) -> str | None:
+        """Return how a tag reads the expired snapshot. Snapshots that no tag keeps may have been between the two."""
+        tags = TagFiles(self.store.storage, self.store.paths.root).all()
+        kept = [tag for tag in tags if tag.snapshot.commit_user == user]
+        last = max(
+            (tag.snapshot.commit_identifier for tag in kept if tag.snapshot.commit_identifier <= batch), default=-1
+        )
+        names = sorted(tag.name for tag in kept if tag.snapshot.commit_identifier == last)
+        if not names:
+            return None
+        return f"read the table by its tag, which has it after batch {last}: scan(tag={names[0]!r})"
 
 
 def batch_view(backend: CatalogBackend, batch: int | None, pipeline: str | None) -> BatchView:
@@ -146,6 +160,10 @@ def _complete(batch: int | None, pipeline: str, histories: Sequence[Sequence[Sna
 
     A batch is complete when its tables have it, or when a later one has begun: batches follow one another.
     """
+    if batch is not None and (not isinstance(batch, int) or batch < 0):
+        raise ConfigError(
+            f"batch={batch!r} is not the number of a batch", pipeline=pipeline, hint="batches are numbered from 0"
+        )
     newest = max(snapshots[0].commit_identifier for snapshots in histories if snapshots)
     made = [next((one for one in snapshots if one.commit_identifier == newest), None) for snapshots in histories]
     expected = max(int(snapshot.properties.get(TABLES, 0)) for snapshot in made if snapshot is not None)

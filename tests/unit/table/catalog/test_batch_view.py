@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -106,6 +107,25 @@ def test_an_expired_batch_is_refused_with_the_table(catalog: penstock.Catalog) -
     with pytest.raises(penstock.SnapshotMissing, match="batch 0 has expired") as refused:
         catalog.at(batch=0)
     assert "shop.orders" in str(refused.value)
+
+
+def test_an_expired_batch_that_a_tag_keeps_is_named_by_the_tag(catalog: penstock.Catalog) -> None:
+    commit(catalog, 0, "orders")
+    catalog.at().create_tags("first")
+    for batch in range(1, 4):
+        commit(catalog, batch, "orders")
+    catalog.table("shop.orders").expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(penstock.SnapshotMissing) as refused:
+        catalog.at(batch=1)
+    assert refused.value.hint == "read the table by its tag, which has it after batch 0: scan(tag='first')"
+    assert catalog.table("shop.orders").scan(tag="first").to_arrow()["id"].to_pylist() == [0]
+
+
+@pytest.mark.parametrize("batch", [-1, "1"])
+def test_what_is_no_number_of_a_batch_is_refused(catalog: penstock.Catalog, batch: Any) -> None:
+    commit(catalog, 0, "orders")
+    with pytest.raises(penstock.ConfigError, match="is not the number of a batch"):
+        catalog.at(batch=batch)
 
 
 def test_a_new_checkpoint_counts_its_batches_from_zero(catalog: penstock.Catalog) -> None:

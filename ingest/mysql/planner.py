@@ -16,7 +16,7 @@ from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
-from penstock.ingest.mysql.binlog.server_positions import at_time, earliest, latest, settled
+from penstock.ingest.mysql.binlog.server_positions import at_time, await_visible, earliest, latest, settled
 from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.idle_position import IdlePosition
@@ -78,7 +78,7 @@ class Planner:
 
         All tables are then read again.
         """
-        start, tables = settled(connection, facts), captured_facts(connection, self.settings)
+        start, tables = self._settled(connection, facts), captured_facts(connection, self.settings)
         names = tuple(table.name for table in tables)
         self.recorded.begin(connection, facts, names, start)
         self._facts = facts
@@ -115,11 +115,14 @@ class Planner:
                 return resume(connection, facts, replace(oldest, gtid=startup.gtid), "set by its GTID set").start
             case "latest-offset":
                 return latest(connection, facts)
-        return settled(connection, facts)
+        return self._settled(connection, facts)
+
+    def _settled(self, connection: Connection, facts: ServerFacts) -> LogPosition:
+        return settled(connection, facts, self.settings.server, self.settings.server_id(-1))
 
     def end(self) -> LogPosition:
         with connected(self.settings.server) as connection:
-            return settled(connection, server_facts(connection))
+            return latest(connection, server_facts(connection))
 
     def next(self, before: Progress, limit: Limit, until: LogPosition | None) -> Progress | None:
         """Return the end of the batch after `before`, with its content; None if there is nothing to do."""
@@ -146,14 +149,13 @@ class Planner:
             progress = with_requests(self.settings, connection, progress)
             if requested:
                 return self._emptied(progress)
-            now = settled(connection, facts)
             # The chunks of the last batch have been read by now: the tables are right once the log has passed this
             # position.
             if progress.unsettled:
-                progress = replace(progress, settle=now, unsettled=False)
+                progress = replace(progress, settle=latest(connection, facts), unsettled=False)
             if not progress.reads_tables and _is_reached(progress, until):
                 return None if progress == replace(before, batch=BatchContent()) else progress
-            rules = LoggedDdlRules(self.settings, history)
+            rules, start = LoggedDdlRules(self.settings, history), progress
             plan = self._log_plan(progress, limit, until, rules)
             self.at_barrier = plan.at_barrier
             looked_up = self.recorded.looked_up(connection, plan, history)
@@ -164,6 +166,9 @@ class Planner:
             mixed = tables_with_mixed_columns(self.settings, progress, plan, {**filled, **rewritten})
             progress = rules.applied(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
+                # A chunk must show the transactions of former batches; within a batch, rows of the log win.
+                if not (start.by_gtid and facts.is_mariadb):  # else the position is one of another server
+                    await_visible(connection, facts, start.log, self.settings.server, self.settings.server_id(-1))
                 progress = with_chunks(self.settings, connection, progress, limit, before.log)
             # After this batch's part of the binlog.
             progress = progress.reading(mixed) if mixed else progress

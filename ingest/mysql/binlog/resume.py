@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.binlog.server_positions import earliest
+from penstock.ingest.mysql.binlog.server_positions import earliest, owned_transactions, transactions_in
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogPurged, BinlogReset, GtidDiverged
 from penstock.ingest.mysql.position import LogPosition, MySqlGtidSet, file_number, transaction_set
 from penstock.ingest.mysql.server.connection import ask, log_files
@@ -116,8 +116,10 @@ def _check_same_log(connection: Connection, facts: ServerFacts, stored: LogPosit
 
     A binlog that was reset may have grown beyond the stored position again, so the position alone proves nothing.
     """
+    # Asked first. A transaction that was read may still commit, for as long as it waits for a replica.
+    committing = set() if facts.is_mariadb else set(owned_transactions(connection))
     missing = _missing_on_mariadb(connection, stored) if facts.is_mariadb else _missing_on_mysql(connection, stored)
-    if missing:
+    if missing and (facts.is_mariadb or not set(transactions_in(missing)) <= committing):
         raise BinlogReset(
             "the server's binlog is not the one that this pipeline read before",
             position=stored,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,16 +14,18 @@ from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.gtid import add_transactions
 from penstock.ingest.mysql.binlog.segment import TRANSACTION_STARTS
 from penstock.ingest.mysql.errors import BinlogDisabled
-from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, transaction_set
+from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, MySqlGtidSet, transaction_set
 from penstock.ingest.mysql.server.connection import ask, current_position, log_files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 
-# In seconds.
-_SETTLE_S = 30
+# In seconds. Nearly all commits take less than a moment.
+_MOMENT_S, _SETTLE_S, _PAUSE_S = 1, 30, 0.1
 
 
 def latest(connection: Connection, facts: ServerFacts) -> LogPosition:
@@ -33,7 +36,7 @@ def latest(connection: Connection, facts: ServerFacts) -> LogPosition:
     return position
 
 
-def settled(connection: Connection, facts: ServerFacts) -> LogPosition:
+def settled(connection: Connection, facts: ServerFacts, server: ServerAddress, server_id: int) -> LogPosition:
     """Return the end of the binlog once all transactions before it are visible to a SELECT.
 
     A transaction is in the binlog a moment before its rows are visible, so rows read right after looking up the end of
@@ -44,21 +47,86 @@ def settled(connection: Connection, facts: ServerFacts) -> LogPosition:
     if facts.is_mariadb:
         return snapshot_position(connection, facts, keep=False)
     position = latest(connection, facts)
-    # gtid_owned lists the transactions that have their GTID already, but are not yet committed.
-    under_way = _owned(str(ask(connection, "SELECT @@GLOBAL.gtid_owned")[0][0] or ""))
-    if under_way and ask(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", under_way, _SETTLE_S)[0][0]:
-        raise SourceError(
-            "a transaction has been committing for longer than this pipeline waits",
-            transactions=under_way,
-            seconds=_SETTLE_S,
-            retryable=True,
-        )
+    _await_committed(connection, lambda: _logged_in_file(server, position, server_id))
     return position
 
 
-def _owned(text: str) -> str:
-    """Return the GTIDs of `uuid:7#123:8#124,...`, where the number after each # is a thread."""
-    return re.sub(r"#\d+", "", "".join(text.split()))
+def await_visible(
+    connection: Connection, facts: ServerFacts, position: LogPosition, server: ServerAddress, server_id: int
+) -> None:
+    """Wait until all transactions before this position are visible to a SELECT."""
+    if facts.is_mariadb:
+        _await_snapshot(connection, facts, position)
+    elif position.gtid and not position.skip_events:
+        _await_committed(connection, lambda: MySqlGtidSet(position.gtid))
+    else:  # rows of the transaction that begins there were read too
+        settled(connection, facts, server, server_id)
+
+
+def _await_snapshot(connection: Connection, facts: ServerFacts, position: LogPosition) -> None:
+    until = time.monotonic() + _SETTLE_S
+    while snapshot_position(connection, facts, keep=False).is_before(position):
+        if time.monotonic() > until:
+            raise _commits_too_long(f"before {position}")
+        time.sleep(_PAUSE_S)
+
+
+def _await_committed(connection: Connection, logged: Callable[[], MySqlGtidSet]) -> None:
+    """Wait until the transactions of this part of the binlog are committed.
+
+    A transaction of a client has its GTID only while it commits. One that a replica applies, or whose session has set
+    gtid_next, has it from its beginning: it may run for hours, and is in the binlog only at its end.
+    """
+    under_way = owned_transactions(connection)
+    if not under_way or _are_committed(connection, under_way, _MOMENT_S):
+        return
+    known = logged()
+    committing = [one for one in under_way if known.has(one)]
+    if committing and not _are_committed(connection, committing, _SETTLE_S):
+        raise _commits_too_long(",".join(committing))
+
+
+def _commits_too_long(transactions: str) -> SourceError:
+    return SourceError(
+        "a transaction has been committing for longer than this pipeline waits",
+        transactions=transactions,
+        seconds=_SETTLE_S,
+        retryable=True,
+    )
+
+
+def owned_transactions(connection: Connection) -> list[str]:
+    """Return the GTIDs of transactions that have one already, but are not yet committed."""
+    # Of the form `uuid:7#123:8#124,...`, where the number after each # is a thread.
+    owned = str(ask(connection, "SELECT @@GLOBAL.gtid_owned")[0][0] or "")
+    return list(transactions_in(re.sub(r"#\d+", "", owned)))
+
+
+def transactions_in(gtids: str) -> Iterator[str]:
+    """Yield the single transactions of a GTID set."""
+    for source, spans in MySqlGtidSet(gtids).intervals().items():
+        for low, high in spans:
+            yield from (f"{source}:{number}" for number in range(low, high + 1))
+
+
+def _are_committed(connection: Connection, transactions: Sequence[str], seconds: int) -> bool:
+    return not ask(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", ",".join(transactions), seconds)[0][0]
+
+
+def _logged_in_file(server: ServerAddress, position: LogPosition, server_id: int) -> MySqlGtidSet:
+    """Return the transactions before the position in its file. A server closes a file once they are all committed."""
+    found = MySqlGtidSet()
+    if position.pos <= FIRST_EVENT:
+        return found
+    request = DumpRequest(LogPosition(position.file, FIRST_EVENT), server_id, verify=False)
+    with dumping(server, request) as segments:
+        for segment in segments:
+            if segment.file != position.file:
+                break
+            add_transactions(found, segment.chosen(segment.pos < position.pos))
+            if segment.after >= position.pos:
+                break
+    return found
 
 
 def snapshot_position(connection: Connection, facts: ServerFacts, *, keep: bool) -> LogPosition:

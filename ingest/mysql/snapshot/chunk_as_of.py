@@ -55,7 +55,7 @@ def read_as_of(
     with connected(server) as connection:
         facts = server_facts(connection)
         if not chunk.key:
-            rows, high = _whole_table(server, chunk, snapshot, changes, oddities)
+            rows, high = _whole_table(server, chunk, snapshot, changes, server_id, oddities)
             yield from rows_before(rows, changes(at, high))
             return
         # The end of the log is looked up after the rows: every change that they may show is undone.
@@ -65,7 +65,12 @@ def read_as_of(
 
 
 def _whole_table(
-    server: ServerAddress, chunk: Chunk, snapshot: SnapshotOptions, changes: Changes, oddities: Counter[str] | None
+    server: ServerAddress,
+    chunk: Chunk,
+    snapshot: SnapshotOptions,
+    changes: Changes,
+    server_id: int,
+    oddities: Counter[str] | None,
 ) -> tuple[list[ChangeBatch], LogPosition]:
     """Return the rows of a table without a key, and the binlog position that they correspond to.
 
@@ -78,7 +83,7 @@ def _whole_table(
             if facts.is_mariadb:
                 high = snapshot_position(connection, facts, keep=True)
                 return list(chunk_batches(connection, chunk, snapshot, oddities)), high
-            low = settled(connection, facts)
+            low = settled(connection, facts, server, server_id)
             rows = list(chunk_batches(connection, chunk, snapshot, oddities))
             high = latest(connection, facts)
             if not changes(low, high):

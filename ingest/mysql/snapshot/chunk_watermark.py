@@ -76,7 +76,7 @@ def read_exact(
                 high = snapshot_position(connection, facts, keep=True)
                 return ExactChunk(tuple(chunk_batches(connection, chunk, snapshot, oddities)), high)
             # Changes before `low` are visible to the read that follows; changes after `high` come through the stream.
-            low = settled(connection, facts)
+            low = settled(connection, facts, server, server_id)
             rows = list(chunk_batches(connection, chunk, snapshot, oddities))
             high = latest(connection, facts)
             if (low.file, low.pos) == (high.file, high.pos):

@@ -1,0 +1,102 @@
+"""Transactions and statements of others that last long: nothing that does not need their end waits for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.ingest.mysql.binlog import server_positions
+from tests.integration.mysql.playground import DATABASE, Playground
+from tests.integration.mysql.sync import Sync
+
+KEYLESS = ["--include-keyless", "append"]
+
+pytestmark = pytest.mark.mysql
+
+
+@pytest.fixture(autouse=True)
+def new_database(mysql: Playground) -> None:
+    mysql.start_over()
+
+
+@contextmanager
+def applied_by_a_replica(server: Playground) -> Iterator[None]:
+    """A transaction that has its GTID from its beginning, as those that a replica applies, and does not end."""
+    other = server.connect(database=DATABASE)
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("CREATE TABLE IF NOT EXISTS bulk (id INT PRIMARY KEY)")
+            cursor.execute(f"SET gtid_next = '{uuid.uuid4()}:1'")
+            cursor.execute("BEGIN")
+            cursor.execute("INSERT INTO bulk VALUES (1)")
+            yield
+            cursor.execute("COMMIT")
+    finally:
+        other.close()
+
+
+def test_a_transaction_that_a_replica_applies_for_long_delays_nothing(mysql: Playground, tmp_path: Path) -> None:
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE k (id INT)")
+    sync = Sync(mysql, tmp_path / "old", flags=KEYLESS)
+    new = Sync(mysql, tmp_path / "new", flags=KEYLESS)
+    sync.run()
+    with applied_by_a_replica(mysql):
+        mysql.run("INSERT INTO t VALUES (1)", "INSERT INTO k VALUES (1)")
+        began = time.monotonic()
+        for one in (sync, new):
+            one.run()
+            assert (one.ids("t"), one.ids("k")) == ([1], [1])
+        assert time.monotonic() - began < server_positions._SETTLE_S
+    for one in (sync, new):
+        one.run()
+        assert one.ids("bulk") == [1]
+
+
+@contextmanager
+def commits_without_replicas(server: Playground) -> Iterator[threading.Event]:
+    """Commits wait for a replica that is not there: they are in the binlog, and not shown by SELECT until the event."""
+    if not server.rows("SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'rpl_semi_sync_source'"):
+        server.run("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+    released, control = threading.Event(), Playground("mysql", server.port)
+    control.run("SET GLOBAL rpl_semi_sync_source_timeout = 60000", "SET GLOBAL rpl_semi_sync_source_enabled = ON")
+
+    def release() -> None:
+        released.wait()
+        control.run("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    try:
+        yield released
+    finally:
+        released.set()
+        thread.join()
+
+
+def test_a_commit_that_waits_for_a_replica_is_streamed_and_never_undone_by_a_copy(
+    mysql: Playground, tmp_path: Path
+) -> None:
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+    sync = Sync(mysql, tmp_path)
+    sync.run()
+    writer = Playground("mysql", mysql.port)
+    writer.run(f"USE {DATABASE}")
+    with commits_without_replicas(mysql) as released:
+        update = threading.Thread(target=writer.run, args=("UPDATE t SET v = 2 WHERE id = 1",))
+        update.start()
+        while not mysql.rows("SELECT @@GLOBAL.gtid_owned")[0][0]:
+            time.sleep(0.05)
+        sync.run()
+        assert [row["v"] for row in sync.rows("t")] == [2]
+        assert mysql.rows("SELECT v FROM t") == ((1,),)
+        threading.Timer(2.0, released.set).start()
+        sync.flags = ["--reset", "ods.t"]
+        sync.run()
+        update.join()
+    assert [row["v"] for row in sync.rows("t")] == [2]

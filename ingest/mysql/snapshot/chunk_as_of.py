@@ -5,12 +5,17 @@ So the rows of a chunk are the same, however often and however late they are rea
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pymysql
+from pymysql.constants import ER
+
+from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.database.past_rows import keys_before, rows_before
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection
 
 _TRIES = 3
+_LOCK_S, _PAUSE_S = 5, 5.0  # how long the lock may block writers, and the pause until the next try
 Changes = Callable[[LogPosition, LogPosition], list[ChangeBatch]]
 
 
@@ -104,11 +110,36 @@ def one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]
         with connected(server) as locker:
             # Nothing is committed between this lock and its release, so the snapshot and the position are of the
             # same moment.
-            ask(locker, "FLUSH TABLES WITH READ LOCK")
+            _lock(locker)
             ask(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
             position = latest(locker, server_facts(locker))
             ask(locker, "UNLOCK TABLES")
         yield reader, position
+
+
+def _lock(locker: Connection) -> None:
+    """Lock all tables against changes, or raise a SourceError if a long statement runs.
+
+    The server blocks all writers while it waits for running statements to end; its own limit is a year.
+    """
+    ask(locker, "SET SESSION lock_wait_timeout = %s", _LOCK_S)
+    for attempt in range(_TRIES):
+        time.sleep(_PAUSE_S if attempt else 0)
+        try:
+            ask(locker, "FLUSH TABLES WITH READ LOCK")
+        except pymysql.OperationalError as error:
+            if error.args[0] != ER.LOCK_WAIT_TIMEOUT:
+                raise
+        else:
+            return
+    raise SourceError(
+        "the lock for reading a table without a key was not granted: statements that run for long prevent it",
+        seconds=_LOCK_S,
+        tries=_TRIES,
+        hint="see them with SHOW FULL PROCESSLIST, and run the pipeline when they have ended; a table with a primary "
+        "key needs no lock",
+        retryable=True,
+    )
 
 
 def read_locked(

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import SourceError
 from penstock.ingest.mysql.binlog import server_positions
+from penstock.ingest.mysql.snapshot import chunk_as_of
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 
@@ -100,3 +102,38 @@ def test_a_commit_that_waits_for_a_replica_is_streamed_and_never_undone_by_a_cop
         sync.run()
         update.join()
     assert [row["v"] for row in sync.rows("t")] == [2]
+
+
+def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
+    mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_as_of, "_LOCK_S", 1)
+    monkeypatch.setattr(chunk_as_of, "_PAUSE_S", 0.1)
+    mysql.run("CREATE TABLE k (id INT)", "CREATE TABLE report (id INT)", "INSERT INTO report VALUES (1)")
+    reader, writer = Playground("mysql", mysql.port), Playground("mysql", mysql.port)
+    long = threading.Thread(target=reader.rows, args=(f"SELECT SLEEP(12) FROM {DATABASE}.report",))
+    over, longest = threading.Event(), 0.0
+
+    def write() -> None:
+        nonlocal longest
+        while not over.is_set():
+            began = time.monotonic()
+            writer.run(f"INSERT INTO {DATABASE}.k VALUES (1)")
+            longest = max(longest, time.monotonic() - began)
+
+    busy = threading.Thread(target=write)
+    sync = Sync(mysql, tmp_path, flags=KEYLESS)
+    long.start()
+    busy.start()
+    try:
+        with pytest.raises(SourceError, match="statements that run for long") as caught:
+            sync.run()
+        assert caught.value.retryable
+        long.join()
+        sync.run()
+    finally:
+        over.set()
+        busy.join()
+    assert longest < 8  # not as long as the statement
+    sync.run()
+    assert len(sync.ids("k")) == mysql.rows("SELECT COUNT(*) FROM k")[0][0]

@@ -30,6 +30,9 @@ _TASKS_LOST = re.compile(
     r"|(?P<rows>A shuffle map stage with indeterminate output was failed)"
     r"|(?P<master>Master removed our application: \w+))"
 )
+# The JVM and the planner process of a query have a connection.
+_BROKEN_SOCKET = {"java.io.EOFException", "java.io.IOException", "java.net.SocketException"}
+_PLANNER = "PythonStreamingSourceRunner"
 _OF_PYTHON = "org.apache.spark.api.python.PythonException"
 _WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect back"
 
@@ -45,7 +48,7 @@ def cause_of_end(
     of this package.
     """
     known = failure or mark.recovered(error) or _late(error) or tasks_lost(error) or _in_use(error, checkpoint)
-    return known or error
+    return known or _planner_lost(error) or error
 
 
 def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | None:
@@ -106,6 +109,29 @@ def tasks_lost(error: BaseException) -> TasksLost | None:
             "nothing of it was committed: run it again; a pipeline repeats the batch with  on-error: {retries: N} . "
             "Processes are often killed for their memory: see dmesg on their machine, and raise "
             "spark.executor.memory, spark.executor.memoryOverhead or spark.executor.pyspark.memory, or lower max-batch"
+        ),
+    )
+
+
+def _planner_lost(error: BaseException) -> TasksLost | None:
+    """Return a TasksLost error if the query ended because its planner process was killed, or None.
+
+    Spark's error has no text then. Its classes and frames tell it apart, which nothing of the source can look like.
+    """
+    origin = getattr(error, "_origin", None)
+    try:
+        cause = None if origin is None else origin.getCause()
+        if cause is None or cause.getClass().getName() not in _BROKEN_SOCKET:
+            return None
+        if not any(_PLANNER in str(frame.getClassName()) for frame in cause.getStackTrace()):
+            return None
+    except (Py4JError, OSError):  # the JVM is about to end too
+        return None
+    return TasksLost(
+        "the Python process on the driver's machine that plans the batches was lost",
+        hint=(
+            "nothing is lost: run the pipeline again, or set  on-error: {retries: N} . Processes are often killed for "
+            "their memory: see dmesg on the driver's machine"
         ),
     )
 

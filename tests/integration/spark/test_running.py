@@ -10,18 +10,20 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.pipelines.spark.session import package_home
+from tests.chaos.driver import session_of
 from tests.servers.launch import free_port
 from tests.shop import Shop, insert
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+PLANNER = b"python_streaming_source_runner"
 SERIES = (
     'penstock_rows_total{kind="+I",table="ods.orders"} 1.0',
     'penstock_batch_seconds_count{stage="decode"}',
@@ -122,6 +124,43 @@ def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_tab
     assert facts["parked"] == []
     assert ids("orders") == [1, 3]
     assert json_output(folder, "status", "shop.yaml")["state"] == "stopped"
+
+
+@pytest.mark.parametrize("name", [PLANNER, b"penstock.pipelines.spark.worker_daemon"])
+def test_a_killed_process_of_spark_is_replaced_by_the_next_attempt(name: bytes, shop: Shop) -> None:
+    folder = shop.folder
+    described(shop, free_port(), "", "always")
+    settings = (folder / "shop.yaml").read_text()
+    retries = "on-error: {retries: 5, backoff: 100ms}, name: shop,"
+    (folder / "shop.yaml").write_text(settings.replace("name: shop,", retries))
+    ids = lambda: shop.ids("orders") if table_is_there(shop, "orders") else []  # noqa: E731
+    shop.put("1.json", insert("orders", {"id": 1}))
+    with running(folder, "run", "shop.yaml") as process:
+        until(lambda: ids() == [1], process, folder)
+        for number in (2, 3):
+            for pid in named(name, process.pid):
+                os.kill(pid, signal.SIGKILL)
+            shop.put(f"{number}.json", insert("orders", {"id": number}))
+            until(lambda number=number: ids() == list(range(1, number + 1)), process, folder)  # type: ignore[misc]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(240) == 0
+    assert (
+        name != b"python_streaming_source_runner" or "that plans the batches was lost" in (folder / "log").read_text()
+    )
+
+
+def named(name: bytes, leader: int) -> list[int]:
+    """The processes of a session with this name in their command lines."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with suppress(ProcessLookupError, FileNotFoundError):
+            if (
+                entry.name.isdigit()
+                and session_of(int(entry.name)) == leader
+                and name in (entry / "cmdline").read_bytes()
+            ):
+                found.append(int(entry.name))
+    return found
 
 
 def table_is_there(shop: Shop, table: str) -> bool:

@@ -74,3 +74,23 @@ def test_the_text_of_a_task_that_failed_is_not_read_as_a_lost_task() -> None:
     inner = f"org.apache.spark.api.python.PythonException: {GAVE_UP}{LOST['executor']}"
     shown = StreamingQueryException(FAILED.format(f"{GAVE_UP}{OF_TASK}{inner}"))
     assert cause_of_end(shown, None, "checkpoint", ErrorMark()) is shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "frame", "is_planner"),
+    [
+        ("java.io.EOFException", "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner", True),
+        ("java.io.EOFException", "org.apache.hadoop.fs.ChecksumFileSystem", False),
+        ("java.lang.IllegalStateException", "some.PythonStreamingSourceRunner", False),
+    ],
+)
+def test_a_lost_planner_process_is_an_error_that_may_pass(kind: str, frame: str, is_planner: bool) -> None:
+    cause = SimpleNamespace(
+        getClass=lambda: SimpleNamespace(getName=lambda: kind),
+        getStackTrace=lambda: [SimpleNamespace(getClassName=lambda: frame)],
+    )
+    shown = StreamingQueryException("[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: ")
+    shown._origin = SimpleNamespace(getCause=lambda: cause)  # type: ignore[assignment]
+    found = cause_of_end(shown, None, "checkpoint", ErrorMark())
+    assert isinstance(found, TasksLost) == is_planner
+    assert may_pass(found) == is_planner

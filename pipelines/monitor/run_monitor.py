@@ -20,6 +20,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS
 from penstock.ingest.source import Offsets
+from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.job.run_control import RunControl
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
@@ -107,7 +108,9 @@ class RunMonitor:
                 described = unexpected(error) if known is None and isinstance(error, Exception) else known
                 self._facts["hint"] = described.hint if described else None
                 self._remember("error", message)
-            self._write()
+            # The status is that of the other process, if there is one.
+            if not isinstance(error, CheckpointInUse):
+                self._write()
         for observer in self.observers:
             self._quietly(lambda observer=observer: observer.ended(known))
 

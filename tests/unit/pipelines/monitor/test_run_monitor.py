@@ -12,6 +12,7 @@ import pytest
 from penstock.errors import DecodeError, SourceError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.load import parsed
+from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.ledger.batch_logs import BatchLogs, CheckpointProgress
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor import run_monitor as watching
@@ -115,6 +116,13 @@ def test_the_error_of_a_run_is_recorded(shop: Shop) -> None:
     with pytest.raises(SourceError), watch_of(shop, Noted()) as watch:
         raise SourceError("the broker is gone")
     assert (watch.folder.status() or {})["error"] == "SourceError: the broker is gone"
+
+
+def test_a_driver_that_ends_for_another_one_leaves_the_status_to_it(shop: Shop) -> None:
+    with watch_of(shop, Noted()) as other:
+        with pytest.raises(CheckpointInUse), watch_of(shop, Noted()):
+            raise CheckpointInUse.by_another(other.folder.location)
+        assert (other.folder.status() or {})["state"] == "running"
 
 
 def test_an_observer_that_fails_does_not_stop_the_run(shop: Shop) -> None:

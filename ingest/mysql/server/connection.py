@@ -37,6 +37,8 @@ _logged: set[tuple[str, int, bool]] = set()
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 _PAUSE_S = 0.5
 # Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
+# Shorter than the client waits for an answer: that error would be the one of a server that is away.
+_LOCKED_S = 240
 # The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
 # In UTC, TIMESTAMP values are the same as in the binlog. Without SQL modes, statements and values mean the same on
 # every server.
@@ -44,6 +46,7 @@ _PAUSE_S = 0.5
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600"
     ", sql_select_limit = 18446744073709551615"
+    f", lock_wait_timeout = {_LOCKED_S}"
     # The binlog never corrects rows that were read and then rolled back.
     " /*!80000 , transaction_isolation = 'REPEATABLE-READ' */ /*M! , tx_isolation = 'REPEATABLE-READ' */"
     " /*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
@@ -170,6 +173,11 @@ def is_lost(error: pymysql.MySQLError) -> bool:
     return isinstance(error, pymysql.InterfaceError) or bool(error.args and error.args[0] in _LOST)
 
 
+def is_locked_out(error: pymysql.MySQLError) -> bool:
+    """Return whether a statement waited too long for another session that has locked a table."""
+    return bool(error.args) and error.args[0] == ER.LOCK_WAIT_TIMEOUT
+
+
 def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
     """Return PyMySQL's error as a Penstock error, which says whether a retry can help."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
@@ -177,6 +185,14 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
     where = f"{server.host}:{server.port}"
     if is_lost(error):
         return _unreachable(server, text or "the connection is closed")
+    if is_locked_out(error):
+        return SourceError(
+            "another session has locked a table, or waits to alter it, for longer than this pipeline waits",
+            retryable=True,
+            server=where,
+            seconds=_LOCKED_S,
+            hint="SHOW FULL PROCESSLIST shows who waits for a metadata lock; end the transaction that holds it",
+        )
     if code in _DENIED:
         hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"
         if code == ER.ACCESS_DENIED_ERROR:

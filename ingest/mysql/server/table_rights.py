@@ -12,7 +12,7 @@ from penstock.formats.demand import needed
 from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.server.catalog import definitions, qualified, quoted
-from penstock.ingest.mysql.server.connection import ask, is_lost
+from penstock.ingest.mysql.server.connection import ask, is_locked_out, is_lost
 
 if TYPE_CHECKING:
     from penstock.formats.demand import DemandPolicy
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLError:
-    """Return the rows, or the server's refusal; a lost connection says nothing about privileges and is raised."""
+    """Return the rows, or the server's refusal; a lost connection or a lock says nothing about privileges: raised."""
     try:
         return ask(connection, statement)
     except pymysql.MySQLError as error:
-        if is_lost(error):
+        if is_lost(error) or is_locked_out(error):
             raise
         return error
 

@@ -13,6 +13,7 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.ingest.mysql.binlog import server_positions
+from penstock.ingest.mysql.server import connection
 from penstock.ingest.mysql.snapshot import chunk_as_of
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
@@ -137,3 +138,22 @@ def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
     assert longest < 8  # not as long as the statement
     sync.run()
     assert len(sync.ids("k")) == mysql.rows("SELECT COUNT(*) FROM k")[0][0]
+
+
+def test_a_table_that_another_session_locks_is_no_missing_right_and_no_server_that_is_away(
+    mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = connection._SESSION.replace(f"lock_wait_timeout = {connection._LOCKED_S}", "lock_wait_timeout = 1")
+    monkeypatch.setattr(connection, "_SESSION", session)
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    sync = Sync(mysql, tmp_path)
+    other = mysql.connect(database=DATABASE)
+    with other.cursor() as cursor:
+        cursor.execute("LOCK TABLES t WRITE")
+        with pytest.raises(SourceError, match="another session has locked a table") as caught:
+            sync.run()
+        assert caught.value.retryable
+        cursor.execute("UNLOCK TABLES")
+    other.close()
+    sync.run()
+    assert sync.ids("t") == [1]

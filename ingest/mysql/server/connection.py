@@ -191,7 +191,7 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
             retryable=True,
             server=where,
             seconds=_LOCKED_S,
-            hint="SHOW FULL PROCESSLIST shows who waits for a metadata lock; end the transaction that holds it",
+            hint="SHOW FULL PROCESSLIST shows who waits for a metadata lock; end the transaction that has it",
         )
     if code in _DENIED:
         hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"

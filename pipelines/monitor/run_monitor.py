@@ -117,7 +117,8 @@ class RunMonitor:
     def on_batch(self, identity: BatchIdentity, report: BatchReport) -> None:
         facts = BatchFacts.of(identity, report, _now(), self._facts["started_millis"])
         with self._lock:
-            changed = self._schemas.changes(facts)
+            # What could not be read is noted after the next batch.
+            changed = self._quietly(lambda: self._schemas.changes(facts)) or []
             facts = replace(facts, schemas=changed)
             self._end = facts.end
             self._count(facts)

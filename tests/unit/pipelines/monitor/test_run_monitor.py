@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import DecodeError, SourceError
+from penstock.errors import DecodeError, SourceError, StoreError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.errors import CheckpointInUse
@@ -18,6 +18,7 @@ from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, Checkpoint
 from penstock.pipelines.monitor import run_monitor as watching
 from penstock.pipelines.monitor.observers import observed
 from penstock.pipelines.monitor.run_monitor import RunMonitor
+from penstock.pipelines.monitor.schema_changes import SeenSchemas
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -123,6 +124,27 @@ def test_a_driver_that_ends_for_another_one_leaves_the_status_to_it(shop: Shop) 
         with pytest.raises(CheckpointInUse), watch_of(shop, Noted()):
             raise CheckpointInUse.by_another(other.folder.location)
         assert (other.folder.status() or {})["state"] == "running"
+
+
+def test_a_schema_that_cannot_be_read_after_a_batch_does_not_stop_the_run(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    with watch_of(shop, Noted()) as watch:
+        run(shop.spec(), on_batch=watch.on_batch)
+        shop.put("2.json", insert("orders", {"id": 2, "q1": 4}))
+        with monkeypatch.context() as away:
+
+            def failing(*_: object) -> None:
+                raise StoreError("the store answered 503")
+
+            away.setattr(SeenSchemas, "changes", failing)
+            run(shop.spec(), on_batch=watch.on_batch)
+        assert "event=observing_failed reason=the store answered 503" in caplog.text
+        shop.put("3.json", insert("orders", {"id": 3}))
+        run(shop.spec(), on_batch=watch.on_batch)
+    facts = watch.folder.status() or {}
+    assert (facts["rows"], facts["tables"]["ods.orders"]["note"][:8]) == (3, "schema 1")
 
 
 def test_an_observer_that_fails_does_not_stop_the_run(shop: Shop) -> None:

@@ -1,6 +1,7 @@
 package penstock.spark;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -26,11 +27,13 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
     private WriteInfo info;
     /** How many columns the table has. */
     private final int own;
+    private final StructType partitions;
     private boolean overwrites;
 
-    TableWriteBuilder(WriteInfo info, int own) {
+    TableWriteBuilder(WriteInfo info, int own, StructType partitions) {
         this.info = info;
         this.own = own;
+        this.partitions = partitions;
     }
 
     public WriteBuilder truncate() {
@@ -38,26 +41,34 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
         return this;
     }
 
-    /** Only partitions by their values: dt = 'a' AND hh = 1. */
-    public boolean canOverwrite(Filter[] filters) {
-        for (int i = 0; i < filters.length; i++) {
-            boolean equal = filters[i] instanceof EqualTo || filters[i] instanceof EqualNullSafe;
-            if (!equal && !(filters[i] instanceof AlwaysTrue)) return false;
-        }
-        return true;
-    }
+    // Spark's own refusal names neither the condition nor another statement.
+    public boolean canOverwrite(Filter[] filters) { return true; }
 
+    /** Overwrites partitions by their values: dt = 'a' AND hh = 1. */
     public WriteBuilder overwrite(Filter[] filters) {
         ObjectNode partition = Request.JSON.createObjectNode();
         for (int i = 0; i < filters.length; i++) {
+            if (filters[i] instanceof AlwaysTrue) continue;
+            String[] columns = filters[i].references();
+            String column = columns.length == 1 ? Request.unquoted(columns[0]) : "";
+            // A second value of a column must not replace the first one: no row has both.
+            if (!partitions.getFieldIndex(column).isDefined() || partition.has(column)) refuse(filters);
             if (filters[i] instanceof EqualTo) {
-                put(partition, Request.unquoted(((EqualTo) filters[i]).attribute()), ((EqualTo) filters[i]).value());
+                put(partition, column, ((EqualTo) filters[i]).value());
             } else if (filters[i] instanceof EqualNullSafe) {
-                put(partition, Request.unquoted(((EqualNullSafe) filters[i]).attribute()), ((EqualNullSafe) filters[i]).value());
+                put(partition, column, ((EqualNullSafe) filters[i]).value());
+            } else {
+                refuse(filters);
             }
         }
         if (partition.size() > 0) info = info.with("overwrite-partition", partition.toString());
         return truncate();
+    }
+
+    private void refuse(Filter[] filters) {
+        Request.fail("only whole partitions are overwritten, by one value of each partition column\n  condition: "
+            + Arrays.toString(filters) + "\n  partition columns: " + String.join(", ", partitions.fieldNames())
+            + "\n  to repair: write REPLACE WHERE dt = 'mon', or DELETE the rows and then INSERT", null);
     }
 
     private static void put(ObjectNode partition, String column, Object value) {

@@ -58,6 +58,26 @@ def test_overwrite_static_and_dynamic(spark: SparkSession) -> None:
     assert rows(spark, "SELECT id FROM over") == [(4,)]
 
 
+def test_rows_are_replaced_by_the_values_of_partitions(spark: SparkSession) -> None:
+    fresh(spark, "replaced_rows", "(1, 'a', 1, 'x')", "(2, 'b', 2, 'y')")
+    spark.sql("INSERT INTO replaced_rows REPLACE WHERE dt = 'x' SELECT 3, 'c', 3, 'x'")
+    assert rows(spark, "SELECT id FROM replaced_rows") == [(2,), (3,)]
+    other = (
+        "amount > 1",
+        "status = 'b'",
+        "dt IN ('x', 'y')",
+        "dt = 'x' AND dt = 'y'",
+        "dt = 'x' OR dt = 'y'",
+        "dt > 'x'",
+    )
+    for condition in other:
+        told = refusal(spark, f"INSERT INTO replaced_rows REPLACE WHERE {condition} SELECT 4, 'd', 4, 'y'")
+        assert "or DELETE the rows and then INSERT" in told
+    with pytest.raises(PySparkException, match="or DELETE the rows and then INSERT"):
+        spark.table("replaced_rows").writeTo("replaced_rows").overwrite(col("amount") > 1)
+    assert rows(spark, "SELECT id FROM replaced_rows") == [(2,), (3,)]
+
+
 def test_merge_with_every_clause(spark: SparkSession, catalog: Catalog, oracle: Oracle) -> None:
     fresh(spark, "merged", "(1, 'new', 1, 'a')", "(2, 'new', 2, 'a')", "(3, 'new', 3, 'b')", "(4, 'new', 4, 'c')")
     spark.sql(

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
@@ -154,7 +155,7 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
 
     public Table loadTable(Identifier identifier, TableContext context, CaseInsensitiveStringMap options)
             throws NoSuchTableException {
-        Map given = new HashMap(options.asCaseSensitiveMap());
+        Map given = withoutTimeTravel(options);
         if (context.timeTravel().isPresent()) {
             TimeTravel travel = (TimeTravel) context.timeTravel().get();
             if (travel instanceof TimeTravel.AsOfVersion) {
@@ -178,6 +179,20 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     /** The options of a read that change the columns or the snapshot of a table: Spark loads it with them. */
     public Set tableStateOptionKeys() {
         if (stateOptions == null) {
+    /** The options of a read without versionAsOf and timestampAsOf, which Spark has made a part of the context. */
+    static Map withoutTimeTravel(CaseInsensitiveStringMap options) {
+        Map kept = new HashMap();
+        Iterator entries = options.asCaseSensitiveMap().entrySet().iterator();
+        while (entries.hasNext()) {
+            Map.Entry entry = (Map.Entry) entries.next();
+            String key = (String) entry.getKey();
+            boolean travels = key.equalsIgnoreCase(SQLConf.get().getConfString("spark.sql.timeTravelVersionKey"))
+                || key.equalsIgnoreCase(SQLConf.get().getConfString("spark.sql.timeTravelTimestampKey"));
+            if (!travels) kept.put(key, entry.getValue());
+        }
+        return kept;
+    }
+
             stateOptions = new HashSet(Arrays.asList(Request.texts(request("state_options").answer())));
         }
         return stateOptions;

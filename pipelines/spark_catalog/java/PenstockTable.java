@@ -89,7 +89,7 @@ class PenstockTable extends PythonTable {
 
     CaseInsensitiveStringMap with(CaseInsensitiveStringMap options) {
         Map all = new HashMap(read);
-        all.putAll(options.asCaseSensitiveMap());
+        all.putAll(PenstockCatalog.withoutTimeTravel(options));
         return new CaseInsensitiveStringMap(all);
     }
 }

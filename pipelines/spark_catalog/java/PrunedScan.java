@@ -132,6 +132,11 @@ class CountedScan extends PythonScan implements SupportsReportStatistics {
         return of(kept, old, options, filters, rows);
     }
 
+    /** What EXPLAIN shows behind the columns. */
+    public String description() {
+        return filters.length == 0 ? super.description() : super.description() + " PushedFilters: " + Arrays.toString(filters);
+    }
+
     public Batch toBatch() { return new TableBatch(super.toBatch()); }
 
     public Statistics estimateStatistics() {

@@ -394,6 +394,14 @@ def test_time_travel_and_read_options(spark: SparkSession, catalog: Catalog) -> 
     ]
 
 
+def test_time_travel_by_the_options_of_spark(spark: SparkSession) -> None:
+    fresh(spark, "travelled", "(1, 'a', 1, 'x')")
+    spark.sql("INSERT INTO travelled VALUES (2, 'b', 2, 'x')")
+    assert spark.read.option("versionAsOf", "1").table("travelled").count() == 1
+    assert spark.read.option("timestampAsOf", "2999-01-01").table("travelled").count() == 2
+    assert "no snapshot as old" in refusal(spark, "SELECT * FROM travelled WITH (`timestampAsOf` = '2001-01-01')")
+
+
 def test_system_tables_and_branches(spark: SparkSession) -> None:
     fresh(spark, "parts", "(1, 'new', 1, 'a')")
     spark.sql("CALL lake.sys.create_tag(table => 'shop.parts', tag => 't1', snapshot => 1)")
@@ -490,6 +498,14 @@ def test_a_stream_does_not_lose_a_column_that_its_target_lacks(spark: SparkSessi
     with pytest.raises(PySparkException, match="the table has no column 'dt'"):
         streamed(stream, list, **target)
     assert rows(spark, "SELECT * FROM narrow") == []
+
+
+def test_a_plan_shows_the_filters_that_are_pushed(spark: SparkSession) -> None:
+    fresh(spark, "planned", "(1, 'a', 1, 'x')")
+    [[plan]] = rows(spark, "EXPLAIN SELECT id FROM planned WHERE dt = 'x' AND status LIKE 'a%'")
+    assert "PushedFilters: [" in plan
+    assert "EqualTo(dt,x), StringStartsWith(status,a)]" in plan
+    assert "amount" not in plan
 
 
 def test_plans_read_few_columns_and_broadcast_small_tables(spark: SparkSession) -> None:

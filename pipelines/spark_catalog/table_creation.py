@@ -93,6 +93,11 @@ def _check_new(properties: Mapping[str, str]) -> None:
             f"the catalog contains only Paimon tables, not USING {provider}",
             hint='remove USING, or write .format("paimon"); for other formats use spark_catalog',
         )
+    if properties.get("external") == "true" and "location" not in properties:
+        raise ConfigError(
+            "CREATE EXTERNAL TABLE wants LOCATION: DROP TABLE would delete the rows of a table without it",
+            hint="remove EXTERNAL; or, with metastore=hive, add LOCATION",
+        )
     # Spark passes the OPTIONS of a statement twice, the second time with the prefix "option.", but those of a table of
     # Hive once.
     options = {name.removeprefix("option."): name for name in properties if name.startswith("option.")}

@@ -33,6 +33,7 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
 
 /** Names for Spark. It knows nothing about tables: Python answers each question, and Spark reads and writes by Python. */
 public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
@@ -88,7 +89,13 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     }
 
     public void createNamespace(String[] namespace, Map metadata) {
-        request("create_database").database(namespace).with("properties", metadata).answer();
+        try {
+            request("create_database").database(namespace).with("properties", metadata).answer();
+        } catch (Throwable error) {
+            // With IF NOT EXISTS, Spark logs the error of a database that exists, with all its lines.
+            error.setStackTrace(new StackTraceElement[0]);
+            Platform.throwException(error);
+        }
     }
 
     public void alterNamespace(String[] namespace, NamespaceChange... changes) {
@@ -172,13 +179,6 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         return table;
     }
 
-    private static boolean changesRows(Set privileges) {
-        return privileges.contains(TableWritePrivilege.UPDATE) || privileges.contains(TableWritePrivilege.DELETE);
-    }
-
-    /** The options of a read that change the columns or the snapshot of a table: Spark loads it with them. */
-    public Set tableStateOptionKeys() {
-        if (stateOptions == null) {
     /** The options of a read without versionAsOf and timestampAsOf, which Spark has made a part of the context. */
     static Map withoutTimeTravel(CaseInsensitiveStringMap options) {
         Map kept = new HashMap();
@@ -193,6 +193,13 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         return kept;
     }
 
+    private static boolean changesRows(Set privileges) {
+        return privileges.contains(TableWritePrivilege.UPDATE) || privileges.contains(TableWritePrivilege.DELETE);
+    }
+
+    /** The options of a read that change the columns or the snapshot of a table: Spark loads it with them. */
+    public Set tableStateOptionKeys() {
+        if (stateOptions == null) {
             stateOptions = new HashSet(Arrays.asList(Request.texts(request("state_options").answer())));
         }
         return stateOptions;

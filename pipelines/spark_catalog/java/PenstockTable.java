@@ -212,8 +212,9 @@ class StoredTable extends PenstockTable implements
     // Spark may read all metadata columns of a table that it changes, if it has to cast one: merged rows have no file.
     StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields(), placed() || !changed); }
 
+    /** Old values are there for statements that change rows alone: DESCRIBE EXTENDED lists all columns, and queries may name them. */
     public MetadataColumn[] metadataColumns() {
-        StructField[] old = oldRow(), read = metadata();
+        StructField[] old = changed ? oldRow() : new StructField[0], read = metadata();
         Set updated = new HashSet(Arrays.asList(Request.texts(Request.at(described, "old"))));
         Set keys = new HashSet(Arrays.asList(keys()));
         MetadataColumn[] made = new MetadataColumn[old.length + read.length];

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import penstock
@@ -48,6 +50,28 @@ def test_a_table_is_described_with_its_key_and_its_location(spark: SparkSession,
     [[created]] = rows(spark, "SHOW CREATE TABLE keyed")
     assert "'primary-key' = 'id,dt'" in created
     assert "LOCATION" not in created
+
+
+def test_a_description_names_the_columns_that_queries_may_name(spark: SparkSession) -> None:
+    fresh(spark, "named_columns")
+    spark.sql("CREATE TABLE placed_columns (id INT)")
+    described = [name for name, _, _ in rows(spark, "DESCRIBE TABLE EXTENDED named_columns")]
+    described += [name for name, _, _ in rows(spark, "DESCRIBE TABLE EXTENDED placed_columns")]
+    assert "__paimon_bucket" in described
+    assert not [name for name in described if name.startswith(("_old_", "_penstock_"))]
+    assert "UNRESOLVED_COLUMN" in refusal(spark, "SELECT _old_status FROM named_columns")
+
+
+def test_the_log_names_a_database_that_exists_in_few_lines(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    named = SparkContext._gateway.new_array(jvm.java.lang.String, 1)
+    named[0] = "shop"
+    lake = spark._jsparkSession.sessionState().catalogManager().catalog("lake")
+    with pytest.raises(AnalysisException, match="exists already") as failed:
+        lake.createNamespace(named, jvm.java.util.HashMap())
+    # Spark logs the error of CREATE DATABASE IF NOT EXISTS with all its lines.
+    assert len(failed.value._origin.getStackTrace()) == 0
 
 
 def test_the_key_may_be_a_property(spark: SparkSession, catalog: Catalog) -> None:
@@ -220,6 +244,7 @@ def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
         ("CREATE TABLE bad (a INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ','", "'file.format' = 'parquet'"),
         ("CREATE TABLE bad (a INT) PARTITIONED BY (bucket(4, a))", "not partitioned by bucket(4, a)"),
         ("CREATE TABLE bad (a INT) LOCATION '/tmp/elsewhere'", "remove LOCATION"),
+        ("CREATE EXTERNAL TABLE bad (a INT)", "remove EXTERNAL"),
         ("CREATE TABLE bad (a INT, CHECK (a > 1))", "only PRIMARY KEY"),
         ("CREATE TABLE bad (a INT) TBLPROPERTIES ('bukcet' = '1')", "did you mean bucket?"),
         ("CREATE TABLE bad (a INT DEFAULT (1 + 1))", "is not a literal"),

@@ -10,10 +10,10 @@ from penstock.table.iceberg.manifest_files import ManifestFiles
 from penstock.table.iceberg.manifests import Content, IcebergEntry, Manifest, new_entry
 from penstock.table.iceberg.vectors import puffin_name, puffin_of
 from penstock.table.meta.entries import DELETION_VECTORS, IndexEntry, ManifestEntry
+from penstock.table.meta.entry_cache import EntryCache
 from penstock.table.meta.live import index_entries
 from penstock.table.meta.paths import external
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.meta.store import EntryCache
 from penstock.table.options.commits import MANIFEST_TARGET_FILE_SIZE
 from penstock.table.options.iceberg import ICEBERG_COMPACTION_MAX_FILE_NUM, ICEBERG_COMPACTION_MIN_FILE_NUM
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
 from penstock.table.meta.entries import ManifestEntry, ManifestFile
+from penstock.table.meta.entry_cache import EntryCache
 from penstock.table.meta.paths import TablePaths, name_in_warehouse
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
@@ -21,48 +20,9 @@ from penstock.table.schema.changes import Check, SchemaChange, evolve
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 
-T = TypeVar("T")
-
 
 class TableMissing(ConfigError):
     """A path at which there is no table, or no branch with the requested name."""
-
-
-class EntryCache(Generic[T]):
-    """A cache of the entries of manifests, which never change once they are written.
-
-    The number of entries is limited; the least recently used manifests are evicted first.
-    """
-
-    def __init__(self, most_entries: int = 200_000) -> None:
-        self._most = most_entries
-        self._held = 0
-        self._manifests: OrderedDict[str, list[T]] = OrderedDict()
-        self._lock = threading.Lock()  # a driver commits, reads and cleans up in several threads
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return EntryCache, (self._most,)  # the cached entries are not pickled; another process reads them again
-
-    def get(self, name: str) -> list[T] | None:
-        with self._lock:
-            entries = self._manifests.get(name)
-            if entries is not None:
-                self._manifests.move_to_end(name)
-            return entries
-
-    def put(self, name: str, entries: list[T]) -> None:
-        # One manifest over the limit would evict all others and then itself.
-        if len(entries) > self._most:
-            return
-        with self._lock:
-            # Another thread has read the same manifest meanwhile. Counting it twice would make the limit too small
-            # for ever.
-            if name in self._manifests:
-                return
-            self._manifests[name] = entries
-            self._held += len(entries)
-            while self._held > self._most:
-                self._held -= len(self._manifests.popitem(last=False)[1])
 
 
 class VersionServer(Protocol):

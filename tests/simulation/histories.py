@@ -26,7 +26,8 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import tag_files
-from penstock.table.meta.store import EntryCache, TableStore
+from penstock.table.meta.entry_cache import EntryCache
+from penstock.table.meta.store import TableStore
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, evolve
 from penstock.table.usable import check_usable

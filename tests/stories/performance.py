@@ -17,9 +17,10 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.entries import ManifestEntry
+from penstock.table.meta.entry_cache import EntryCache
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot, parse_snapshot
-from penstock.table.meta.store import EntryCache, TableMissing, TableStore
+from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.operations.executor import OwnProcess
 from tests.golden.relations import Relation, difference
 from tests.invariants import check_invariants

@@ -20,10 +20,8 @@ from tests.integration.mysql.sync import Sync
 
 KEYLESS = ["--include-keyless", "append"]
 
-pytestmark = pytest.mark.mysql
 
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def new_database(mysql: Playground) -> None:
     mysql.start_over()
 
@@ -44,6 +42,8 @@ def applied_by_a_replica(server: Playground) -> Iterator[None]:
         other.close()
 
 
+@pytest.mark.mysql
+@pytest.mark.usefixtures("new_database")
 def test_a_transaction_that_a_replica_applies_for_long_delays_nothing(mysql: Playground, tmp_path: Path) -> None:
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE k (id INT)")
     sync = Sync(mysql, tmp_path / "old", flags=KEYLESS)
@@ -64,14 +64,21 @@ def test_a_transaction_that_a_replica_applies_for_long_delays_nothing(mysql: Pla
 @contextmanager
 def commits_without_replicas(server: Playground) -> Iterator[threading.Event]:
     """Commits wait for a replica that is not there: they are in the binlog, and not shown by SELECT until the event."""
-    if not server.rows("SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'rpl_semi_sync_source'"):
-        server.run("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
-    released, control = threading.Event(), Playground("mysql", server.port)
-    control.run("SET GLOBAL rpl_semi_sync_source_timeout = 60000", "SET GLOBAL rpl_semi_sync_source_enabled = ON")
+    name = "rpl_semi_sync_master" if server.is_mariadb else "rpl_semi_sync_source"
+    if not server.is_mariadb and not server.rows(
+        f"SELECT 1 FROM information_schema.plugins WHERE plugin_name = '{name}'"
+    ):
+        server.run(f"INSTALL PLUGIN {name} SONAME 'semisync_source.so'")
+    released, control = threading.Event(), Playground(server.flavour, server.port)
+    control.run(
+        f"SET GLOBAL {name}_wait_point = 'AFTER_SYNC'",
+        f"SET GLOBAL {name}_timeout = 60000",
+        f"SET GLOBAL {name}_enabled = ON",
+    )
 
     def release() -> None:
         released.wait()
-        control.run("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+        control.run(f"SET GLOBAL {name}_enabled = OFF")
 
     thread = threading.Thread(target=release)
     thread.start()
@@ -83,21 +90,22 @@ def commits_without_replicas(server: Playground) -> Iterator[threading.Event]:
 
 
 def test_a_commit_that_waits_for_a_replica_is_streamed_and_never_undone_by_a_copy(
-    mysql: Playground, tmp_path: Path
+    server: Playground, tmp_path: Path
 ) -> None:
-    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
-    sync = Sync(mysql, tmp_path)
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+    sync = Sync(server, tmp_path)
     sync.run()
-    writer = Playground("mysql", mysql.port)
+    writer = Playground(server.flavour, server.port)
     writer.run(f"USE {DATABASE}")
-    with commits_without_replicas(mysql) as released:
+    before = server.here()
+    with commits_without_replicas(server) as released:
         update = threading.Thread(target=writer.run, args=("UPDATE t SET v = 2 WHERE id = 1",))
         update.start()
-        while not mysql.rows("SELECT @@GLOBAL.gtid_owned")[0][0]:
+        while not before.is_before(server.here()):
             time.sleep(0.05)
         sync.run()
         assert [row["v"] for row in sync.rows("t")] == [2]
-        assert mysql.rows("SELECT v FROM t") == ((1,),)
+        assert server.rows("SELECT v FROM t") == ((1,),)
         threading.Timer(2.0, released.set).start()
         sync.flags = ["--reset", "ods.t"]
         sync.run()
@@ -105,6 +113,8 @@ def test_a_commit_that_waits_for_a_replica_is_streamed_and_never_undone_by_a_cop
     assert [row["v"] for row in sync.rows("t")] == [2]
 
 
+@pytest.mark.mysql
+@pytest.mark.usefixtures("new_database")
 def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
     mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +150,8 @@ def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
     assert len(sync.ids("k")) == mysql.rows("SELECT COUNT(*) FROM k")[0][0]
 
 
+@pytest.mark.mysql
+@pytest.mark.usefixtures("new_database")
 def test_a_table_that_another_session_locks_is_no_missing_right_and_no_server_that_is_away(
     mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,9 +212,10 @@ class StoredTable extends PenstockTable implements
     // Spark may read all metadata columns of a table that it changes, if it has to cast one: merged rows have no file.
     StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields(), placed() || !changed); }
 
-    /** Old values are there for statements that change rows alone: DESCRIBE EXTENDED lists all columns, and queries may name them. */
+    // Old values are for statements that change rows, but a query must not be told less: a MERGE whose source is the table
+    // itself is refused by Spark if the table, loaded again as one that is read, lacks columns.
     public MetadataColumn[] metadataColumns() {
-        StructField[] old = changed ? oldRow() : new StructField[0], read = metadata();
+        StructField[] old = oldRow(), read = metadata();
         Set updated = new HashSet(Arrays.asList(Request.texts(Request.at(described, "old"))));
         Set keys = new HashSet(Arrays.asList(keys()));
         MetadataColumn[] made = new MetadataColumn[old.length + read.length];

@@ -52,16 +52,6 @@ def test_a_table_is_described_with_its_key_and_its_location(spark: SparkSession,
     assert "LOCATION" not in created
 
 
-def test_a_description_names_the_columns_that_queries_may_name(spark: SparkSession) -> None:
-    fresh(spark, "named_columns")
-    spark.sql("CREATE TABLE placed_columns (id INT)")
-    described = [name for name, _, _ in rows(spark, "DESCRIBE TABLE EXTENDED named_columns")]
-    described += [name for name, _, _ in rows(spark, "DESCRIBE TABLE EXTENDED placed_columns")]
-    assert "__paimon_bucket" in described
-    assert not [name for name in described if name.startswith(("_old_", "_penstock_"))]
-    assert "UNRESOLVED_COLUMN" in refusal(spark, "SELECT _old_status FROM named_columns")
-
-
 def test_the_log_names_a_database_that_exists_in_few_lines(spark: SparkSession) -> None:
     jvm = spark._jvm
     assert jvm is not None

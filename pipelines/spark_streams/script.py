@@ -33,7 +33,7 @@ from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import done, one_column
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME, JobProgress, job_user
 from penstock.table.sql.streams.script_streams import MODE
-from penstock.table.sql.streams.stream_jobs import INTERVAL, check_job_option
+from penstock.table.sql.streams.stream_jobs import INTERVAL, check_job_option, without_rows
 from penstock.table.sql.streams.stream_rules import check_source, check_target
 from penstock.table.sql.streams.stream_text import refused
 
@@ -212,6 +212,7 @@ class SparkScript:
             for job in inserts:
                 job.settle()
         self.is_streaming = False
+        yield from without_rows((part, job) for part, job in jobs if isinstance(job, SparkSelect))
         if inserts:
             yield pa.Table.from_pylist([job.result() for job in inserts], _RESULT)
 

@@ -88,6 +88,7 @@ class SparkSelect:
 
     def __init__(self, steps: StreamSteps, names: Sequence[str]) -> None:
         self.steps, self._names = steps, [KIND, *names]
+        self.is_empty = True
 
     def step(self) -> Iterator[pa.Table]:
         """Yield the rows of the next range. Once they are handed out, a consumer's position is behind it."""
@@ -96,8 +97,17 @@ class SparkSelect:
             return
         for batch in self.steps.rows(end).toArrow().combine_chunks().to_batches():
             rows, kinds = kinds_for(batch, ())
+            self.is_empty = False
             yield pa.Table.from_arrays([kind_texts(pa.array(kinds)), *rows.columns], names=self._names)
         self.steps.advance(end)
+
+    def no_rows(self) -> pa.Table:
+        """Return the columns of the result without rows."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        *types, _ = to_arrow_schema(self.steps.rows(self.steps.offset).schema).types
+        arrays = [pa.array([], one) for one in (pa.string(), *types)]
+        return pa.Table.from_arrays(arrays, names=self._names)
 
 
 class SparkInsert:

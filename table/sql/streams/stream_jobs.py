@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -39,6 +39,7 @@ class ShownStream:
 
     def __init__(self, reader: StreamReader, names: Sequence[str]) -> None:
         self.reader = reader
+        self.is_empty = True
         self._names = [KIND, *names]
 
     @property
@@ -53,8 +54,13 @@ class ShownStream:
             return
         for rows in self.reader.rows(found, self.reader.branch.text):
             columns = [kind_texts(pa.array(rows.kinds)), *rows.batch.columns]
+            self.is_empty = False
             yield pa.Table.from_arrays(columns, names=self._names)
         self.reader.stream.advance(found.snapshot)
+
+    def no_rows(self) -> pa.Table:
+        """Return the columns of the result without rows."""
+        return pa.Table.from_arrays([pa.array([], pa.string()), *self.reader.no_rows()], names=self._names)
 
 
 def stream_selects(
@@ -130,5 +136,25 @@ class StreamJobs:
             for job in inserts:
                 job.close()
         self.are_running = False
+        yield from without_rows((part, job) for part, job in jobs if isinstance(job, ShownStream))
         if inserts:
             yield pa.Table.from_pylist([job.result() for job in inserts], _RESULT)
+
+
+class Shown(Protocol):
+    """A SELECT over a stream, in the process or on Spark."""
+
+    is_empty: bool
+
+    def no_rows(self) -> pa.Table:
+        """Return the columns of the result without rows."""
+
+
+def without_rows(selects: Iterable[tuple[ScriptPart, Shown]]) -> Iterator[pa.Table]:
+    """Yield the columns of each query that has returned no rows. A UNION ALL has several streams."""
+    queries: dict[int, list[Shown]] = {}
+    for part, select in selects:
+        queries.setdefault(id(part), []).append(select)
+    for streams in queries.values():
+        if all(one.is_empty for one in streams):
+            yield streams[0].no_rows()

@@ -49,6 +49,7 @@ class StreamReader:
         self.stop = Event()
         self._stream: ChangeStream | None = None
         self._target: int | None = None
+        self._types = pa.schema([])
 
     @property
     def dimensions(self) -> list[tuple[LookupJoin, Dimension]]:
@@ -105,8 +106,12 @@ class StreamReader:
         """Return the names of the query's columns, without the number of the row."""
         self.session.register(self.branch.view, self._columns_of_view().empty_table())
         self.lookups.register_empty()
-        names, _ = self.session.columns_of(self.branch.text)
+        names, self._types = self.session.columns_of(self.branch.text)
         return names[1:]
+
+    def no_rows(self) -> list[pa.Array]:
+        """Return the query's columns without rows, once their names are known."""
+        return [pa.array([], one) for one in self._types.types[1:]]
 
     def rows(self, found: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
         """Yield the rows of a query, which is that of the branch or one around it, on the changes of a snapshot."""

@@ -88,6 +88,7 @@ def test_a_query_shows_changes_with_their_kinds(spark: SparkSession, catalog: Ca
     [rows] = streamed(spark, catalog, "SELECT * FROM shown WITH ('consumer-id' = 'me')")
     assert {row["op"] for row in rows} == {"+I"}
     assert duck(catalog, "SELECT * FROM shown$consumers") == [{"consumer_id": "me", "next_snapshot_id": 4}]
+    assert streamed(spark, catalog, "SELECT * FROM shown WITH ('consumer-id' = 'me')") == [[]]  # the columns alone
     first, changes = "VERSION AS OF 3", "WITH ('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '3')"
     for start, expected in ((first, ["+I"]), (changes, ["-U", "+U"])):
         [rows] = streamed(spark, catalog, f"SELECT id, rowkind FROM `shown$audit_log` {start} WHERE id = 2")

@@ -102,6 +102,21 @@ def test_the_rows_of_a_stream_are_one_arrow_stream(warehouse: str, monkeypatch: 
     assert rows.to_pydict() == {"op": ["+I"] * 3, "id": [1, 2, 3]}
 
 
+def test_a_stream_without_new_rows_has_its_columns(
+    warehouse: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "SELECT id, id + 0.5 AS more FROM d.t /*+ OPTIONS('scan.mode' = 'latest') */"
+    words = ["sql", f"{query} UNION ALL {query}", "--warehouse", warehouse, "--stream", "--until-caught-up"]
+    assert main([*words, "--output", "csv"]) == 0
+    assert capsys.readouterr().out == "op,id,more\n"
+    out = io.TextIOWrapper(io.BytesIO())
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        assert main([*words, "--output", "arrow"]) == 0
+    rows = pa.ipc.open_stream(out.buffer.getvalue()).read_all()  # type: ignore[attr-defined]  # BytesIO
+    assert (rows.num_rows, rows.schema.field("id").type) == (0, pa.int32())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_stream_behind_a_commit(warehouse: str, number: signal.Signals) -> None:

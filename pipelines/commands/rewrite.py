@@ -26,6 +26,7 @@ from penstock.pipelines.commands.target import (
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
+    from penstock.table.handle import Table
     from penstock.table.meta.snapshot import Snapshot
     from penstock.table.sql.dml.merge_query import Clause
 
@@ -154,12 +155,20 @@ def _rescale(given: Given) -> int:
     buckets = number(given, "bucket-num")
     with executor_of(given, "rescale") as executor:
         snapshots = table.rescale(buckets, specs[0] if specs else None, executor)
-    return _committed(given, snapshots, "the table is empty")
+    return _committed(given, snapshots, "the table is empty", _other_option(table, buckets))
 
 
-def _committed(given: Given, snapshots: list[Snapshot], nothing: str) -> int:
+def _other_option(table: Table, buckets: int | None) -> str:
+    """Return a note if the table's option has another number. With bucket = -2 each partition has its own."""
+    option = table.options.get("bucket")
+    if buckets is None or option in {str(buckets), "-2"}:
+        return ""
+    return f"\nthe table's option is still bucket = {option}: writers are refused until it is {buckets}"
+
+
+def _committed(given: Given, snapshots: list[Snapshot], nothing: str, note: str = "") -> int:
     made = [snapshot.id for snapshot in snapshots]
-    return answer(given, {"snapshots": made}, f"committed as snapshot {made[0]}" if made else nothing)
+    return answer(given, {"snapshots": made}, f"committed as snapshot {made[0]}{note}" if made else nothing)
 
 
 def _clone(given: Given) -> int:

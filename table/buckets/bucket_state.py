@@ -104,5 +104,6 @@ def check_total(layout: Layout, partition: bytes, state: BucketState, table: str
             paimon_message=f"Try to write {what} with a new bucket num {layout.bucket_count}, but the previous bucket "
             f"num is {state.total_buckets}. Please switch to batch mode, and perform INSERT OVERWRITE to rescale "
             "current data layout first.",
-            hint="run  penstock rescale  to rewrite the partition with the new number",
+            hint=f"run  penstock rescale  to rewrite the {what} with the number of the option; or keep its buckets:  "
+            f"ALTER TABLE ... SET ('bucket' = '{state.total_buckets}')",
         )

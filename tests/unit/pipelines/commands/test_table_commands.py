@@ -381,6 +381,8 @@ def test_a_partition_is_rescaled(shop: Shop) -> None:
     assert shop.json("rescale", "--bucket-num", "3", "--partition", "dt=a") == {"snapshots": [4]}
     assert shop.values() == ["a1", "a2", "a3", "b1", "b2", "b3"]
     assert "select the partition" in shop.run("rescale", "--bucket-num", "3", expect=2)
+    again = shop.run("rescale", "--bucket-num", "5", "--partition", "dt=b")
+    assert "writers are refused until it is 5" in again
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def jvm_start() -> Iterator[None]:
         raise ConfigError(
             "the JVM of Spark did not start; the lines above are its own",
             java=os.environ.get("JAVA_HOME"),
-            hint="check spark.driver.memory, spark.driver.extraJavaOptions and the memory of this machine",
+            hint="check the master, spark.driver.memory, spark.driver.extraJavaOptions and the memory of this machine",
         ) from error
 
 

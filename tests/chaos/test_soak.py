@@ -6,6 +6,8 @@ killed, and PENSTOCK_SOAK_LOG=FILE keeps the samples, a line of JSON each. `make
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import os
 import signal
@@ -15,9 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.table.meta import entry_cache
 from tests.chaos.bank import Bank, end, python_workers
 from tests.chaos.driver import session_of
 from tests.integration.kafka.conftest import Broker
+from tests.shop import Shop, insert
+from tests.without_spark import run_here
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(200_000)]
 
@@ -98,3 +103,29 @@ def thirds(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
 def middle(values: list[int]) -> float:
     """Return the median: one sample beside a garbage collection or a compaction says nothing."""
     return float(sorted(values)[len(values) // 2])
+
+
+def test_a_driver_without_spark_holds_no_more_objects_after_many_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it keeps of a batch for good is little, and a driver that runs for days commits millions."""
+    monkeypatch.setattr(entry_cache, "KEPT_SECONDS", 3.0)
+    options = {"bucket": "2", "snapshot.num-retained.min": "5", "snapshot.time-retained": "1s"}
+    shop, held, count = Shop(tmp_path), [], itertools.count(1)
+
+    def put(number: int) -> None:
+        shop.put(f"{number:05}.json", *[insert(f"t{one}", {"id": number % 100}) for one in range(3)])
+        (shop.inbox / f"{number - 20:05}.json").unlink(missing_ok=True)
+
+    def taken(*_: object) -> None:
+        number = next(count)
+        put(number)
+        if number % 10 == 0 and number > 150:
+            gc.collect()
+            held.append(len(gc.get_objects()))
+
+    put(0)
+    spec = shop.spec(pipeline={"until": "forever", "trigger": "10ms"}, sink={"table-options": options})
+    run_here(spec, taken, most=300)
+    first, last = sorted(held[:5])[2], sorted(held[-5:])[2]
+    assert last < first * 1.05, f"{held} objects"

@@ -29,7 +29,8 @@ from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.table.schema.type_text import read_type
 from penstock.table.values.arrow_types import NO_ID, arrow_schema
 from penstock.table.values.sql_text import backquoted
-from penstock.table.values.types import Field
+from penstock.table.values.types import AtomicType, Field
+from penstock.table.values.types import DataType as TableType
 
 # Spark keeps the defaults of a column in its metadata: the first is for new rows, the second for rows that are
 # older than the column.
@@ -137,19 +138,19 @@ def _described(field: StructField, own: Field) -> StructField:
     return StructField(field.name, field.dataType, field.nullable, metadata)
 
 
-def catalyst_value(value: object) -> object:
-    """Return the value of a partition as JSON of Spark's internal form."""
-    import datetime as dt
+def catalyst_value(value: object, type_: TableType) -> object:
+    """Return the internal value of a partition as JSON of Spark's internal form.
 
-    match value:
-        case dt.datetime():
-            zone = value.tzinfo or dt.UTC
-            return (value.replace(tzinfo=zone) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
-        case dt.date():
-            return (value - dt.date(1970, 1, 1)).days
-        case Decimal():
+    Times are numbers in both: Python's dates have neither nanoseconds nor the years before 1 and after 9999.
+    """
+    match value, type_:
+        case int(), AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
+            return value // 1000
+        case int(), AtomicType("TIME"):
+            return value * 1_000_000
+        case Decimal(), _:
             return str(value)
-        case bytes():
+        case bytes(), _:
             return value.decode("latin-1")
     return value
 

@@ -14,13 +14,12 @@ from penstock.table.catalog.rest_commits import statistics
 from penstock.table.handle import Table
 from penstock.table.read.fallback import readable_entries
 from penstock.table.sql.queries.table_partitions import check_droppable, live_partitions
-from penstock.table.values.internal import from_internal
 from penstock.table.values.types import AtomicType, DataType
 
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
-    """The values of a partition by its columns, as Python has them, and as Spark has them inside."""
+    """The values of a partition by its columns, as tables have them inside, and as Spark has them inside."""
 
     values: Mapping[str, object]
     shown: Mapping[str, object]
@@ -72,8 +71,8 @@ def _partition(table: Table, internal: Sequence[object]) -> _Partition:
     known = {one.name: one.type for one in table.definition.fields}
     types = {name: known[name] for name in table.partition_keys}
     own = zip(types.items(), internal, strict=True)
-    values = {name: from_internal([value], type_)[0].as_py() for (name, type_), value in own}
-    return _Partition(values, {name: catalyst_value(value) for name, value in values.items()}, types)
+    values = {name: value for (name, _), value in own}
+    return _Partition(values, {name: catalyst_value(value, types[name]) for name, value in values.items()}, types)
 
 
 def _is_written(text: str | None, value: object, type_: DataType) -> bool:

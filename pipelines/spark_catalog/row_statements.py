@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import operator
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -131,14 +130,17 @@ def _expression(given: Mapping[str, Any], fields: Mapping[str, Field]) -> pc.Exp
 
 
 def _value(text: str | None, field: Field) -> pa.Scalar | None:
-    """Return the text of a value in Java as a value of the column; None for null, and where the two may differ."""
+    """Return the text of a value in Java as a value of the column; None for null, and where the two may differ.
+
+    A day is the number of days since 1970.
+    """
     type_ = to_arrow(field.type)
     if text is None:
         return None
     if pa.types.is_boolean(type_):
         return pa.scalar(text == "true")
     if pa.types.is_date(type_):
-        return pa.scalar(dt.date.fromisoformat(text), type_)
+        return pa.scalar(int(text), pa.int32()).cast(type_)
     if pa.types.is_decimal(type_):
         return pa.scalar(Decimal(text), type_)
     if pa.types.is_integer(type_):

@@ -42,7 +42,7 @@ class Filters {
         if (given instanceof In) {
             ArrayNode values = node.putArray("values");
             Object[] all = ((In) given).values();
-            for (int i = 0; i < all.length; i++) values.add(all[i] == null ? null : all[i].toString());
+            for (int i = 0; i < all.length; i++) values.add(all[i] == null ? null : PartitionValues.text(all[i]));
             node.put("column", Request.unquoted(((In) given).attribute()));
             return node;
         }
@@ -59,7 +59,7 @@ class Filters {
 
     private static ObjectNode compared(ObjectNode node, String column, Object value) {
         node.put("column", Request.unquoted(column));
-        node.put("value", value == null ? null : value.toString());
+        node.put("value", value == null ? null : PartitionValues.text(value));
         return node;
     }
 }

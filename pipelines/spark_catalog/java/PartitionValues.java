@@ -2,12 +2,14 @@ package penstock.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
+import java.sql.Date;
 import java.sql.Timestamp;
 import java.time.Instant;
+import java.time.LocalDate;
 import java.time.LocalDateTime;
-import java.time.ZoneOffset;
-import java.time.format.DateTimeFormatter;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
@@ -16,14 +18,27 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** Values of partitions as texts for Python, and from its JSON. */
 class PartitionValues {
-    private static final DateTimeFormatter CLOCK = DateTimeFormatter.ofPattern("uuuu-MM-dd HH:mm:ss.SSSSSS");
+    /**
+     * A day as its number since 1970, a moment as nanoseconds since 1970; null for values of other types.
+     *
+     * Spark makes java.sql.Date and Timestamp by the old calendar, in which days before 1582 have other numbers. Their
+     * texts are of the time zone of the JVM, and have no sign for years before 1.
+     */
+    static BigInteger number(Object value) {
+        if (value instanceof Date) return BigInteger.valueOf(DateTimeUtils.fromJavaDate((Date) value));
+        if (value instanceof LocalDate) return BigInteger.valueOf(((LocalDate) value).toEpochDay());
+        if (value instanceof Timestamp) return nanos(DateTimeUtils.fromJavaTimestamp((Timestamp) value));
+        if (value instanceof Instant) return nanos(DateTimeUtils.instantToMicros((Instant) value));
+        if (value instanceof LocalDateTime) return nanos(DateTimeUtils.localDateTimeToMicros((LocalDateTime) value));
+        return null;
+    }
 
-    /** A value of a filter. A moment is written in UTC, whatever the time zone of the session or of the JVM. */
+    private static BigInteger nanos(long micros) { return BigInteger.valueOf(micros).multiply(BigInteger.valueOf(1000)); }
+
+    /** A value of a filter; a day and a moment by their number. */
     static String text(Object value) {
-        if (value instanceof Timestamp) return text(((Timestamp) value).toInstant());
-        if (value instanceof Instant) return CLOCK.format(LocalDateTime.ofInstant((Instant) value, ZoneOffset.UTC));
-        if (value instanceof LocalDateTime) return CLOCK.format((LocalDateTime) value);
-        return internalText(value);
+        BigInteger number = number(value);
+        return number == null ? internalText(value) : number.toString();
     }
 
     /** A value in Spark's internal form. Each byte becomes one character. */

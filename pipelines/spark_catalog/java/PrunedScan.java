@@ -46,7 +46,7 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
     public Filter[] pushFilters(Filter[] filters) {
         List left = new ArrayList();
         List asked = new ArrayList();
-        for (int i = 0; i < filters.length; i++) (onMetadata(filters[i]) ? left : asked).add(filters[i]);
+        for (int i = 0; i < filters.length; i++) (onMetadata(filters[i]) || PythonDates.exceededBy(filters[i]) ? left : asked).add(filters[i]);
         if (asked.isEmpty()) return filters;
         filtered = new PythonScanBuilder(Request.source(), Request.SOURCE, all, options);
         try {

@@ -72,7 +72,8 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
     }
 
     private static void put(ObjectNode partition, String column, Object value) {
-        if (value instanceof byte[]) partition.putObject(column).put("bytes", PartitionValues.text(value));
+        if (PartitionValues.number(value) != null) partition.put(column, PartitionValues.number(value));
+        else if (value instanceof byte[]) partition.putObject(column).put("bytes", PartitionValues.text(value));
         else partition.put(column, value == null ? null : PartitionValues.text(value));
     }
 

@@ -11,6 +11,8 @@ from penstock.table.meta.live import live_entries
 from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.read.fallback import readable_entries
+from penstock.table.values.partition_text import value_text
+from penstock.table.values.types import AtomicType, DataType
 
 
 def live_partitions(table: Table, spec: Mapping[str, object] | None = None) -> list[tuple[object, ...]]:
@@ -28,7 +30,8 @@ def check_droppable(table: Table, specs: Sequence[Mapping[str, object]], *, must
 
     With `must_exist`, also for a spec of partitions that have no rows.
     """
-    _, chosen = _partitioned(table, specs)
+    layout, chosen = _partitioned(table, specs)
+    types = {field.name: field.type for field in layout.partition_fields}
     latest = table.latest_snapshot
     own = [] if latest is None else live_entries(table.store, latest)
     read = readable_entries(table.store, latest)
@@ -36,12 +39,18 @@ def check_droppable(table: Table, specs: Sequence[Mapping[str, object]], *, must
         frozenset[int]().union(*map(chosen.covering, {entry.partition for entry in entries})) for entries in (own, read)
     )
     for number, spec in enumerate(specs):
-        listed = ", ".join(f"{key}={value}" for key, value in spec.items())
+        listed = ", ".join(f"{key}={_shown(value, types.get(key))}" for key, value in spec.items())
         if number in all_of_them - mine:
             raise _only_in_fallback(table, listed)
         if must_exist and number not in all_of_them:
             hint = "SHOW PARTITIONS t lists them; DROP IF EXISTS PARTITION accepts one that does not exist"
             raise ConfigError(f"the table has no partition {listed}", table=table.name, hint=hint)
+
+
+def _shown(value: object, type_: DataType | None) -> object:
+    """Return a day or a moment that is given as its number as text, other values as they were given."""
+    is_time = isinstance(type_, AtomicType) and type_.root in {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
+    return value_text(value, type_) if is_time and isinstance(value, int) else value
 
 
 def _only_in_fallback(table: Table, listed: str) -> ConfigError:

@@ -124,3 +124,30 @@ def test_partitions_of_a_fallback_branch_are_listed_and_dropped_in_the_branch(sp
     assert [row[0] for row in rows(spark, "SELECT id FROM layered")] == [1, 2, 3]
     spark.sql("ALTER TABLE `layered$branch_b` DROP PARTITION (dt = 'b')")
     assert [row[0] for row in rows(spark, "SELECT id FROM layered")] == [1]
+
+
+FAR = {
+    "DATE": ["1500-02-03", "1500-02-13", "0000-06-01", "+10000-01-01"],
+    "TIMESTAMP": ["1500-02-03 01:02:03.5", "1500-02-13 01:02:03.5", "0000-12-31 23:00:00", "+12000-01-01 00:00:00"],
+}
+
+
+@pytest.mark.parametrize("kind", FAR)
+def test_days_and_moments_that_python_has_no_dates_for(spark: SparkSession, kind: str) -> None:
+    values = [f"{kind} '{text}'" for text in FAR[kind]]
+    spark.sql("DROP TABLE IF EXISTS far")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Shanghai")
+    try:
+        spark.sql(f"CREATE TABLE far (id INT, v {kind}, p {kind}) PARTITIONED BY (p)")
+        spark.sql("INSERT INTO far VALUES " + ", ".join(f"({n}, {text}, {text})" for n, text in enumerate(values)))
+        assert len(rows(spark, "SHOW PARTITIONS far")) == len(values)
+        for n, text in enumerate(values):
+            assert rows(spark, f"SELECT id FROM far WHERE v = {text} AND p IN ({text}, NULL)") == [(n,)]
+        spark.sql(f"INSERT OVERWRITE far PARTITION (p = {values[0]}) VALUES (10, {values[0]})")
+        spark.sql(f"INSERT OVERWRITE far PARTITION (p = {values[3]}) VALUES (13, {values[3]})")
+        assert sorted(rows(spark, "SELECT id FROM far")) == [(1,), (2,), (10,), (13,)]
+        spark.sql(f"DELETE FROM far WHERE v = {values[2]}")
+        spark.sql(f"ALTER TABLE far DROP PARTITION (p = {values[3]})")
+        assert sorted(rows(spark, "SELECT id FROM far")) == [(1,), (10,)]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

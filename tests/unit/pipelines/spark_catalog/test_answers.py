@@ -136,7 +136,7 @@ def filtered(kind: str, column: str, value: object = None) -> dict[str, object]:
     ("condition", "left"),
     [
         (filtered("EqualTo", "id", "1"), [2, 3]),
-        (filtered("EqualTo", "d", "2026-01-31"), [2, 3]),
+        (filtered("EqualTo", "d", "20484"), [2, 3]),
         (filtered("IsNull", "v"), [1, 2]),
         ({"kind": "Not", "child": filtered("EqualNullSafe", "v", "a")}, [1]),
         ({"kind": "Not", "child": filtered("EqualTo", "v", "a")}, [1, 3]),

@@ -49,8 +49,10 @@ def check_droppable(table: Table, specs: Sequence[Mapping[str, object]], *, must
 
 def _shown(value: object, type_: DataType | None) -> object:
     """Return a day or a moment that is given as its number as text, other values as they were given."""
-    is_time = isinstance(type_, AtomicType) and type_.root in {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
-    return value_text(value, type_) if is_time and isinstance(value, int) else value
+    match value, type_:
+        case int(), AtomicType("DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ"):
+            return value_text(value, type_)
+    return value
 
 
 def _only_in_fallback(table: Table, listed: str) -> ConfigError:

@@ -76,7 +76,7 @@ def _settings(connection: PgConnection) -> Iterator[ServerFinding]:
         yield warning_finding(SlotLost, message, f"max_slot_wal_keep_size = {keep}", "-1", fix)
     if standbys:
         message = "commits that wait for a standby are logged before they are visible"
-        fix = "GRANT pg_read_all_stats TO the user: tables are then read while no commit waits for a standby"
+        fix = "GRANT pg_read_all_stats TO the user: then all sessions that wait for a standby are seen"
         yield warning_finding(SourceError, message, f"synchronous_standby_names = {standbys}", "''", fix)
 
 

@@ -59,7 +59,10 @@ def flushed_end(connection: PgConnection) -> int | None:
         if look == _LOOKS_BEFORE_MESSAGE:
             # Records that no transaction waits for, such as the records of a vacuum, are flushed with the next commit
             # only, which may never come on a quiet server. Readers of slots do not get this message.
-            connection.rows("SELECT pg_logical_emit_message(true, 'penstock', '')")
+            # A synchronous standby that is away must not keep its commit from ending.
+            connection.rows(
+                "SELECT set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'penstock', '')"
+            )
         time.sleep(_PAUSE_S)
     return None
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
+from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import reachable_end
 
 if TYPE_CHECKING:
@@ -14,30 +15,58 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _LONGEST_S, _PAUSE_S = 60.0, 0.1
-_WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
-    "current_setting('synchronous_standby_names') <> ''"
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+_STANDBYS = (
+    "SELECT current_setting('synchronous_standby_names') <> '', pg_has_role('pg_read_all_stats', 'USAGE'), "
+    "current_setting('synchronous_commit') = 'remote_apply'"
 )
 
 
 def wait_for_standbys(connection: PgConnection) -> None:
-    """Wait until no session waits for a synchronous standby: its commit is logged before its rows are visible.
-
-    Sessions of other users are seen with the rights of pg_read_all_stats only.
-    """
+    """Wait until no session waits for a synchronous standby: its commit is logged before its rows are visible."""
+    has_standbys, sees_sessions, applies = (one == "t" for one in connection.rows(_STANDBYS)[0])
+    if not has_standbys:
+        return
+    if not sees_sessions:
+        _wait_for_own_commit(connection, "remote_apply" if applies else "on")
+        return
     began, warned = time.monotonic(), False
     while connection.value(_WAITING) != "0":
         if not warned:
             log.warning("event=waits_for_standby reason=commits are logged that are not visible yet")
             warned = True
         if time.monotonic() > began + _LONGEST_S:
-            raise SourceError(
-                "commits wait for a synchronous standby, so that their rows cannot be read yet",
-                retryable=True,
-                waited=f"{_LONGEST_S:g} s",
-                hint="bring the standby back, or change synchronous_standby_names",
-            )
+            raise _standby_away(connection)
         time.sleep(_PAUSE_S)
+
+
+def _wait_for_own_commit(connection: PgConnection, level: str) -> None:
+    """Commit, and wait for the standby as others do: the server ends these waits in the order of the log.
+
+    The sessions of other users cannot be asked for without the rights of pg_read_all_stats.
+    """
+    with connected(connection.server) as own:
+        own.rows(f"SET synchronous_commit = {level}")
+        own.raw.send_query(b"SELECT pg_logical_emit_message(true, 'penstock', '')")
+        until = time.monotonic() + _LONGEST_S
+        while own.raw.is_busy():
+            if time.monotonic() > until:
+                own.raw.get_cancel().cancel()  # otherwise the server keeps the session until the standby is back
+                raise _standby_away(connection)
+            time.sleep(_PAUSE_S)
+            own.raw.consume_input()
+    # The sessions whose waits have ended make their rows visible a moment later.
+    time.sleep(_PAUSE_S)
+
+
+def _standby_away(connection: PgConnection) -> SourceError:
+    return SourceError(
+        "commits wait for a synchronous standby, so that their rows cannot be read yet",
+        retryable=True,
+        waited=f"{_LONGEST_S:g} s",
+        server=connection.server.where,
+        hint="bring the standby back, or change synchronous_standby_names",
+    )
 
 
 # In seconds, for transactions that run since before a table was published.

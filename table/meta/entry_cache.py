@@ -54,9 +54,9 @@ class EntryCache(Generic[T]):
 
 
 class _Pool:
-    """What the caches of this process hold, the least recently used manifest first.
+    """The manifests that the caches of this process have, the least recently used first.
 
-    A cache that is gone has taken its entries along; what is noted of them here is removed when it is the oldest.
+    A cache that is gone has taken its entries along. Its manifests are removed here when they are the oldest.
     """
 
     def __init__(self, most: int) -> None:

@@ -105,9 +105,7 @@ def middle(values: list[int]) -> float:
     return float(sorted(values)[len(values) // 2])
 
 
-def test_a_driver_without_spark_holds_no_more_objects_after_many_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_objects_of_a_driver_without_spark_do_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it keeps of a batch for good is little, and a driver that runs for days commits millions."""
     monkeypatch.setattr(entry_cache, "KEPT_SECONDS", 3.0)
     options = {"bucket": "2", "snapshot.num-retained.min": "5", "snapshot.time-retained": "1s"}

@@ -69,7 +69,7 @@ def test_manifests_that_are_not_used_any_more_are_evicted(monkeypatch: pytest.Mo
     assert len(cache) == 12
 
 
-def test_a_table_that_is_gone_leaves_nothing() -> None:
+def test_entries_of_a_closed_table_do_not_count() -> None:
     cache = EntryCache[int](30)
     for number in range(10):
         cache.put(f"m{number}", [number] * 3)

@@ -78,16 +78,19 @@ class LogEnd:
         return self.quiet.holds(lambda: may_have_changes(connection, self.settings, start, end))
 
     def _most_bytes(self, connection: PgConnection, start: int, end: int, limit: Limit) -> int:
-        """Return the most bytes of log for a batch from this position: at least what is decoded again for it.
+        """Return the most bytes of log for a batch from this position: at least half of what is decoded again for it.
 
-        So at least half of what the server decodes is new, however long the transaction lasts.
+        So a part of what the server decodes is new, however long the transaction lasts. Without a transaction, a slot
+        restarts about a batch before its confirmed position, which is a batch behind itself: with all of that, each
+        batch of a backlog would be larger than the one before.
         """
         wanted, usual = wanted_bytes(limit), self.settings.log_bytes
         if wanted or end - start <= usual:
             return wanted or usual
         slot = slot_facts(connection, self.settings.slot)
-        oldest = start if slot is None or slot.restart is None else slot.restart
-        again = max(0, start - oldest)
+        if slot is None or slot.restart is None:
+            return usual
+        oldest, again = slot.restart, max(0, slot.confirmed - slot.restart)
         if again >= _SHOWN_FROM_BYTES and time.monotonic() - self._shown_at >= _PAUSE_S:
             self._shown_at = time.monotonic()
             log.warning(
@@ -97,7 +100,7 @@ class LogEnd:
                 again,
                 _FIX,
             )
-        return max(usual, again)
+        return max(usual, again // 2)
 
 
 def wanted_bytes(limit: Limit) -> int:

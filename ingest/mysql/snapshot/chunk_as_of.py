@@ -130,6 +130,8 @@ def _lock(locker: Connection) -> None:
         except pymysql.OperationalError as error:
             if error.args[0] != ER.LOCK_WAIT_TIMEOUT:
                 raise
+            # The part of the lock that stops writers is held already, and stays after the error.
+            ask(locker, "UNLOCK TABLES")
         else:
             return
     raise SourceError(

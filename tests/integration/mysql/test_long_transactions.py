@@ -119,7 +119,7 @@ def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
     mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunk_as_of, "_LOCK_S", 1)
-    monkeypatch.setattr(chunk_as_of, "_PAUSE_S", 0.1)
+    monkeypatch.setattr(chunk_as_of, "_PAUSE_S", 3.0)
     mysql.run("CREATE TABLE k (id INT)", "CREATE TABLE report (id INT)", "INSERT INTO report VALUES (1)")
     reader, writer = Playground("mysql", mysql.port), Playground("mysql", mysql.port)
     long = threading.Thread(target=reader.rows, args=(f"SELECT SLEEP(12) FROM {DATABASE}.report",))
@@ -145,7 +145,7 @@ def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
     finally:
         over.set()
         busy.join()
-    assert longest < 8  # not as long as the statement
+    assert longest < 2.5  # as long as one try, not as long as the pause, three tries or the statement
     sync.run()
     assert len(sync.ids("k")) == mysql.rows("SELECT COUNT(*) FROM k")[0][0]
 

@@ -50,4 +50,4 @@ def read_whole(server: PgPlayground, folder: Path, table: str, rows: int) -> Cos
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000)

@@ -36,9 +36,9 @@ _logged: set[tuple[str, int, bool]] = set()
 # 1053: the server shuts down. 1927: MariaDB killed the connection.
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 _PAUSE_S = 0.5
-# Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
 # Shorter than the client waits for an answer: that error would be the one of a server that is away.
 _LOCKED_S = 240
+# Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
 # The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
 # In UTC, TIMESTAMP values are the same as in the binlog. Without SQL modes, statements and values mean the same on
 # every server.
@@ -160,7 +160,7 @@ def connected(server: ServerAddress) -> Iterator[Connection]:
     try:
         yield connection
     except pymysql.MySQLError as error:
-        raise refused(error, server) from error
+        raise refused(error, server, connection) from error
     finally:
         connection.close()
 
@@ -178,8 +178,11 @@ def is_locked_out(error: pymysql.MySQLError) -> bool:
     return bool(error.args) and error.args[0] == ER.LOCK_WAIT_TIMEOUT
 
 
-def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
-    """Return PyMySQL's error as a Penstock error, which says whether a retry can help."""
+def refused(error: pymysql.MySQLError, server: ServerAddress, connection: Connection | None = None) -> SourceError:
+    """Return PyMySQL's error as a Penstock error, which says whether a retry can help.
+
+    With its connection, the error of a locked table has the statement, which names the table.
+    """
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
     where = f"{server.host}:{server.port}"
@@ -191,6 +194,7 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
             retryable=True,
             server=where,
             seconds=_LOCKED_S,
+            statement=connection.statement if isinstance(connection, GuardedConnection) else None,
             hint="SHOW FULL PROCESSLIST shows who waits for a metadata lock; end the transaction that has it",
         )
     if code in _DENIED:

@@ -39,6 +39,7 @@ class GuardedConnection(PyMySqlConnection):
         # Set before the constructor of PyMySQL, which connects, and reads the key while it logs in.
         self.address = server
         self._key: bytes | None = None
+        self._sent: str | bytes = b""
         self._trusted = _trusted_key(server.tls)
         handlers: dict[str, Any] = {
             "mysql_clear_password": _ClearPassword,
@@ -54,6 +55,16 @@ class GuardedConnection(PyMySqlConnection):
             auth_plugin_map=handlers,
             **settings,
         )
+
+    def _execute_command(self, command: int, sql: str | bytes) -> None:
+        self._sent = sql
+        super()._execute_command(command, sql)  # type: ignore[misc]
+
+    @property
+    def statement(self) -> str:
+        """Return the beginning of the statement that was sent last."""
+        text = self._sent if isinstance(self._sent, str) else self._sent.decode("utf-8", "replace")
+        return text[:200]
 
     def wait_at_most(self, seconds: float) -> None:
         """Set the time to wait for each answer from now on."""

@@ -165,7 +165,7 @@ def read_chunk(
     try:
         yield from chunk_batches(connection, chunk, options, oddities)
     except pymysql.MySQLError as error:
-        raise refused(error, server) from error
+        raise refused(error, server, connection) from error
     except OSError as error:
         raise ConnectionLost(
             "the connection to the MySQL server was lost", retryable=True, chunk=chunk, reason=str(error)

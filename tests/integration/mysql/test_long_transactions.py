@@ -165,6 +165,7 @@ def test_a_table_that_another_session_locks_is_no_missing_right_and_no_server_th
         with pytest.raises(SourceError, match="another session has locked a table") as caught:
             sync.run()
         assert caught.value.retryable
+        assert f"`{DATABASE}`.`t`" in caught.value.facts["statement"]
         cursor.execute("UNLOCK TABLES")
     other.close()
     sync.run()

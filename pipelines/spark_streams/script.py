@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from threading import Event
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from penstock.table.sql.grammar.statements import (
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import done, one_column
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME, JobProgress, job_user
-from penstock.table.sql.streams.script_streams import MODE
+from penstock.table.sql.streams.script_streams import MODE, check_end
 from penstock.table.sql.streams.stream_jobs import INTERVAL, check_job_option, without_rows
 from penstock.table.sql.streams.stream_rules import check_source, check_target
 from penstock.table.sql.streams.stream_text import refused
@@ -60,20 +60,18 @@ class SparkScript:
 
     def run(self, script: str) -> Generator[pa.Table, None, None]:
         """Run the statements, and yield the result of each one. Errors name line and column."""
-        for part in script_parts(script):
-            yield from _located(part, self._run(part))
-        if self._set is not None:
-            error = ConfigError("the statement set has no END", hint="write END; behind its last INSERT")
-            self._set.locate(error)
-            raise error
+        parts = list(script_parts(script))
+        for number, part in enumerate(parts):
+            yield from _located(part, self._run(part, parts[number + 1 :]))
         yield from self._run_jobs()
 
-    def _run(self, part: ScriptPart) -> Iterator[pa.Table]:
+    def _run(self, part: ScriptPart, others: Sequence[ScriptPart] = ()) -> Iterator[pa.Table]:
+        """Run a statement; `others` are those behind it."""
         word = first_word(part.text).lower()
         if word in {"set", "reset"} and self._takes_option(part):
             yield done()
         elif _SET_OF_STATEMENTS.match(part.text) or (word == "end" and self._set is not None):
-            yield from self._statement_set(part)
+            yield from self._statement_set(part, others)
         elif self._set is not None and word != "insert":
             hint = "END the set before other statements"
             raise ConfigError("a statement set consists of INSERT statements", hint=hint)
@@ -120,7 +118,7 @@ class SparkScript:
             self._options[key] = option.value.lower() if key == MODE else option.value
         return True
 
-    def _statement_set(self, part: ScriptPart) -> Iterator[pa.Table]:
+    def _statement_set(self, part: ScriptPart, others: Sequence[ScriptPart]) -> Iterator[pa.Table]:
         statement = read_statement(part.text, part.place.line, part.place.column)
         if isinstance(statement, StatementSetEnd):
             self._set = None
@@ -130,6 +128,7 @@ class SparkScript:
             return
         if self._set is not None:
             raise ConfigError("a statement set is open", hint="END it before the next one begins")
+        check_end(others)
         self._set = part
         if isinstance(statement, StatementSet) and statement.place is not None:
             first = ScriptPart(statement.first, statement.place)

@@ -39,8 +39,8 @@ class Streams:
         """Begin a statement set; a set that nothing ends is refused before its first INSERT is run."""
         if self._set is not None:
             raise ConfigError("a statement set is open", hint="END it before the next one begins")
-        if others is not None and not any(first_word(other.text) == "end" for other in others):
-            raise _no_end()
+        if others is not None:
+            check_end(others)
         self._set = part
 
     def close_set(self) -> Iterator[pa.Table]:
@@ -94,11 +94,19 @@ class Streams:
         if self._set is not None and not ends:
             return
         if self._set is not None:
-            error = _no_end()
+            error = no_end()
             self._set.locate(error)
             raise error
         yield from self._jobs.run(self._context)
 
 
-def _no_end() -> ConfigError:
+def check_end(others: Iterable[ScriptPart]) -> None:
+    """Raise ConfigError unless the statements behind the beginning of a statement set end it before the next begins."""
+    words = (first_word(other.text).lower() for other in others)
+    if next((word for word in words if word in {"end", "begin", "execute"}), None) != "end":
+        raise no_end()
+
+
+def no_end() -> ConfigError:
+    """Return the error for a statement set that nothing ends."""
     return ConfigError("the statement set has no END", hint="write END; behind its last INSERT")

@@ -17,8 +17,11 @@ class SeenSchemas:
     _seen: dict[str, int] = field(default_factory=dict)
 
     def changes(self, facts: BatchFacts) -> list[SchemaChanged]:
-        """Return which tables of a batch have another schema than after the batch before."""
-        found = []
+        """Return which tables of a batch have another schema than after the batch before.
+
+        If one of them cannot be read, none is noted, and the next batch that has rows of them tells the changes.
+        """
+        found, seen = [], {}
         for table in facts.rows:
             schemas = self.warehouse.store(table).schemas
             schema = self.warehouse.store(table).schema().id
@@ -27,7 +30,8 @@ class SeenSchemas:
             if known != schema:
                 kinds = kinds_of_change(schemas.get(known), schemas.get(schema))
                 found.append(SchemaChanged(table, schema, facts.millis, kinds))
-            self._seen[table] = schema
+            seen[table] = schema
+        self._seen |= seen
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -126,6 +127,12 @@ def test_what_is_no_number_of_a_batch_is_refused(catalog: penstock.Catalog, batc
     commit(catalog, 0, "orders")
     with pytest.raises(penstock.ConfigError, match="is not the number of a batch"):
         catalog.at(batch=batch)
+
+
+def test_a_number_of_numpy_is_the_number_of_a_batch(catalog: penstock.Catalog) -> None:
+    commit(catalog, 0, "orders")
+    number: Any = np.int64(0)
+    assert ids(catalog.at(batch=number), "orders") == [0]
 
 
 def test_a_new_checkpoint_counts_its_batches_from_zero(catalog: penstock.Catalog) -> None:

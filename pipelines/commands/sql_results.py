@@ -113,11 +113,12 @@ def _column_values(column: pa.ChunkedArray) -> Sequence[object]:
 
 
 def _interval(months: int, days: int, nanoseconds: int) -> str:
-    """Return an interval as DuckDB writes it: `1 month 2 days 03:00:00`."""
-    counts = [(months, "month"), (days, "day")]
+    """Return an interval as DuckDB writes it: `1 year 2 months 3 days 04:00:00`."""
+    years, months = (months // 12, months % 12) if months >= 0 else (-(-months // 12), -(-months % 12))
+    counts = [(years, "year"), (months, "month"), (days, "day")]
     parts = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in counts if count]
     if nanoseconds or not parts:
         seconds, fraction = divmod(abs(nanoseconds) // 1000, 1_000_000)
         clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        parts.append(("-" if nanoseconds < 0 else "") + clock + (f".{fraction:06}" if fraction else ""))
+        parts.append(("-" if nanoseconds < 0 else "") + clock + (f".{fraction:06}".rstrip("0") if fraction else ""))
     return " ".join(parts)

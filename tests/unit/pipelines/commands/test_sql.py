@@ -159,7 +159,8 @@ def test_characters_that_the_output_lacks_are_escaped_and_refused_in_csv(tmp_pat
 @pytest.mark.parametrize(
     ("interval", "text"),
     [
-        ("INTERVAL '14 months 2 days 03:04:05.5'", "14 months 2 days 03:04:05.500000"),
+        ("INTERVAL '14 months 2 days 03:04:05.5'", "1 year 2 months 2 days 03:04:05.5"),
+        ("INTERVAL '-14' MONTH", "-1 year -2 months"),
         ("INTERVAL '-1 day -1 second'", "-1 day -00:00:01"),
         ("INTERVAL '0 days'", "00:00:00"),
     ],

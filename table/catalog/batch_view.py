@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any
 
 from penstock.errors import ConfigError
@@ -161,7 +160,7 @@ def _complete(batch: int | None, pipeline: str, histories: Sequence[Sequence[Sna
 
     A batch is complete when its tables have it, or when a later one has begun: batches follow one another.
     """
-    if batch is not None and (not isinstance(batch, Integral) or batch < 0):
+    if batch is not None and (getattr(batch, "__index__", None) is None or batch < 0):
         raise ConfigError(
             f"batch={batch!r} is not the number of a batch", pipeline=pipeline, hint="batches are numbered from 0"
         )

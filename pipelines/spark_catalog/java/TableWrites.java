@@ -50,9 +50,9 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
         for (int i = 0; i < filters.length; i++) {
             if (filters[i] instanceof AlwaysTrue) continue;
             String[] columns = filters[i].references();
-            String column = columns.length == 1 ? Request.unquoted(columns[0]) : "";
+            String column = columns.length == 1 ? partitionColumn(Request.unquoted(columns[0])) : null;
             // A second value of a column must not replace the first one: no row has both.
-            if (!partitions.getFieldIndex(column).isDefined() || partition.has(column)) refuse(filters);
+            if (column == null || partition.has(column)) refuse(filters);
             if (filters[i] instanceof EqualTo) {
                 put(partition, column, ((EqualTo) filters[i]).value());
             } else if (filters[i] instanceof EqualNullSafe) {
@@ -63,6 +63,17 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
         }
         if (partition.size() > 0) info = info.with("overwrite-partition", partition.toString());
         return truncate();
+    }
+
+    /** The partition column as the table spells it, or null: Spark leaves names as they are written. */
+    private String partitionColumn(String written) {
+        String[] names = partitions.fieldNames();
+        String found = null;
+        for (int i = 0; i < names.length; i++) {
+            if (names[i].equals(written)) return written;
+            if (names[i].equalsIgnoreCase(written)) found = names[i];
+        }
+        return found;
     }
 
     private void refuse(Filter[] filters) {

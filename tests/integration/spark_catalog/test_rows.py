@@ -60,13 +60,13 @@ def test_overwrite_static_and_dynamic(spark: SparkSession) -> None:
 
 def test_rows_are_replaced_by_the_values_of_partitions(spark: SparkSession) -> None:
     fresh(spark, "replaced_rows", "(1, 'a', 1, 'x')", "(2, 'b', 2, 'y')")
-    spark.sql("INSERT INTO replaced_rows REPLACE WHERE dt = 'x' SELECT 3, 'c', 3, 'x'")
+    spark.sql("INSERT INTO replaced_rows REPLACE WHERE DT = 'x' SELECT 3, 'c', 3, 'x'")
     assert rows(spark, "SELECT id FROM replaced_rows") == [(2,), (3,)]
     other = (
         "amount > 1",
         "status = 'b'",
         "dt IN ('x', 'y')",
-        "dt = 'x' AND dt = 'y'",
+        "dt = 'x' AND DT = 'y'",
         "dt = 'x' OR dt = 'y'",
         "dt > 'x'",
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import MissingGrant
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -37,6 +39,7 @@ def reachable_end(connection: PgConnection) -> int:
             retryable=True,
             waited=f"{_LOOKS * _PAUSE_S:g} s",
             server=connection.server.where,
+            hint="the user needs EXECUTE on pg_logical_emit_message, which PUBLIC has unless it was revoked",
         )
     return found
 
@@ -60,9 +63,11 @@ def flushed_end(connection: PgConnection) -> int | None:
             # Records that no transaction waits for, such as the records of a vacuum, are flushed with the next commit
             # only, which may never come on a quiet server. Readers of slots do not get this message.
             # A synchronous standby that is away must not keep its commit from ending.
-            connection.rows(
-                "SELECT set_config('synchronous_commit', 'local', true), pg_logical_emit_message(true, 'penstock', '')"
-            )
+            with suppress(MissingGrant):  # the next commit of another session may come in time
+                connection.rows(
+                    "SELECT set_config('synchronous_commit', 'local', true), "
+                    "pg_logical_emit_message(true, 'penstock', '')"
+                )
         time.sleep(_PAUSE_S)
     return None
 

@@ -111,23 +111,6 @@ def test_batches_of_a_backlog_do_not_grow(source: PgSource, server: PgPlayground
     assert len(sizes) > 20
 
 
-def test_a_missing_standby_holds_no_plan(source: PgSource, server: PgPlayground) -> None:
-    """The message that makes the server flush the log would wait for the standby, for ever."""
-    at = source.latest_offsets(source.initial_offsets(), NO_LIMIT)
-    with session(server) as connection:
-        connection.execute("INSERT INTO other VALUES (0)")
-        server.run("ALTER SYSTEM SET synchronous_standby_names = 'missing'", "SELECT pg_reload_conf()")
-        try:
-            found: list[object] = []
-            plan = threading.Thread(target=lambda: found.append(source.latest_offsets(at, NO_LIMIT)), daemon=True)
-            plan.start()
-            plan.join(15)
-            assert found
-        finally:
-            server.run("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-        connection.rollback()
-
-
 def test_a_user_that_only_reads_by_default_makes_the_server_flush(server: PgPlayground) -> None:
     server.create("other", "id int")
     server.run("ALTER ROLE cdc SET default_transaction_read_only = on")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import MissingGrant
 from penstock.ingest.postgres.server import lsn, visibility
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import flushed_end
@@ -84,3 +85,30 @@ def test_tables_are_not_read_while_a_commit_waits(
         comes_back_later.join()
     # No session of ours waits for ever.
     assert standby_away.run("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0"
+
+
+REVOKE = "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text) FROM PUBLIC"
+
+
+def test_a_wait_that_the_server_refuses_is_an_error(standby_away: PgPlayground) -> None:
+    """Without the right to write a message nothing was waited for, and nothing said so."""
+    standby_away.run(f"SET synchronous_commit = local; {REVOKE}")
+    with (
+        connected(address(standby_away)) as connection,
+        commit_that_waits(standby_away),
+        pytest.raises(MissingGrant, match="denied access"),
+    ):
+        wait_for_standbys(connection)
+
+
+def test_a_user_who_may_write_no_message_waits_for_the_flush_of_others(
+    server: PgPlayground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lsn, "_LOOKS_BEFORE_MESSAGE", 0)
+    server.run(REVOKE, "CREATE TABLE other (id int)")
+    with connected(address(server)) as connection:
+        server.run("SELECT pg_logical_emit_message(false, 'test', 'not flushed')")
+        commit = threading.Timer(0.5, server.run, ["INSERT INTO other VALUES (1)"])
+        commit.start()
+        assert flushed_end(connection)
+        commit.join()

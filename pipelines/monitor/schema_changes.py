@@ -19,7 +19,7 @@ class SeenSchemas:
     def changes(self, facts: BatchFacts) -> list[SchemaChanged]:
         """Return which tables of a batch have another schema than after the batch before.
 
-        If one of them cannot be read, none is noted, and the next batch that has rows of them tells the changes.
+        If one of them cannot be read, none is noted: the next batch that has rows of them reports the changes.
         """
         found, seen = [], {}
         for table in facts.rows:

@@ -26,8 +26,8 @@ class Warehouse:
         return SimpleNamespace(schema=schema, schemas=SimpleNamespace(get=schema))
 
 
-def test_a_change_is_told_later_if_another_table_cannot_be_read() -> None:
-    """The first table was noted before the second one failed, so that its change was told by no batch."""
+def test_a_change_is_reported_later_if_another_table_cannot_be_read() -> None:
+    """The first table was noted before the second one failed, so that no batch reported its change."""
     warehouse = Warehouse(a=0, b=0)
     seen, facts = SeenSchemas(cast("Any", warehouse)), cast("Any", SimpleNamespace(rows={"a": 1, "b": 1}, millis=0))
     assert seen.changes(facts) == []

@@ -15,8 +15,8 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.delete import check_deletable
-from penstock.table.sql.dml.merge_query import ACTIONS, KIND_COLUMN, Clause, MergeQuery
-from penstock.table.sql.dml.update_rules import check_newest_rows
+from penstock.table.sql.dml.merge_query import ACTIONS, KIND_COLUMN, Clause, MergeQuery, name_of
+from penstock.table.sql.dml.update_rules import check_distinct_names, check_newest_rows
 from penstock.table.sql.queries.session import Session
 from penstock.table.values.sql_text import quoted
 
@@ -44,6 +44,10 @@ def merge_into(
     table = catalog.table(target)
     database, own_name = split_name(target)
     _check(table, clauses)
+    alias = target_as or own_name
+    check_distinct_names(
+        alias, name_of(source), table, "set an alias of the target: --target-as x, in CALL target_alias => 'x'"
+    )
     # The writer reads the table state before the query does, so that the commit detects rows other jobs write later.
     with TemporaryDirectory() as folder, table.writer() as writer, Session(catalog, database) as session:
         session.bound(threads, folder)
@@ -52,7 +56,7 @@ def merge_into(
         for statement in source_sql:
             session.run(statement)
         columns = session.columns_of(f"SELECT * FROM {source}")[0]
-        merge = MergeQuery(table, database, own_name, target_as or own_name, source, on, columns)
+        merge = MergeQuery(table, database, own_name, alias, source, on, columns)
         # A table, because the changes are read twice: for the check of doubles, and to be written.
         query = merge.query(clauses)
         with _in_words_of_the_merge(on, clauses):

@@ -138,13 +138,16 @@ class MergeQuery:
                 source_columns=", ".join(self.source_columns),
                 hint="list the values instead of *",
             )
-        return {name: f"{self._source_name}.{quoted(one)}" for name, one in zip(names, chosen, strict=True)}
+        own = name_of(self.source)
+        if own is None:
+            raise ConfigError("* needs a source with a name", source=self.source, hint="(SELECT ...) AS s")
+        return {name: f"{quoted(own)}.{quoted(one)}" for name, one in zip(names, chosen, strict=True)}
 
-    @property
-    def _source_name(self) -> str:
-        """Return the source's own name, which qualifies its columns: the last part of `db.s`."""
-        names = [token.name for token in tokens_of(self.source) if token.name is not None]
-        return quoted(names[-1] or "")
+
+def name_of(source: str) -> str | None:
+    """Return the source's own name, which qualifies its columns: the last part of `db.s`. None for a bare query."""
+    names = [token.name for token in tokens_of(source) if token.name is not None]
+    return None if source.rstrip().endswith(")") or not names else names[-1]
 
 
 def _split(written: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.dml.inserts import own_name
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.dml.update_and_delete import target_text, write_changes
-from penstock.table.sql.dml.update_rules import check_updatable
+from penstock.table.sql.dml.update_rules import check_distinct_names, check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Merge, MergeClause
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import SqlContext
@@ -69,6 +69,8 @@ def _check(table: Table, statement: Merge) -> None:
         name for clause in statement.clauses if clause.action == "update" for name, _ in clause.assignments or ()
     ]
     check_updatable(table, "MERGE INTO", assigned)
+    alias = statement.alias or statement.name[-1]
+    check_distinct_names(alias, statement.source_alias, table, "MERGE INTO t AS x USING ... AS y ON x.id = y.id")
     if table.primary_keys and any(clause.action == "delete" for clause in statement.clauses):
         check_deletable(table.definition, table.name)
 

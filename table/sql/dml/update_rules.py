@@ -46,6 +46,16 @@ def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
         )
 
 
+def check_distinct_names(target: str, source: str | None, table: Table, hint: str) -> None:
+    """Raise ConfigError if the conditions of a merge could not tell its target from its source by their names."""
+    if source is not None and source.lower() == target.lower():
+        raise ConfigError(
+            f"the target and the source of the merge have the same name {target!r}",
+            table=table.name,
+            hint=hint,
+        )
+
+
 def check_newest_rows(table: Table, verb: str) -> None:
     """Raise ConfigError if options of the table make reads return other rows than its newest ones.
 

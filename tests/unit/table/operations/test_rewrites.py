@@ -316,6 +316,21 @@ def test_a_merge_larger_than_its_memory_is_joined_on_disk(
     assert not (tmp_path / ".tmp").exists()  # DuckDB's own place for what exceeds its memory
 
 
+@pytest.mark.parametrize("source", ["shop.t", "t /*+ OPTIONS('scan.snapshot-id' = '1') */"])
+def test_a_table_is_merged_with_itself_under_an_alias(shop: penstock.Catalog, source: str) -> None:
+    clauses = [Clause("matched-upsert", "v = 'again'", "x.id = 2")]
+    with pytest.raises(ConfigError, match="have the same name 't'") as refused:
+        merge_into(shop, "shop.t", source, "t.id = t.id", clauses)
+    assert "--target-as x" in str(refused.value.hint)
+    merge_into(shop, "shop.t", source, "x.id = t.id", clauses, target_as="x")
+    assert [row[1] for row in content(shop.table("shop.t"))] == ["one", "again", "three"]
+
+
+def test_a_star_needs_a_source_with_a_name(shop: penstock.Catalog) -> None:
+    with pytest.raises(ConfigError, match=r"\* needs a source with a name"):
+        merge_into(shop, "shop.t", "(SELECT * FROM s)", "t.id = 7", [Clause("matched-upsert", "*")])
+
+
 def test_a_merge_that_changes_nothing_creates_no_snapshot(shop: penstock.Catalog) -> None:
     assert (
         merge_into(shop, "shop.t", "shop.s", "shop.t.id = s.id", [Clause("matched-delete", condition="s.id = 9")]) == []

@@ -297,6 +297,13 @@ def test_a_merge_with_stars_copies_columns_by_name(shop: OrdersShop) -> None:
 
 
 @pytest.mark.slow
+def test_target_and_source_of_a_merge_have_different_names(shop: OrdersShop) -> None:
+    error = shop.refused("MERGE INTO orders USING orders ON orders.id = orders.id WHEN MATCHED THEN DELETE")
+    assert "have the same name 'orders'" in str(error)
+    assert "MERGE INTO t AS x" in str(error)
+
+
+@pytest.mark.slow
 def test_a_target_row_is_changed_by_one_source_row(shop: OrdersShop) -> None:
     twice = "USING (SELECT 3 AS id UNION ALL SELECT 3) s ON orders.id = s.id"
     error = shop.refused(f"MERGE INTO orders {twice} WHEN MATCHED THEN UPDATE SET status = 'q'")

@@ -122,9 +122,10 @@ class SetOption:
 
 @dataclass(frozen=True, slots=True)
 class ResetOption:
-    """The removal of an option of the table."""
+    """The removal of an option of the table; with `if_exists` a key that is no option is left out."""
 
     key: str
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +205,8 @@ def apply_change(schema: TableSchema, change: SchemaChange, has_snapshots: bool)
     match change:
         case SetOption(key, value):
             return set_option(schema, key, value, has_snapshots)
-        case ResetOption(key):
-            return reset_option(schema, key, has_snapshots)
+        case ResetOption(key, if_exists):
+            return reset_option(schema, key, has_snapshots, if_exists)
         case UpdateComment(comment):
             return replace(schema, comment=comment)
         case UpdateColumnPosition(name):

@@ -103,15 +103,20 @@ def refuse_other_rules(schema: TableSchema, given: Mapping[str, str]) -> None:
 def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:
     given = schema.primary_keys if key == "primary-key" else schema.partition_keys
     if given:
-        raise ConfigError(f"the table has a {key} already: {', '.join(given)}", option=key)
+        raise ConfigError(
+            f"the table has a {key} already: {', '.join(given)}",
+            option=key,
+            hint="leave the option out, or create a new table with it",
+        )
     return replace(schema, primary_keys=names) if key == "primary-key" else replace(schema, partition_keys=names)
 
 
-def reset_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSchema:
+def reset_option(schema: TableSchema, key: str, has_snapshots: bool, if_exists: bool = False) -> TableSchema:
     """Return the schema without the option; ConfigError if it cannot be reset."""
     _refuse_path(key)
     if key not in schema.options:
-        option_named(key)  # a name that is no option at all was meant to be another one
+        if not if_exists:
+            option_named(key)  # a name that is no option at all was meant to be another one
         return schema
     if has_snapshots:
         _refuse_immutable(key)

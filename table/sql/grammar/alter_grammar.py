@@ -124,13 +124,13 @@ def _reset(cursor: Cursor) -> Changes:
     if cursor.skip("comment"):
         return [UpdateComment(None)]
     cursor.skip("tblproperties")
-    cursor.skip("if", "exists")
+    if_exists = cursor.skip("if", "exists")
     cursor.expect("(")
     keys = [cursor.key()]
     while cursor.skip(","):
         keys.append(cursor.key())
     cursor.expect(")")
-    return [UpdateComment(None) if key == "comment" else ResetOption(key) for key in keys]
+    return [UpdateComment(None) if key == "comment" else ResetOption(key, if_exists) for key in keys]
 
 
 def _listed(

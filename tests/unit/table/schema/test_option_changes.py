@@ -30,6 +30,11 @@ def test_resetting_a_name_that_is_no_option_is_refused() -> None:
     }
 
 
+def test_resetting_a_name_that_is_no_option_changes_nothing_if_it_need_not_exist() -> None:
+    changes = [ResetOption("snapshot.time-retain", if_exists=True), ResetOption("bucket", if_exists=True)]
+    assert apply_changes(BASE, changes, has_snapshots=False, now=9).options == {}
+
+
 def test_one_read_or_write_cannot_interpret_rows_by_another_rule(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     with table.writer() as writer:

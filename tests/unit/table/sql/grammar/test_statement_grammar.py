@@ -186,7 +186,7 @@ def test_statements_are_read(text: str, statement: Statement) -> None:
         ("SET ('a' = 'b')", SetOption("a", "b")),
         ("SET TBLPROPERTIES ('a' = 'b')", SetOption("a", "b")),
         ("RESET ('a')", ResetOption("a")),
-        ("UNSET TBLPROPERTIES IF EXISTS ('a')", ResetOption("a")),
+        ("UNSET TBLPROPERTIES IF EXISTS ('a')", ResetOption("a", if_exists=True)),
         ("COMMENT 'x'", UpdateComment("x")),
     ],
 )

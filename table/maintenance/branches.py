@@ -99,7 +99,7 @@ def delete_branch(store: TableStore, name: str) -> None:
 def branch_missing(store: TableStore, name: str) -> BranchMissing:
     """Return the error for an unknown branch; its hint lists the branches that exist."""
     names = ", ".join(branch_names(store))
-    hint = f"branches are {names}" if names else None
+    hint = f"branches are {names}" if names else "the table has no branches"
     return BranchMissing(f"there is no branch {name!r}", table=store.name, hint=hint)
 
 

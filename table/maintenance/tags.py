@@ -40,7 +40,12 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
         tag = Tag(name, snapshot, created, retain_millis * NANOS_PER_MILLI)
     files = tag_files(store)
     if not files.create(tag):
-        raise ConfigError(f"there is a tag {name!r} already", table=store.name, snapshot=files.get(name).snapshot.id)
+        raise ConfigError(
+            f"there is a tag {name!r} already",
+            table=store.name,
+            snapshot=files.get(name).snapshot.id,
+            hint="replace the tag, delete it first, or choose another name",
+        )
     # Expiry deletes a snapshot's file before it looks for tags: if the file still exists, expiry will see this tag. The
     # same holds for the deletion of another tag of the snapshot.
     if not is_kept(store, snapshot, but=name):

@@ -16,6 +16,7 @@ from penstock.table.values.names import LONGEST_NEW, path_step
 
 NANOS = 1_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN = 10  # tags that an error lists: a table may have a thousand
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +129,15 @@ class TagFiles:
         """Return the tag. Raise TagMissing if it does not exist."""
         tag = self.find(name)
         if tag is None:
-            near = nearest(name, self.names())
-            hint = f"did you mean {near!r}?" if near else None
-            raise TagMissing(f"there is no tag {name!r}", table=self._table, hint=hint)
+            raise self.missing(name)
         return tag
+
+    def missing(self, name: str) -> TagMissing:
+        """Return the error for an unknown tag; its hint names a similar one, or some of those that exist."""
+        names = self.names()
+        near, shown = nearest(name, names), ", ".join([*names[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
+        hint = f"did you mean {near!r}?" if near else f"tags are {shown}" if names else "the table has no tags"
+        return TagMissing(f"there is no tag {name!r}", table=self._table, hint=hint)
 
     def create(self, tag: Tag) -> bool:
         """Create the tag. Return False, with nothing changed, when a tag with this name exists."""

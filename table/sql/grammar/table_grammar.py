@@ -11,6 +11,8 @@ from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.sql.grammar.statements import CreateTable, Statement, View
 from penstock.table.values.types import Field
 
+_TWO_KEYS = ("the primary key is named twice", "PRIMARY KEY (a, b) behind the columns")
+
 
 @dataclass(slots=True)
 class _TableParts:
@@ -130,7 +132,7 @@ def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
             cursor.fail("only PRIMARY KEY constraints are supported")
     if cursor.skip("primary", "key"):
         if parts.keys:
-            cursor.fail("the primary key is named twice")
+            cursor.fail(*_TWO_KEYS)
         parts.keys = cursor.name_list()
         cursor.skip("not", "enforced")
     elif cursor.word() == "watermark" and cursor.word(1) == "for":
@@ -140,7 +142,7 @@ def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
         parts.columns.append(column)
         if is_key:
             if parts.keys:
-                cursor.fail("the primary key is named twice", hint="PRIMARY KEY (a, b) behind the columns")
+                cursor.fail(*_TWO_KEYS)
             parts.keys = (column.name,)
 
 

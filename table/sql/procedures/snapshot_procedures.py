@@ -6,6 +6,7 @@ from penstock.errors import ConfigError, counted
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
+from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.sql.procedures.procedure import Arguments, Procedure, table_of
 from penstock.table.values.arguments import epoch_millis
@@ -18,7 +19,7 @@ def _rollback(catalog: Catalog, given: Arguments) -> list[str]:
     if len(targets) != 1:
         raise ConfigError("a rollback needs one target", hint="set version, tag or snapshot_id")
     if "tag" in texts and targets[0] not in table.tags and not targets[0].isdigit():
-        raise ConfigError(f"there is no tag {targets[0]!r}", table=table.name, tags=", ".join(table.tags))
+        raise tag_files(table.store).missing(targets[0])
     # A tag may have a name of digits, and is then meant before the snapshot with this id. Flink's calls by place write
     # the id of a snapshot in the place of the tag.
     is_tag = "snapshot_id" not in texts and (targets[0] in table.tags or not targets[0].isdigit())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.maintenance.automatic_tags import AutomaticTags
+from penstock.table.maintenance.branches import branch_missing
 from penstock.table.maintenance.tag_deletion import delete_tags
 from penstock.table.sql.procedures.procedure import Arguments, Procedure, table_of
 
@@ -76,7 +77,7 @@ def _delete_branch(catalog: Catalog, given: Arguments) -> None:
     table, names = table_of(catalog, given), given.names("branch")
     missing = [name for name in names if name not in table.branches]
     if missing:
-        raise ConfigError(f"there is no branch {missing[0]!r}", table=table.name, branches=", ".join(table.branches))
+        raise branch_missing(table.store, missing[0])
     for name in names:
         table.delete_branch(name)
 

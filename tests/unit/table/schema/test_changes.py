@@ -212,14 +212,31 @@ def test_refused_changes_report_the_reason(change: SchemaChange, message: str) -
         after(change)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        DropColumn("k"),
+        DropColumn("dt"),
+        RenameColumn("dt", "day"),
+        UpdateColumnType("k", "BIGINT"),
+        UpdateColumnNullability("k", nullable=True),
+    ],
+)
+def test_refused_changes_of_key_columns_name_the_way_out(change: SchemaChange) -> None:
+    with pytest.raises(ConfigError) as refused:
+        after(change)
+    assert "insert the rows into it" in str(refused.value.hint)
+
+
 def test_a_table_without_snapshots_accepts_any_layout_option() -> None:
     changed = after(SetOption("merge-engine", "partial-update"), SetOption("bucket", "-1"), has_snapshots=False)
     assert changed.options["merge-engine"] == "partial-update"
     append = create_schema([("a", "INT"), ("b", "INT")], now=1)
     keyed = after(SetOption("primary-key", "a"), base=append, has_snapshots=False)
     assert (keyed.primary_keys, keyed.options, type_of(keyed, "a")) == (("a",), {}, "INT NOT NULL")
-    with pytest.raises(ConfigError, match="has a primary-key already"):
+    with pytest.raises(ConfigError, match="has a primary-key already") as refused:
         after(SetOption("primary-key", "b"), base=keyed, has_snapshots=False)
+    assert refused.value.hint
 
 
 def test_a_fixed_number_of_buckets_may_be_changed() -> None:

@@ -61,3 +61,36 @@ def test_statements_about_tags_are_refused_with_their_place(
     with pytest.raises(PenstockError, match=message) as caught:
         run(catalog, f"ALTER TABLE t {statement}")
     assert "line: 1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("statement", "way_out"),
+    [
+        ("ALTER TABLE t DELETE TAG x", "IF EXISTS"),
+        ("ALTER TABLE t REPLACE TAG x", "tags are monday"),
+        ("ALTER TABLE t RENAME TAG munday TO y", "did you mean 'monday'?"),
+        ("ALTER TABLE t CREATE TAG monday", "replace the tag"),
+        ("SELECT * FROM t VERSION AS OF 'x'", "tags are monday"),
+        ("SELECT * FROM t /*+ OPTIONS('scan.tag-name' = 'x') */", "tags are monday"),
+        ("CALL sys.rollback_to('s.t', 'x')", "tags are monday"),
+        ("CALL sys.create_branch('s.t', 'b', 'x')", "tags are monday"),
+        ("ALTER TABLE t DELETE TAG monday; CALL sys.rename_tag('s.t', 'x', 'y')", "the table has no tags"),
+        ("CALL sys.delete_branch('s.t', 'b')", "the table has no branches"),
+        ("CALL sys.create_branch('s.t', 'b'); CALL sys.fast_forward('s.t', 'x')", "branches are b"),
+        ("SELECT * FROM `t$branch_x`", "t$branches lists"),
+    ],
+)
+def test_an_unknown_or_existing_name_is_refused_with_the_way_out(
+    catalog: penstock.Catalog, statement: str, way_out: str
+) -> None:
+    run(catalog, "ALTER TABLE t CREATE TAG monday")
+    with pytest.raises(PenstockError) as caught:
+        run(catalog, statement)
+    assert way_out in str(caught.value.hint)
+
+
+def test_an_error_lists_ten_tags(catalog: penstock.Catalog) -> None:
+    run(catalog, ";".join(f"ALTER TABLE t CREATE TAG day{number}" for number in range(11)))
+    with pytest.raises(PenstockError) as caught:
+        run(catalog, "ALTER TABLE t REPLACE TAG x")
+    assert str(caught.value.hint).endswith("day8, ...")

@@ -30,6 +30,7 @@ def spark_session(
 
     running = active_session()
     session = running or open_session("penstock sql", master=master, settings=settings)
+    ignored: tuple[type[Exception], ...] = (Py4JError, OSError)  # the JVM may have ended already
     try:
         register(session, CATALOG, warehouse, options)
         try:
@@ -38,9 +39,14 @@ def spark_session(
             hint = f"a running session keeps the catalog {CATALOG} that it was registered with"
             raise ConfigError(f"Spark finds no database {database}", warehouse=warehouse, hint=hint) from reason
         yield session
+    except KeyboardInterrupt:
+        # The answer to the call that was interrupted is unread: py4j takes it for that of the next call, and then
+        # raises errors such as KeyError. The JVM ends with this process.
+        ignored = (Exception,)
+        raise
     finally:
         if running is None:
-            with suppress(Py4JError, OSError):  # the JVM may have ended already
+            with suppress(*ignored):
                 session.stop()
 
 

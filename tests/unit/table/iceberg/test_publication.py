@@ -399,6 +399,7 @@ def test_a_fast_forward_shows_the_branch(tmp_path: Path) -> None:
     commit(table, (3, "a", "mon"))
     table.fast_forward("b")
     assert sorted(iceberg_rows(folder_of(table))["id"].to_pylist()) == [1, 2]
+    assert [one.snapshot_id for one in opened(folder_of(table)).metadata.snapshots] == [2]
 
 
 def test_columns_change_in_the_metadata_too(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ def examined(
 
 def _beside(place: Place) -> str | None:
     """Return the key of the same section that was probably meant."""
-    return nearest(str(place[-1]), _keys_below(place[:-1]))
+    name = str(place[-1])
+    # Sources of all types are one section here, so a key that this type lacks may be one of another type.
+    return nearest(name, _keys_below(place[:-1]) - {name})
 
 
 def _config_error(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
@@ -123,9 +125,12 @@ def _nearest(place: Place) -> str | None:
     name = str(place[-1])
     if (beside := _beside(place)) is not None:
         return f"did you mean {beside}?"
-    elsewhere = [section for section, keys in _sections().items() if name in keys]
+    own = _shown(place[:-1])
+    elsewhere = [section for section, keys in _sections().items() if name in keys and section != own]
     if elsewhere:
         return f"move `{name}` to {' or '.join(elsewhere)}"
+    if name in _keys_below(place[:-1]):
+        return f"a {own} of another type has this key: docs/options.md lists the keys of each"
     return did_you_mean(name, sorted({key for keys in _sections().values() for key in keys}))
 
 

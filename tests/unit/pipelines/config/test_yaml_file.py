@@ -95,6 +95,20 @@ def test_a_file_without_a_pipeline_reports_what_to_do(text: str, message: str, h
 
 
 @pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("database: shop", "did you mean database-name?"),
+        ("value.format: json", "a source of another type has this key"),
+    ],
+)
+def test_a_key_of_a_source_of_another_type_is_not_suggested_again(key: str, hint: str) -> None:
+    source = f"{{type: mysql, hostname: h, username: u, password: p, {key}}}"
+    with pytest.raises(ConfigError, match="is unknown") as caught:
+        yaml_file.read(f"source: {source}\nsink: {{catalog: {{warehouse: /w}}, database: ods}}\n")
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message", "hint", "line"),
     [
         ("  value.format: canal-json", "  value.fromat: canal-json", "`value.fromat` is unknown", "value.format?", 6),

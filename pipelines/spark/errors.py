@@ -26,8 +26,8 @@ _TASKS_LOST = re.compile(
     r"Lost task \S+ in stage \S+ \(TID \d+\) \([^()\n]*\): "
     r"(?P<executor>ExecutorLostFailure .*?Reason: [^\n]*|"
     r"org\.apache\.spark\.SparkException: (?P<worker>Python worker exited unexpectedly \(crashed\))|"
-    # The worker was killed while its task wrote to it or began to read from it.
-    r"java\.(?:net\.SocketException|io\.IOException): (?:Connection reset(?: by peer)?|Broken pipe))"
+    # The worker was killed while its task wrote to it or waited for it.
+    r"java\.(?:net\.SocketException|io\.IOException): (?:Connection reset(?: by peer)?|Broken pipe|Stream closed))"
     r"|(?P<shuffle>\w+Stage \d+ \([^\n]*\) has failed the maximum allowable number of times)"
     r"|(?P<rows>A shuffle map stage with indeterminate output was failed)"
     r"|(?P<master>Master removed our application: \w+))"

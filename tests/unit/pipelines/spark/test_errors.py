@@ -58,6 +58,7 @@ LOST = {
     "Python worker": f"{OF_TASK}org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider",
     "socket of a worker": f"{OF_TASK}java.net.SocketException: Connection reset",
     "channel of a worker": f"{OF_TASK}java.io.IOException: Broken pipe",
+    "stream of a worker": f"{OF_TASK}java.io.IOException: Stream closed",
     "shuffled data": "ShuffleMapStage 1 (toArrow at x.py:69) has failed the maximum allowable number of times: 4.",
     "master": "Master removed our application: FAILED",
 }

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _LOOKS, _PAUSE_S = 100, 0.05
 _LOOKS_BEFORE_MESSAGE = 4
+# A transaction whose commit is flushed. Readers of slots do not get this message.
+MESSAGE = "pg_logical_emit_message(true, 'penstock', '')"
 
 
 def parse_lsn(text: str) -> int:
@@ -61,13 +63,10 @@ def flushed_end(connection: PgConnection) -> int | None:
             return end
         if look == _LOOKS_BEFORE_MESSAGE:
             # Records that no transaction waits for, such as the records of a vacuum, are flushed with the next commit
-            # only, which may never come on a quiet server. Readers of slots do not get this message.
+            # only, which may never come on a quiet server.
             # A synchronous standby that is away must not keep its commit from ending.
             with suppress(MissingGrant):  # the next commit of another session may come in time
-                connection.rows(
-                    "SELECT set_config('synchronous_commit', 'local', true), "
-                    "pg_logical_emit_message(true, 'penstock', '')"
-                )
+                connection.rows(f"SELECT set_config('synchronous_commit', 'local', true), {MESSAGE}")
         time.sleep(_PAUSE_S)
     return None
 

@@ -10,7 +10,7 @@ from penstock.errors import SourceError
 from penstock.ingest.postgres.server.connection import connected, refused
 from penstock.ingest.postgres.server.copy_stream import ServerRefused
 from penstock.ingest.postgres.server.libpq_stream import check
-from penstock.ingest.postgres.server.lsn import reachable_end
+from penstock.ingest.postgres.server.lsn import MESSAGE, reachable_end
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _LONGEST_S, _PAUSE_S = 60.0, 0.1
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-_MESSAGE = "SELECT pg_logical_emit_message(true, 'penstock', '')"
+_COMMIT = f"SELECT {MESSAGE}"
 _STANDBYS = (
     "SELECT current_setting('synchronous_standby_names') <> '', pg_has_role('pg_read_all_stats', 'USAGE'), "
     "current_setting('synchronous_commit') = 'remote_apply'"
@@ -50,7 +50,7 @@ def _wait_for_own_commit(connection: PgConnection, level: str) -> None:
     """
     with connected(connection.server) as own:
         own.rows(f"SET synchronous_commit = {level}")
-        own.raw.send_query(_MESSAGE.encode())
+        own.raw.send_query(_COMMIT.encode())
         until = time.monotonic() + _LONGEST_S
         while own.raw.is_busy():
             if time.monotonic() > until:
@@ -61,7 +61,7 @@ def _wait_for_own_commit(connection: PgConnection, level: str) -> None:
         try:
             check(own.raw.get_result())
         except ServerRefused as error:
-            raise refused(own.server, error.state, error.text, _MESSAGE) from error
+            raise refused(own.server, error.state, error.text, _COMMIT) from error
     # The sessions whose waits have ended make their rows visible a moment later.
     time.sleep(_PAUSE_S)
 

@@ -50,6 +50,7 @@ class EntryCache(Generic[T]):
                 self._pool.add((id(self), name), weakref.ref(self), len(entries))
 
     def drop(self, name: str) -> None:
+        """Remove a manifest. The caller holds the lock of the pool."""
         self._manifests.pop(name, None)
 
 

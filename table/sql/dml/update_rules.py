@@ -47,7 +47,7 @@ def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
 
 
 def check_distinct_names(target: str, source: str | None, table: Table, hint: str) -> None:
-    """Raise ConfigError if the conditions of a merge could not tell its target from its source by their names."""
+    """Raise ConfigError if the target and the source of a merge have the same name in its conditions."""
     if source is not None and source.lower() == target.lower():
         raise ConfigError(
             f"the target and the source of the merge have the same name {target!r}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import fcntl
 import random
 import resource
 import select
@@ -175,10 +175,11 @@ def test_the_log_is_read_as_it_arrives() -> None:
 
 
 @contextmanager
-def connected_by_tcp() -> Iterator[tuple[SocketStream, socket.socket]]:
-    """Yield a stream and the server's end of its connection."""
+def connected_by_tcp(least_number: int = 0) -> Iterator[tuple[SocketStream, socket.socket]]:
+    """Yield a stream, whose descriptor has at least this number, and the server's end of its connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        ours = socket.create_connection(listening.getsockname())
+        with socket.create_connection(listening.getsockname()) as first:
+            ours = socket.socket(fileno=fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, least_number))
         servers, _ = listening.accept()
     ours.setblocking(False)
     stream = SocketStream(ours)
@@ -226,23 +227,18 @@ def test_libpq_may_wait_for_one_byte_afterwards(read: str) -> None:
 
 @pytest.fixture
 def many_open_files() -> Iterator[None]:
-    """Let new descriptors of this process have numbers from 1024 on, which select() does not take."""
+    """Let this process have descriptors with numbers from 1024 on, which select() does not take."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2048:
         pytest.skip("this machine allows too few open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
-    opened = [os.open(os.devnull, os.O_RDONLY)]
-    while opened[-1] < 1024:
-        opened.append(os.dup(opened[0]))
     yield
-    for one in opened:
-        os.close(one)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.usefixtures("many_open_files")
 def test_a_process_may_have_many_open_files() -> None:
-    with connected_by_tcp() as (stream, servers):
+    with connected_by_tcp(least_number=1024) as (stream, servers):
         assert stream.socket.fileno() >= 1024
         threading.Timer(0.1, servers.sendall, (OPEN + frame(b"d", b"one"),)).start()
         stream.start("COPY t")

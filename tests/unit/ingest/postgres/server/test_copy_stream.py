@@ -271,7 +271,7 @@ def test_a_server_that_always_sends_a_little_delays_nothing(monkeypatch: pytest.
         stream.start("COPY t")
         began, found = time.monotonic(), stream.read_now(1.0)
         assert 0 < len(found) < 1000
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 3.0  # sending them all takes at least four
 
 
 def followed(data: bytes, filled: int) -> tuple[list[int], int]:

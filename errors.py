@@ -9,6 +9,7 @@ PenstockError
   CommitConflict      a concurrent writer committed first                          exit 7   retried inside first
   StoreError          the store that contains the tables failed, perhaps briefly   exit 12  retried
   DecodeError         one record cannot be decoded                                 exit 8   or the dead-letter table
+  CheckpointDamaged   a file of the checkpoint is cut or damaged                   exit 9
 """
 
 from __future__ import annotations
@@ -106,6 +107,12 @@ class DecodeError(PenstockError):
     """A record that cannot be decoded."""
 
     exit_code = 8
+
+
+class CheckpointDamaged(PenstockError):
+    """A file of the checkpoint that is cut or damaged, because a disk was full or lost power."""
+
+    exit_code = 9
 
 
 def counted(number: int, what: str) -> str:

@@ -31,10 +31,6 @@ class CheckpointInUse(CheckpointMismatch):
         )
 
 
-class CheckpointDamaged(CheckpointMismatch):
-    """A file of the checkpoint is cut or damaged, because a disk was full or lost power."""
-
-
 class TablesParked(PenstockError):
     """Tables that failed were parked, and the run has ended without them."""
 

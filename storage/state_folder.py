@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from penstock.errors import CheckpointDamaged
 from penstock.references import resolve
 from penstock.storage.base import Storage, put_if_absent
 from penstock.storage.open import open_storage
@@ -69,6 +72,31 @@ class StateFolder:
         # A part of the path may be a file.
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def read_json(self, name: str, hint: str, kind: type = dict) -> Any:
+        """Return the content of a JSON file, None if it does not exist.
+
+        Raise CheckpointDamaged with the hint if the file is no JSON, or has a value of another kind.
+        """
+        content = self.read(name)
+        if content is None:
+            return None
+        try:
+            found = json.loads(content)
+        except ValueError as error:
+            raise self.damaged(name, content, hint) from error
+        if not isinstance(found, kind):
+            raise self.damaged(name, content, hint)
+        return found
+
+    def damaged(self, name: str, content: bytes, hint: str) -> CheckpointDamaged:
+        """Return the error for a file whose content is not as it was written."""
+        return CheckpointDamaged(
+            "a file of the checkpoint is damaged: a full disk or a power loss may have cut it",
+            file=f"{self.location}/{name}",
+            bytes=len(content),
+            hint=hint,
+        )
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, replacing an older one. Readers see the whole file or the older one."""

@@ -31,6 +31,8 @@ BYTES_PER_CHANGE = 200
 MAX_CHUNKS = 400
 _LOG_BYTES = 256 << 20
 _SNAPSHOT_ROWS = 2_000_000
+# What to do when the file of a request is damaged.
+REQUESTED_AGAIN = "delete the file, and request it again with  penstock signal PIPELINE snapshot TABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,9 @@ class RereadRequests:
         """
         found = []
         for name in self.folder.names():
-            content = self.folder.read(name)
             if name in noted:
                 self.folder.delete(name)
-            elif content is not None:
-                request = json.loads(content)
+            elif (request := self.folder.read_json(name, REQUESTED_AGAIN)) is not None:
                 where, is_own = request.get("where", ""), request.get("own", False)
                 found.append(RereadRequest(name, tuple(request["tables"]), where, is_own))
         return found

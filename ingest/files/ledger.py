@@ -14,6 +14,11 @@ from typing import Any
 from penstock.storage.state_folder import StateFolder
 
 COMPLETE_EVERY = 50
+# What to do when an entry is damaged.
+_RESTORED = (
+    "restore the file from a backup of the checkpoint: it says which files the pipeline has read. Without it,  "
+    "--checkpoint NEW --accept-replay  reads all files of the folder again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,8 @@ class Ledger:
             self._read_to = number
 
     def _content(self, batch: int) -> dict[str, Any] | None:
-        entry = self._folder.read(_name(batch))
-        return None if entry is None else dict(json.loads(entry))
+        entry = self._folder.read_json(_name(batch), _RESTORED)
+        return None if entry is None else dict(entry)
 
     def _delete_old(self, batch: int) -> None:
         # The entries from the previous complete one on stay: they are read if this batch is planned again.

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# What to do when a file of the history is lost or damaged.
+_RESTORED = "restore the checkpoint, or start the pipeline with a new one"
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -31,6 +34,11 @@ class Record:
 
     server: str
     version: DefinitionVersion
+
+
+def _record(line: str) -> Record:
+    server, version = json.loads(line)
+    return Record(server, DefinitionVersion.from_json(version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +58,7 @@ class DefinitionStore:
         for name in self._files():
             if unless_planned_from and name.split(".")[1] == unless_planned_from:
                 continue
-            # splitlines() would also split inside a comment or a label that contains U+2028, U+2029 or U+0085.
-            for line in filter(None, self._text(name).split("\n")):
-                server, version = json.loads(line)
-                found.append(Record(server, DefinitionVersion.from_json(version)))
+            found += self._read(name)
         return found
 
     def add(self, server: str, versions: Sequence[DefinitionVersion], planned_from: str = "") -> None:
@@ -66,15 +71,19 @@ class DefinitionStore:
             name = ".".join(filter(None, (f"{number:012}", planned_from, "json")))
             self.folder.write(name, "\n".join(lines).encode())
 
-    def _text(self, name: str) -> str:
+    def _read(self, name: str) -> list[Record]:
         content = self.folder.read(name)
         if content is None:
             raise ConfigError(
                 "a file of the schema history was deleted while it was read",
                 file=f"{self.folder.location}/{name}",
-                hint="restore the checkpoint, or start the pipeline with a new one",
+                hint=_RESTORED,
             )
-        return content.decode()
+        try:
+            # splitlines() would also split inside a comment or a label that contains U+2028, U+2029 or U+0085.
+            return [_record(line) for line in content.decode().split("\n")]
+        except (ValueError, TypeError, ConfigError) as error:
+            raise self.folder.damaged(name, content, _RESTORED) from error
 
     def _files(self) -> list[str]:
         return [name for name in self.folder.names() if name.endswith(".json")]

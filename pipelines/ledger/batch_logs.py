@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.errors import CheckpointDamaged
 from penstock.ingest.source import Offsets
-from penstock.pipelines.errors import CheckpointDamaged, CheckpointInUse
+from penstock.pipelines.errors import CheckpointInUse
 from penstock.storage.state_folder import StateFolder
 
 OFFSETS, COMMITS, QUERY = "offsets", "commits", "metadata"
@@ -162,11 +163,10 @@ class BatchLogs:
             raise self._damaged(number, content) from error
 
     def _damaged(self, number: int, content: bytes) -> CheckpointDamaged:
-        return CheckpointDamaged(
-            "a file of the checkpoint is damaged: a full disk or a power loss may have cut it",
-            file=f"{self.folder.location}/{OFFSETS}/{number}",
-            bytes=len(content),
-            hint="if the batch of this number is in no table yet, delete the file, and it is planned again;  "
+        return self.folder.damaged(
+            f"{OFFSETS}/{number}",
+            content,
+            "if the batch of this number is in no table yet, delete the file, and it is planned again;  "
             "--checkpoint NEW --resume-from-tables  continues at the position of the tables",
         )
 

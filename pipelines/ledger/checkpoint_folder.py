@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.ingest.database.settings import REQUESTED_AGAIN
 from penstock.pipelines.ledger.batch_logs import BatchLogs, numbered
 from penstock.storage.state_folder import StateFolder
 
@@ -30,6 +31,19 @@ FILLED_TABLES = "penstock-tables.json"
 FOLLOWS = "penstock-follows.json"
 # The folders of the first two kinds are older than the rule. Under other names, their state would seem to be lost.
 _SOURCES = {"files": "files", "mysql": "mysql/history"}  # other kinds: sources/KIND
+
+
+# What to do when a file is damaged.
+_WRITTEN_AGAIN = "delete the file; the next run writes it again"
+_FOLLOWED = "delete the file, and run once with  --resume-from-tables"
+_ACCEPTED = (
+    "restore the file from a backup of the checkpoint, or delete it: the tables are then accepted as they are, and"
+    " penstock verify  compares them with their source"
+)
+_CATCHES_UP = (
+    "restore the file from a backup of the checkpoint: it records the batches that parked tables lack. Without it,  "
+    "--checkpoint NEW --from earliest --accept-replay  reads again all that the source still has"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +79,7 @@ class CheckpointFolder:
     # the driver's status, and signals for it -------------------------------------------------------------------
 
     def status(self) -> dict[str, Any] | None:
-        content = self._json(STATUS)
+        content = self._folder.read_json(STATUS, _WRITTEN_AGAIN)
         return None if content is None else dict(content)
 
     def put_status(self, facts: dict[str, Any]) -> None:
@@ -75,9 +89,10 @@ class CheckpointFolder:
     def signals(self) -> Signals:
         folder = self._folder.below(SIGNALS)
         names = folder.names()
-        requests = [(name, folder.read(name)) for name in names if name.startswith(SNAPSHOT_REQUEST)]
-        found = [(name, json.loads(content)) for name, content in requests if content]
-        snapshots = tuple((name, tuple(one["tables"]), str(one.get("where", ""))) for name, one in found)
+        requests = [
+            (name, folder.read_json(name, REQUESTED_AGAIN)) for name in names if name.startswith(SNAPSHOT_REQUEST)
+        ]
+        snapshots = tuple((name, tuple(one["tables"]), str(one.get("where", ""))) for name, one in requests if one)
         return Signals(PAUSED in names, STOP in names, snapshots)
 
     @property
@@ -108,7 +123,7 @@ class CheckpointFolder:
 
     def follows(self) -> frozenset[str]:
         """Return the commit users of older checkpoints whose tables this one may continue to write."""
-        return frozenset(self._json(FOLLOWS) or ())
+        return frozenset(self._folder.read_json(FOLLOWS, _FOLLOWED, list) or ())
 
     def follow(self, users: Iterable[str]) -> frozenset[str]:
         """Add commit users to continue. They are stored, so a restart knows them too."""
@@ -121,7 +136,7 @@ class CheckpointFolder:
 
     def filled_tables(self) -> dict[str, Any] | None:
         """Return the record of filled tables, None if the checkpoint has no such record."""
-        content = self._json(FILLED_TABLES)
+        content = self._folder.read_json(FILLED_TABLES, _ACCEPTED)
         return None if content is None else dict(content)
 
     def put_filled_tables(self, content: Mapping[str, Any]) -> None:
@@ -129,7 +144,8 @@ class CheckpointFolder:
 
     def parked(self) -> dict[str, dict[str, Any]]:
         """Return the records of parked tables, by table."""
-        return {record["table"]: record for record in self._json(f"{PARKED}/{PARKED_TABLES}") or ()}
+        records = self._folder.below(PARKED).read_json(PARKED_TABLES, _CATCHES_UP, list)
+        return {record["table"]: record for record in records or ()}
 
     def put_parked(self, records: Sequence[Mapping[str, Any]]) -> None:
         self._folder.write(f"{PARKED}/{PARKED_TABLES}", json.dumps(list(records)).encode())
@@ -139,7 +155,7 @@ class CheckpointFolder:
         return sorted(numbered(self._folder.below(PARKED), ".json"))
 
     def missed_batch(self, number: int) -> dict[str, Any] | None:
-        content = self._json(f"{PARKED}/{number}.json")
+        content = self._folder.below(PARKED).read_json(f"{number}.json", _CATCHES_UP)
         return None if content is None else dict(content)
 
     def put_missed_batch(self, number: int, facts: Mapping[str, Any]) -> None:
@@ -147,10 +163,6 @@ class CheckpointFolder:
 
     def delete_missed_batch(self, number: int) -> None:
         self._folder.delete(f"{PARKED}/{number}.json")
-
-    def _json(self, name: str) -> Any:
-        content = self._folder.read(name)
-        return None if content is None else json.loads(content)
 
 
 def _compact(content: Mapping[str, Any]) -> bytes:

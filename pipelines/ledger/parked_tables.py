@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 
-from penstock.errors import PenstockError, SourceError
+from penstock.errors import CheckpointDamaged, PenstockError, SourceError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable, TablesParked
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
@@ -44,7 +44,9 @@ def is_of_its_table(error: PenstockError) -> bool:
     """
     if isinstance(error, ForeignWriter):
         return True
-    return not error.retryable and not isinstance(error, SourceError | CheckpointMismatch | ReplayUndecidable)
+    return not error.retryable and not isinstance(
+        error, SourceError | CheckpointMismatch | CheckpointDamaged | ReplayUndecidable
+    )
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.errors import CheckpointDamaged, CheckpointInUse
+from penstock.errors import CheckpointDamaged
+from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.ledger import batch_logs
 from penstock.pipelines.ledger.batch_logs import BatchLogs, CheckpointProgress, NextBatch
 from penstock.storage.state_folder import StateFolder

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from penstock.errors import CheckpointDamaged
 from penstock.ingest.database.settings import RereadRequests
 from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.mysql.ddl.history import DefinitionVersion
@@ -145,3 +147,45 @@ def test_other_sources_keep_their_state_away_from_sparks_files(tmp_path: Path) -
     checkpoint.source_state("offsets").write("1", b"x")
     assert checkpoint.batches.is_new
     assert (tmp_path / "sources" / "offsets" / "1").read_bytes() == b"x"
+
+
+KEPT = sorted(name for name in RECORDED if not name.startswith(OF_SPARK) and "signals/" not in name)
+
+
+def all_read(folder: Path) -> None:
+    """Read everything that a checkpoint contains but for the files that Spark writes too."""
+    checkpoint = CheckpointFolder(str(folder))
+    checkpoint.status()
+    checkpoint.signals()
+    checkpoint.follows()
+    parking = ParkedTables.of(checkpoint)
+    for table in parking.tables:
+        parking.missed(table)
+    FilledTables.of(checkpoint, CatalogSettings.of(f"{folder}/warehouse", {}))
+    ledger = Ledger(checkpoint.source_state("files"))
+    for batch in range(49, 53):
+        ledger.entry(batch)
+    mysql_history(checkpoint).records()
+    RereadRequests(checkpoint.snapshot_requests).pending(())
+
+
+@pytest.mark.parametrize("name", [*KEPT, "signals/snapshot-1763800000001.json"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda content: b"", id="empty"),
+        pytest.param(lambda content: content[: len(content) // 2], id="cut"),
+        pytest.param(lambda content: bytes(len(content)), id="zeros"),
+        pytest.param(lambda content: b"\xff" + content, id="another-byte"),
+        pytest.param(lambda content: b"7", id="another-kind"),
+    ],
+)
+def test_a_damaged_file_is_named(name: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    put_recorded(tmp_path)
+    all_read(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CheckpointDamaged) as caught:
+        all_read(tmp_path)
+    assert caught.value.facts["file"] == str(path)
+    assert caught.value.hint

@@ -34,7 +34,8 @@ from penstock.ingest.mysql.server.catalog import (
     qualified,
 )
 from penstock.ingest.mysql.server.checks import check_source
-from penstock.ingest.mysql.server.connection import ask, refused
+from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.server.refusals import refused
 from penstock.ingest.mysql.server.table_checks import CheckedPlan
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor

@@ -18,6 +18,7 @@ class Proxy:
     cuts: list[int] = field(default_factory=list)
     cut: int = 0
     _generation: int = 0
+    _silent: list[socket.socket] = field(default_factory=list)
     _open: bool = True
 
     def hush(self) -> None:
@@ -47,6 +48,9 @@ class Proxy:
                     break
                 sink.sendall(data)
                 left -= len(data) if left >= 0 else 0
+        if generation != self._generation:
+            self._silent += [source, sink]  # open although the other end has closed: nobody says so
+            return
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -16,7 +16,8 @@ from penstock.ingest.mysql.binlog.event_stream import DumpRequest, SegmentCutter
 from penstock.ingest.mysql.binlog.gtid import packed_set
 from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ServerIdClash
 from penstock.ingest.mysql.position import FIRST_EVENT, MySqlGtidSet
-from penstock.ingest.mysql.server.connection import ask, connect, refused, server_facts
+from penstock.ingest.mysql.server.connection import ask, connect, server_facts
+from penstock.ingest.mysql.server.refusals import is_lost, lost_reason, refused
 from penstock.ingest.mysql.server.wire import PacketStream, command, read_timeout
 
 if TYPE_CHECKING:
@@ -45,16 +46,12 @@ def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Se
         facts = server_facts(connection)
         _introduce(connection, facts, request)
         _ask_for_log(connection, facts, request)
+        # Three heartbeats may be missing before the connection counts as lost. Set last: PyMySQL sets the time for
+        # reading back whenever it sends a command.
+        read_timeout(connection, request.heartbeat_s * 3)
         yield _segments(connection, request)
     except pymysql.MySQLError as error:
         raise _dump_refused(error, server, request) from error
-    except OSError as error:
-        raise ConnectionLost(
-            "the connection to the MySQL server was lost during the binlog dump",
-            retryable=True,
-            position=request.start,
-            reason=str(error),
-        ) from error
     finally:
         connection.close()
 
@@ -73,8 +70,6 @@ def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest)
         # Both names of the variable, for servers before and after it was renamed.
         identity = str(uuid.uuid4())
         ask(connection, "SET @slave_uuid = %s, @replica_uuid = %s", identity, identity)
-    # Three heartbeats may be missing before the connection counts as lost.
-    read_timeout(connection, request.heartbeat_s * 3)
 
 
 def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
@@ -122,6 +117,14 @@ _NOT_THAT_LOG = (
 
 
 def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
+    if is_lost(error):
+        return ConnectionLost(
+            "the connection to the MySQL server was lost during the binlog dump",
+            retryable=True,
+            server=f"{server.host}:{server.port}",
+            position=request.start,
+            reason=lost_reason(error),
+        )
     code = error.args[0] if error.args else 0
     reason = str(error.args[-1])
     # Code 1236 from MySQL, 4052 from MariaDB, which words it as `same server_id` since 11.0.

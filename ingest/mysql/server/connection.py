@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pymysql
 import pymysql.cursors
-from pymysql.constants import CR, ER
+from pymysql.constants import CR
 
-from penstock.errors import SourceError
-from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.server.login import GuardedConnection
+from penstock.ingest.mysql.server.refusals import LOCK_WAIT_S, refused, unreachable
 from penstock.ingest.patience import patience_seconds
 
 if TYPE_CHECKING:
@@ -33,11 +32,7 @@ Row = tuple[Any, ...]
 log = logging.getLogger(__name__)
 _logged: set[tuple[str, int, bool]] = set()
 
-# 1053: the server shuts down. 1927: MariaDB killed the connection.
-_LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 _PAUSE_S = 0.5
-# Shorter than the client waits for an answer: that error would be the one of a server that is away.
-_LOCKED_S = 240
 # Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
 # The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
 # In UTC, TIMESTAMP values are the same as in the binlog. Without SQL modes, statements and values mean the same on
@@ -46,13 +41,11 @@ _LOCKED_S = 240
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600"
     ", sql_select_limit = 18446744073709551615"
-    f", lock_wait_timeout = {_LOCKED_S}"
+    f", lock_wait_timeout = {LOCK_WAIT_S}"
     # The binlog never corrects rows that were read and then rolled back.
     " /*!80000 , transaction_isolation = 'REPEATABLE-READ' */ /*M! , tx_isolation = 'REPEATABLE-READ' */"
     " /*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
 )
-# 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.
-_DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ def connect(server: ServerAddress) -> Connection:
         try:
             opened = _open(server, server.tls.context())
         except (pymysql.MySQLError, OSError) as error:
-            failure = refused(error, server) if isinstance(error, pymysql.MySQLError) else _unreachable(server, error)
+            failure = refused(error, server) if isinstance(error, pymysql.MySQLError) else unreachable(server, error)
             if not failure.retryable or time.monotonic() >= began + patience_seconds(server.patience):
                 raise failure from error
             if not waits:
@@ -118,6 +111,7 @@ def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
             **protection,
         )
         connection.wait_at_most(server.read_timeout)
+        connection.notice_silence()
         _log_protection(server, encrypted=connection.is_encrypted)
         return connection
     except pymysql.OperationalError as error:
@@ -163,62 +157,6 @@ def connected(server: ServerAddress) -> Iterator[Connection]:
         raise refused(error, server, connection) from error
     finally:
         connection.close()
-
-
-def is_lost(error: pymysql.MySQLError) -> bool:
-    """Return whether the connection failed, not the statement.
-
-    On a connection that is closed already, PyMySQL raises only an InterfaceError.
-    """
-    return isinstance(error, pymysql.InterfaceError) or bool(error.args and error.args[0] in _LOST)
-
-
-def is_locked_out(error: pymysql.MySQLError) -> bool:
-    """Return whether a statement waited too long for another session that has locked a table."""
-    return bool(error.args) and error.args[0] == ER.LOCK_WAIT_TIMEOUT
-
-
-def refused(error: pymysql.MySQLError, server: ServerAddress, connection: Connection | None = None) -> SourceError:
-    """Return PyMySQL's error as a Penstock error, which says whether a retry can help.
-
-    With its connection, the error of a locked table has the statement, which names the table.
-    """
-    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    text = str(error.args[1]) if len(error.args) > 1 else str(error)
-    where = f"{server.host}:{server.port}"
-    if is_lost(error):
-        return _unreachable(server, text or "the connection is closed")
-    if is_locked_out(error):
-        return SourceError(
-            "another session has locked a table, or waits to alter it, for longer than this pipeline waits",
-            retryable=True,
-            server=where,
-            seconds=_LOCKED_S,
-            statement=connection.statement if isinstance(connection, GuardedConnection) else None,
-            hint="SHOW FULL PROCESSLIST shows who waits for a metadata lock; end the transaction that has it",
-        )
-    if code in _DENIED:
-        hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"
-        if code == ER.ACCESS_DENIED_ERROR:
-            hint = "check user and password, and from which hosts the user may connect"
-        if server.tls.mode == "disabled":
-            hint += "; a user created with REQUIRE SSL cannot log in without TLS: set  ssl: {mode: required}"
-        return MissingGrant("the MySQL server denied access", server=where, user=server.user, reason=text, hint=hint)
-    return SourceError("the MySQL server returned an error", server=where, code=code, reason=text)
-
-
-def _unreachable(server: ServerAddress, text: object) -> ConnectionLost:
-    where = f"{server.host}:{server.port}"
-    return ConnectionLost(
-        "the MySQL server cannot be reached",
-        retryable=True,
-        server=where,
-        reason=str(text),
-        hint=(
-            "check that the server is running, that hostname and port are correct, and that no firewall blocks "
-            "the connection"
-        ),
-    )
 
 
 def ask(connection: Connection, sql: str, *values: object) -> list[Row]:

@@ -15,6 +15,7 @@ server's certificate was verified.
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +32,14 @@ if TYPE_CHECKING:
 else:  # pymysql's class is generic only for the type checker
     PyMySqlConnection = pymysql.connections.Connection
 
+# Probes of TCP on a connection without traffic: after so many seconds, then as often, then so many without an answer.
+_PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
 
 class GuardedConnection(PyMySqlConnection):
-    """A connection that refuses to send its password to a server whose identity is not verified."""
+    """A connection that does not send its password to a server that has not proved its identity."""
+
+    _sock: socket.socket  # set by PyMySQL
 
     def __init__(self, server: ServerAddress, **settings: Any) -> None:
         # Set before the constructor of PyMySQL, which connects, and reads the key while it logs in.
@@ -69,6 +75,15 @@ class GuardedConnection(PyMySqlConnection):
     def wait_at_most(self, seconds: float) -> None:
         """Set the time to wait for each answer from now on."""
         self._read_timeout = seconds
+
+    def notice_silence(self) -> None:
+        """Let the operating system end the connection two minutes after the server's machine became unreachable.
+
+        The rows of a long SELECT have no other limit: the first one may come late.
+        """
+        for name, seconds in _PROBES.items():
+            if hasattr(socket, name):  # other systems than Linux lack some of them
+                self._sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
 
     @property
     def is_encrypted(self) -> bool:

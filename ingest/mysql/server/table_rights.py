@@ -12,7 +12,8 @@ from penstock.formats.demand import needed
 from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.server.catalog import definitions, qualified, quoted
-from penstock.ingest.mysql.server.connection import ask, is_locked_out, is_lost
+from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.server.refusals import is_locked_out, is_lost
 
 if TYPE_CHECKING:
     from penstock.formats.demand import DemandPolicy

@@ -97,13 +97,16 @@ class PacketStream:
         return self._raw[self._starts[place] : self._joined_ends.get(place, after)]
 
     def fill(self) -> None:
-        """Wait for more bytes. If the connection ends here, it was lost."""
+        """Wait for more bytes. If the connection ends or fails here, it was lost."""
         raw = self._raw
         if len(raw) - SPARE - self._filled < _CHUNK // 4:
             # A short answer fits in the first size, and a block in the second. Unused space costs no memory.
             larger = max(self._block, 2 * len(raw)) if self._filled else _CHUNK
             raw = self._raw = _grown(raw, self._filled, larger)
-        got = self._stream.readinto1(raw[self._filled : len(raw) - SPARE])
+        try:
+            got = self._stream.readinto1(raw[self._filled : len(raw) - SPARE])
+        except OSError as error:
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, str(error)) from error
         if not got:
             raise pymysql.OperationalError(CR.CR_SERVER_LOST, "the server closed the connection")
         self._filled += got

@@ -18,7 +18,8 @@ from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.database.sql_conditions import described, where
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.server.catalog import definitions, quoted
-from penstock.ingest.mysql.server.connection import ask, connect, refused
+from penstock.ingest.mysql.server.connection import ask, connect
+from penstock.ingest.mysql.server.refusals import is_lost, lost_reason, refused
 from penstock.ingest.mysql.server.wire import PacketStream, PayloadReader, command
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
@@ -165,11 +166,16 @@ def read_chunk(
     try:
         yield from chunk_batches(connection, chunk, options, oddities)
     except pymysql.MySQLError as error:
+        if is_lost(error):
+            raise ConnectionLost(
+                "the connection to the MySQL server was lost while a chunk of a table was read",
+                retryable=True,
+                server=f"{server.host}:{server.port}",
+                table=f"{chunk.database}.{chunk.table}",
+                chunk=chunk.number,
+                reason=lost_reason(error),
+            ) from error
         raise refused(error, server, connection) from error
-    except OSError as error:
-        raise ConnectionLost(
-            "the connection to the MySQL server was lost", retryable=True, chunk=chunk, reason=str(error)
-        ) from error
     finally:
         connection.close()
 

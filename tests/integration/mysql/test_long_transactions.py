@@ -14,6 +14,7 @@ import pytest
 from penstock.errors import SourceError
 from penstock.ingest.mysql.binlog import server_positions
 from penstock.ingest.mysql.server import connection
+from penstock.ingest.mysql.server.refusals import LOCK_WAIT_S
 from penstock.ingest.mysql.snapshot import chunk_as_of
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
@@ -155,7 +156,7 @@ def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
 def test_a_table_that_another_session_locks_is_no_missing_right_and_no_server_that_is_away(
     mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = connection._SESSION.replace(f"lock_wait_timeout = {connection._LOCKED_S}", "lock_wait_timeout = 1")
+    session = connection._SESSION.replace(f"lock_wait_timeout = {LOCK_WAIT_S}", "lock_wait_timeout = 1")
     monkeypatch.setattr(connection, "_SESSION", session)
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     sync = Sync(mysql, tmp_path)

@@ -1,0 +1,86 @@
+"""PyMySQL's errors as errors of Penstock: a lost connection, a locked table, a missing right, or another refusal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pymysql
+from pymysql.constants import CR, ER
+
+from penstock.errors import SourceError
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.mysql.server.login import GuardedConnection
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.connection import Connection
+
+# 1053: the server shuts down. 1927: MariaDB killed the connection.
+_LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
+# 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.
+_DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
+# How long a statement waits for a table that another session has locked, in seconds. Less than the client waits for an
+# answer: that error would be the one of a server that cannot be reached.
+LOCK_WAIT_S = 240
+
+
+def is_lost(error: pymysql.MySQLError) -> bool:
+    """Return whether the connection failed, not the statement.
+
+    On a connection that is closed already, PyMySQL raises only an InterfaceError.
+    """
+    return isinstance(error, pymysql.InterfaceError) or bool(error.args and error.args[0] in _LOST)
+
+
+def lost_reason(error: pymysql.MySQLError) -> str:
+    """Return why the connection was lost. The error of a closed connection has no text."""
+    return str(error.args[-1] if error.args else "") or "the connection is closed"
+
+
+def is_locked_out(error: pymysql.MySQLError) -> bool:
+    """Return whether a statement waited too long for another session that has locked a table."""
+    return bool(error.args) and error.args[0] == ER.LOCK_WAIT_TIMEOUT
+
+
+def refused(error: pymysql.MySQLError, server: ServerAddress, connection: Connection | None = None) -> SourceError:
+    """Return PyMySQL's error as a Penstock error, which says whether a retry can help.
+
+    With its connection, the error of a locked table has the statement, which names the table.
+    """
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
+    where = f"{server.host}:{server.port}"
+    if is_lost(error):
+        return unreachable(server, lost_reason(error))
+    if is_locked_out(error):
+        return SourceError(
+            "another session has locked a table, or waits to alter it, for longer than this pipeline waits",
+            retryable=True,
+            server=where,
+            seconds=LOCK_WAIT_S,
+            statement=connection.statement if isinstance(connection, GuardedConnection) else None,
+            hint="SHOW FULL PROCESSLIST shows who waits for a metadata lock; end the transaction that has it",
+        )
+    if code in _DENIED:
+        hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"
+        if code == ER.ACCESS_DENIED_ERROR:
+            hint = "check user and password, and from which hosts the user may connect"
+        if server.tls.mode == "disabled":
+            hint += "; a user created with REQUIRE SSL cannot log in without TLS: set  ssl: {mode: required}"
+        return MissingGrant("the MySQL server denied access", server=where, user=server.user, reason=text, hint=hint)
+    return SourceError("the MySQL server returned an error", server=where, code=code, reason=text)
+
+
+def unreachable(server: ServerAddress, text: object) -> ConnectionLost:
+    """Return the error of a server that cannot be reached; it can be retried."""
+    where = f"{server.host}:{server.port}"
+    return ConnectionLost(
+        "the MySQL server cannot be reached",
+        retryable=True,
+        server=where,
+        reason=str(text),
+        hint=(
+            "check that the server is running, that hostname and port are correct, and that no firewall blocks "
+            "the connection"
+        ),
+    )

@@ -37,10 +37,12 @@ _PAUSE_S = 0.5
 # The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
 # In UTC, TIMESTAMP values are the same as in the binlog. Without SQL modes, statements and values mean the same on
 # every server.
-# Settings of the server would change which rows a query returns, and the spelling of values.
+# Settings of the server would change which rows a query returns and the spelling of values, refuse or end a query that
+# reads many rows, or end the session with its first COMMIT.
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600"
-    ", sql_select_limit = 18446744073709551615"
+    ", sql_select_limit = 18446744073709551615, sql_big_selects = 1, completion_type = 0"
+    " /*!80000 , max_execution_time = 0 */ /*M! , max_statement_time = 0 */"
     f", lock_wait_timeout = {LOCK_WAIT_S}"
     # The binlog never corrects rows that were read and then rolled back.
     " /*!80000 , transaction_isolation = 'REPEATABLE-READ' */ /*M! , tx_isolation = 'REPEATABLE-READ' */"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pymysql
 import pytest
 
+from penstock.ingest.mysql.server.connection import ask, connected
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 
@@ -19,7 +21,7 @@ ROWS = {
     "it's": ("y ", "2024-01-02", 1.0),
     "e": ("", "2024-01-01", 1.5),
 }
-SETTINGS: dict[str, str | int] = {
+SETTINGS: dict[str, str | float] = {
     "sql_select_limit": 3,
     "sql_mode": "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT,IGNORE_SPACE",
     "div_precision_increment": 0,
@@ -32,11 +34,14 @@ SETTINGS: dict[str, str | int] = {
     "time_zone": "+05:00",
     "sql_quote_show_create": 0,
     "lc_time_names": "de_DE",
+    "completion_type": 2,
+    "max_join_size": 1,
+    "sql_big_selects": 0,
 }
 
 
 @contextmanager
-def set_globally(server: Playground, settings: dict[str, str | int]) -> Iterator[None]:
+def set_globally(server: Playground, settings: Mapping[str, str | float]) -> Iterator[None]:
     """New sessions have these settings, and those of before afterwards."""
     before = {name: server.rows(f"SELECT @@GLOBAL.{name}")[0][0] for name in settings}
     try:
@@ -46,6 +51,20 @@ def set_globally(server: Playground, settings: dict[str, str | int]) -> Iterator
     finally:
         for name, value in before.items():
             server.run(f"SET GLOBAL {name} = {value!r}")
+
+
+def test_a_limit_of_the_server_for_the_time_of_statements_ends_no_query(server: Playground) -> None:
+    limit: dict[str, str | float] = {"max_statement_time": 0.1} if server.is_mariadb else {"max_execution_time": 100}
+    long = (
+        "SELECT COUNT(*) FROM information_schema.COLLATIONS a, information_schema.COLLATIONS b WHERE SLEEP(0.001) = 0"
+    )
+    with set_globally(server, limit):
+        with connected(server.address) as connection:
+            began = time.monotonic()
+            ask(connection, f"{long} AND a.ID < 20")
+            assert time.monotonic() - began > 0.2
+        with server.connect() as other, other.cursor() as cursor, pytest.raises(pymysql.MySQLError):
+            cursor.execute(f"{long} AND a.ID < 20")
 
 
 @pytest.fixture

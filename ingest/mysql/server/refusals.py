@@ -9,11 +9,10 @@ from pymysql.constants import CR, ER
 
 from penstock.errors import SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
-from penstock.ingest.mysql.server.login import GuardedConnection
+from penstock.ingest.mysql.server.login import GuardedConnection, PyMySqlConnection
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.address import ServerAddress
-    from penstock.ingest.mysql.server.connection import Connection
 
 # 1053: the server shuts down. 1927: MariaDB killed the connection.
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
@@ -42,7 +41,9 @@ def is_locked_out(error: pymysql.MySQLError) -> bool:
     return bool(error.args) and error.args[0] == ER.LOCK_WAIT_TIMEOUT
 
 
-def refused(error: pymysql.MySQLError, server: ServerAddress, connection: Connection | None = None) -> SourceError:
+def refused(
+    error: pymysql.MySQLError, server: ServerAddress, connection: PyMySqlConnection | None = None
+) -> SourceError:
     """Return PyMySQL's error as a Penstock error, which says whether a retry can help.
 
     With its connection, the error of a locked table has the statement, which names the table.

@@ -48,6 +48,9 @@ class PgAddress:
             "jit": "off",
             # Readers of the log report every ten seconds. The next reader waits until one of a lost machine has ended.
             "wal_sender_timeout": "120s",
+            # Limits for the statements of applications would end the COPY of a large table.
+            "statement_timeout": "0",
+            "idle_in_transaction_session_timeout": "0",
         }
         made = {
             "host": self.host,
@@ -57,6 +60,10 @@ class PgAddress:
             "application_name": self.shown_name,
             "client_encoding": "UTF8",
             "connect_timeout": str(max(2, int(self.connect_timeout))),
+            # Otherwise a reader waits for two hours for a server whose machine is gone.
+            "keepalives_idle": "60",
+            "keepalives_interval": "15",
+            "keepalives_count": "4",
             "options": " ".join(f"-c {key}={value}" for key, value in session.items()),
             **dict(self.options),
         }

@@ -33,6 +33,7 @@ _DENIED = {"42501", "28000", "28P01", "3D000"}
 # The server is starting, stopping, or has no connection left.
 _TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
 _COPY_BYTES = 4 << 20
+_TRANSACTION_TIMEOUT_SINCE = 17_00_00
 Row = tuple[str | None, ...]
 # The process numbers, on the servers, of the connections that this process has.
 _backends: set[int] = set()
@@ -200,7 +201,11 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     conninfo = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
     raw = pq.PGconn.connect(conninfo.encode())
     if raw.status == pq.ConnStatus.OK:
-        return PgConnection(server, raw)
+        opened = PgConnection(server, raw)
+        # Older servers do not know this limit, and refuse a login with an unknown setting.
+        if raw.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+            opened.rows("SET transaction_timeout = 0")
+        return opened
     text = raw.error_message.decode("utf-8", "replace").strip()
     raw.finish()
     # For a failed login libpq has only the text of the server's message, and no SQLSTATE.

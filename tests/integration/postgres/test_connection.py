@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -210,3 +212,24 @@ def test_a_new_pipeline_says_that_its_slot_existed(
     with caplog.at_level(logging.INFO):
         PgSync(server, tmp_path / "second").run()
     assert caplog.text.count("event=slot_existed") == 1
+
+
+@pytest.mark.parametrize("replication", [False, True])
+def test_limits_of_a_role_for_statements_and_transactions_do_not_apply(server: PgPlayground, replication: bool) -> None:
+    limits = ["statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"]
+    with connected(address(server)) as connection:
+        known = [name for (name,) in connection.rows(f"SELECT name FROM pg_settings WHERE name IN {tuple(limits)}")]
+    try:
+        server.run(*(f"ALTER ROLE cdc SET {name} = '100ms'" for name in known))
+        with connected(address(server), replication=replication) as connection:
+            for name in known:
+                assert connection.value(f"SHOW {name}") == "0"
+            connection.rows("SELECT pg_sleep(0.3)")
+    finally:
+        server.run("ALTER ROLE cdc RESET ALL")
+
+
+def test_the_operating_system_probes_a_connection_that_waits_for_rows(server: PgPlayground) -> None:
+    with connected(address(server)) as connection, socket.socket(fileno=os.dup(connection.raw.socket)) as probed:
+        assert probed.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert probed.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60

@@ -178,8 +178,9 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
         raise ConfigError(f"the table has no column {name!r}", columns=names)
     if now is not None:
         # MODIFY describes the whole column, so a column without NOT NULL becomes nullable. Key columns cannot become
-        # it.
-        wanted = with_nullability(column.type, column.type.nullable and name not in schema.primary_keys)
+        # it, and are refused if the statement says NULL.
+        nullable = column.type.nullable and (column.says_null or name not in schema.primary_keys)
+        wanted = with_nullability(column.type, nullable)
         yield from type_changes((now.name,), now.type, wanted)
     else:
         # Type and nullability are different changes. A member is not looked up here, so both are made.

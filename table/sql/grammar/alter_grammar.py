@@ -157,19 +157,23 @@ def _column_name(cursor: Cursor) -> Name:
 
 
 def _added(cursor: Cursor) -> SchemaChange:
-    column, place, is_key = read_column(cursor, nested=True)
-    if is_key or column.default is not None:
-        what = "a primary key" if is_key else "a default"
+    added = read_column(cursor, nested=True)
+    column, place = added.field, added.place
+    if added.is_key or column.default is not None:
+        what = "a primary key" if added.is_key else "a default"
         cursor.fail(f"{what} cannot be added with a column", hint="ALTER COLUMN c SET DEFAULT; or create a new table")
     return AddColumn(column.name, written(column.type), column.description, place.first, place.after)
 
 
 def _modified(cursor: Cursor) -> ModifyColumn:
-    column, place, is_key = read_column(cursor, nested=True)
-    if is_key:
+    modified = read_column(cursor, nested=True)
+    column, place = modified.field, modified.place
+    if modified.is_key:
         cursor.fail("a primary key cannot be added to a table", hint="create a new table")
     name = tuple(column.name.split("."))
-    return ModifyColumn(name, column.type, column.description, column.default, place.first, place.after)
+    return ModifyColumn(
+        name, column.type, column.description, column.default, place.first, place.after, modified.says_null
+    )
 
 
 def _altered(cursor: Cursor) -> Changes:

@@ -55,13 +55,23 @@ class ColumnPlace:
     after: str | None = None
 
 
-def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> tuple[Field, ColumnPlace, bool]:
-    """Read a column with its type; return its place too, and whether it is marked as the primary key."""
+@dataclass(frozen=True, slots=True)
+class WrittenColumn:
+    """A column as a statement describes it; `says_null` if it has the word NULL, and not only no NOT NULL."""
+
+    field: Field
+    place: ColumnPlace
+    is_key: bool
+    says_null: bool
+
+
+def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> WrittenColumn:
+    """Read a column with its type and what follows it."""
     name = ".".join(cursor.names()) if nested else cursor.name()
     if cursor.word() in {"as", "metadata", "generated"}:
         cursor.fail("computed and metadata columns are not supported", hint="compute the column in a SELECT")
     column = Field(NO_ID, name, read_column_type(cursor, spark))
-    place, is_key = ColumnPlace(), False
+    place, is_key, says_null = ColumnPlace(), False, False
     while (word := cursor.word()) in _TYPE_ENDS and word not in {",", ")", ""}:
         if cursor.skip("not", "null"):
             column = replace(column, type=with_nullability(column.type, nullable=False))
@@ -76,9 +86,11 @@ def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> tu
             place = ColumnPlace(first=True)
         elif cursor.skip("after"):
             place = ColumnPlace(after=cursor.name())
-        elif not cursor.skip("null"):
+        elif cursor.skip("null"):
+            says_null = True
+        else:
             cursor.fail(f"{word.upper()} is not supported in a column", hint="compute the column in a SELECT")
-    return column, place, is_key
+    return WrittenColumn(column, place, is_key, says_null)
 
 
 def read_default(cursor: Cursor) -> str | None:

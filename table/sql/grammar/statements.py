@@ -81,7 +81,10 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class ModifyColumn:
-    """ALTER TABLE ... MODIFY: the new description of the column. A part without a value does not change."""
+    """ALTER TABLE ... MODIFY: the new description of the column. A part without a value does not change.
+
+    `says_null` if the word NULL is written, and not only NOT NULL left out.
+    """
 
     name: Names
     type: DataType
@@ -89,6 +92,7 @@ class ModifyColumn:
     default: str | None
     first: bool
     after: str | None
+    says_null: bool = False
 
 
 @dataclass(frozen=True, slots=True)

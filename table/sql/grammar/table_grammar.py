@@ -138,12 +138,12 @@ def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
     elif cursor.word() == "watermark" and cursor.word(1) == "for":
         cursor.fail("watermarks are not supported in CREATE TABLE", hint="leave the WATERMARK clause out")
     else:
-        column, _, is_key = read_column(cursor, spark)
-        parts.columns.append(column)
-        if is_key:
+        column = read_column(cursor, spark)
+        parts.columns.append(column.field)
+        if column.is_key:
             if parts.keys:
                 cursor.fail(*_TWO_KEYS)
-            parts.keys = (column.name,)
+            parts.keys = (column.field.name,)
 
 
 def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
@@ -194,7 +194,7 @@ def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
                 hint="partition by a column, computed when rows are written; 'bucket' and 'bucket-key' are options",
             )
         else:
-            column, _, _ = read_column(cursor, spark)
+            column = read_column(cursor, spark).field
             parts.columns.append(column)
             names.append(column.name)
         if not cursor.skip(","):

@@ -112,6 +112,8 @@ CHANGES: dict[str, tuple[Step, ...]] = {
         "ALTER TABLE t MODIFY v STRING",
         "INSERT INTO t VALUES (1, NULL)",
         ("ALTER TABLE t MODIFY v STRING NOT NULL", Refused("alter-column-null-to-not-null.disabled")),
+        "ALTER TABLE t MODIFY id INT",
+        ("ALTER TABLE t MODIFY id INT NULL", Refused("a primary key column cannot be made nullable")),
     ),
     "casts that lose digits can be forbidden": (
         "CREATE TABLE t (v INT) WITH ('disable-explicit-type-casting' = 'true')",

@@ -88,7 +88,7 @@ def _changes(given: Mapping[str, Any]) -> Iterator[SchemaChange]:
         case {"kind": "SetProperty", "key": key, "value": text}:
             yield SetOption(key, text)
         case {"kind": "RemoveProperty", "key": key}:
-            yield ResetOption(key)
+            yield ResetOption(key, given.get("if_exists", False))
         case {"name": [*parts]}:
             yield from _column_changes(given, parts[0] if len(parts) == 1 else parts)
         case _:

@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
@@ -15,6 +16,7 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriteBuilder;
+import org.apache.spark.sql.internal.connector.PredicateUtils;
 import org.apache.spark.sql.sources.AlwaysTrue;
 import org.apache.spark.sql.sources.EqualNullSafe;
 import org.apache.spark.sql.sources.EqualTo;
@@ -42,7 +44,14 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
     }
 
     // Spark's own refusal names neither the condition nor another statement.
-    public boolean canOverwrite(Filter[] filters) { return true; }
+    public boolean canOverwrite(Predicate[] conditions) { return true; }
+
+    /** Refuses conditions that have no form as filters, such as functions and comparisons with NULL. */
+    public WriteBuilder overwrite(Predicate[] conditions) {
+        Filter[] filters = PredicateUtils.toV1(conditions);
+        if (filters.length < conditions.length) refuse(conditions);
+        return overwrite(filters);
+    }
 
     /** Overwrites partitions by their values: dt = 'a' AND hh = 1. */
     public WriteBuilder overwrite(Filter[] filters) {
@@ -76,9 +85,9 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
         return found;
     }
 
-    private void refuse(Filter[] filters) {
+    private void refuse(Object[] conditions) {
         Request.fail("only whole partitions are overwritten, by one value of each partition column\n  condition: "
-            + Arrays.toString(filters) + "\n  partition columns: " + String.join(", ", partitions.fieldNames())
+            + Arrays.toString(conditions) + "\n  partition columns: " + String.join(", ", partitions.fieldNames())
             + "\n  to repair: write REPLACE WHERE dt = 'mon', or DELETE the rows and then INSERT", null);
     }
 

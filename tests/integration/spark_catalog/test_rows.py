@@ -69,6 +69,9 @@ def test_rows_are_replaced_by_the_values_of_partitions(spark: SparkSession) -> N
         "dt = 'x' AND DT = 'y'",
         "dt = 'x' OR dt = 'y'",
         "dt > 'x'",
+        "upper(dt) = 'X'",
+        "dt = NULL",
+        "dt = 'x' AND upper(dt) = 'X'",
     )
     for condition in other:
         told = refusal(spark, f"INSERT INTO replaced_rows REPLACE WHERE {condition} SELECT 4, 'd', 4, 'y'")

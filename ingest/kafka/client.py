@@ -45,6 +45,13 @@ _READING = {
     "socket.keepalive.enable": "true",
     "reconnect.backoff.max.ms": "2000",
 }
+_UNLESS_GIVEN = {
+    # librdkafka creates no consumer without a group id, even if the consumer joins no group.
+    "group.id": "penstock",
+    # The client drops the connection at a larger answer, and asks for it again for ever. A broker sends a record of any
+    # size, and the Java client reads it.
+    "receive.message.max.bytes": str(1 << 30),
+}
 # A connection that has fallen silent is given up when its first request times out.
 _ASKING = {"socket.timeout.ms": f"{REQUEST_SECONDS * 1000:.0f}", "socket.keepalive.enable": "true"}
 
@@ -123,8 +130,7 @@ def _reason(error: Exception) -> str:
 
 def consumer(properties: Mapping[str, str]) -> Consumer:
     """Return a consumer for explicit assignment: it joins no group and never commits by itself."""
-    # librdkafka creates no consumer without a group id, even if the consumer joins no group.
-    settings = {"group.id": "penstock"} | client_properties(properties) | _READING
+    settings = _UNLESS_GIVEN | client_properties(properties) | _READING
     if "isolation.level" in properties:
         settings["isolation.level"] = properties["isolation.level"]
     return _made(Consumer, settings)

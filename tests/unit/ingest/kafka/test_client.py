@@ -6,8 +6,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import ConfigError, SourceError
+from penstock.ingest.kafka import client
 from penstock.ingest.kafka.broker_errors import patiently
 from penstock.ingest.kafka.properties import client_properties
+from penstock.pipelines.tasks.shuffle_rows import LARGEST_ROW
 from penstock.references import resolve
 
 
@@ -48,6 +50,15 @@ def test_java_property_names_are_translated_and_jvm_properties_omitted() -> None
         "fetch.wait.max.ms": "7",
         "ssl.endpoint.identification.algorithm": "none",
     }
+
+
+def test_a_record_as_large_as_a_row_may_be_is_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, str]] = []
+    monkeypatch.setattr(client, "Consumer", lambda settings, **_: made.append(settings))
+    client.consumer({})
+    client.consumer({"receive.message.max.bytes": "7"})
+    assert int(made[0]["receive.message.max.bytes"]) > LARGEST_ROW
+    assert made[1]["receive.message.max.bytes"] == "7"
 
 
 def test_a_java_keystore_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:

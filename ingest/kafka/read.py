@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import closing
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -23,12 +24,14 @@ CHUNK_BYTES = 32 << 20
 # A topic whose record size is unknown begins with this number of records, so that large ones do not fill the
 # memory.
 _FIRST_CHUNK = 500
+_SAMPLE_CHUNK = 20
+_KEYS_MEASURED = 20  # of a chunk
 WAIT_SECONDS = 0.1
 
 # Connections are kept for the life of a worker; records they have prefetched are discarded.
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
-# The mean size of the latest records, by topic. With it a range need not begin with small chunks, which would dominate
-# the time of a job with many tables.
+# The mean size of the latest records with their keys, by topic. With it a range need not begin with small chunks, which
+# would dominate the time of a job with many tables.
 _sizes: dict[str, float] = {}
 
 
@@ -41,7 +44,7 @@ def read_range(
     size: int = CHUNK_BYTES,
     patience: float = PATIENCE_SECONDS,
     accept_gap: bool = False,
-) -> Iterator[FetchedMessages]:
+) -> Generator[FetchedMessages, None, None]:
     """Yield the records of [start, end) in chunks. Offsets may have gaps, from transactions and log compaction.
 
     If the broker has dropped the beginning of the range, PositionLost is raised; with `accept_gap` the range begins at
@@ -55,7 +58,7 @@ def read_range(
     if accept_gap:
         position = _first_left(client, topic, partition, position)
     client.assign([TopicPartition(topic, partition, position)])
-    wanted = _most(rows, size, _sizes[topic]) if topic in _sizes else _FIRST_CHUNK
+    wanted = _most(rows, size, _sizes[topic]) if topic in _sizes else min(rows, _FIRST_CHUNK)
     try:
         while not reading.done(position):
             # `consume` waits for the whole time unless it gets the number of records, so no more are requested than
@@ -80,8 +83,23 @@ def read_range(
 
 
 def mean_size(topic: str) -> float:
-    """Return the mean size of the latest records of a topic, a large one if it is not known."""
+    """Return the mean size of the latest records of a topic with their keys, a large one if it is not known."""
     return _sizes.get(topic, CHUNK_BYTES / _FIRST_CHUNK)
+
+
+def sampled_size(properties: Mapping[str, str], sample: Range, most: int) -> float:
+    """Return the mean size of the records of a small range with their keys; 0 without records.
+
+    The batch fetches them again. So with large records it ends at the first chunk that exceeds `most` bytes.
+    """
+    topic, count, size = place_of(sample)[0], 0, 0.0
+    with closing(read_range(properties, sample, rows=_SAMPLE_CHUNK)) as chunks:
+        for fetched in chunks:
+            records = len(fetched.messages.values)
+            count, size = count + records, size + records * mean_size(topic)
+            if size >= most:
+                break
+    return size / count if count else 0.0
 
 
 def _most(rows: int, size: int, each: float) -> int:
@@ -113,7 +131,7 @@ def fetched_messages(
     count = len(records)
     values = list(map(Message.value, records))
     size = sum(map(len, filter(None, values)))
-    _sizes[topic] = size / count
+    _sizes[topic] = size / count + _mean_key(records)
     times = list(map(Message.timestamp, records)) if "timestamp" in extras else None
     return FetchedMessages(
         topic,
@@ -128,6 +146,12 @@ def fetched_messages(
         headers=list(map(Message.headers, records)) if "headers" in extras else None,
         timestamp_types=None if times is None else [kind for kind, _ in times],
     )
+
+
+def _mean_key(records: Sequence[Message]) -> float:
+    """Return about the mean size of the keys. Each is a copy, so only some are looked at."""
+    keys = list(map(Message.key, records[:: -(-len(records) // _KEYS_MEASURED)]))
+    return sum(map(len, filter(None, keys))) / len(keys)
 
 
 def _name(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
 from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
-from penstock.ingest.kafka.read import fetched_messages, read_range
+from penstock.ingest.kafka.read import fetched_messages, read_range, sampled_size
 from penstock.ingest.kafka.read_together import RangesAhead
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, piece_size, shares
@@ -223,7 +223,7 @@ class KafkaSource:
         allowed = limit.rows if limit.rows is not None else total
         # Brokers report offsets but no sizes, so a limit in bytes is converted by the mean of a sample.
         if limit.bytes is not None and total:
-            allowed = min(allowed, max(1, int(limit.bytes / self._mean_bytes(froms, waiting))))
+            allowed = min(allowed, max(1, int(limit.bytes / self._mean_bytes(froms, waiting, limit.bytes))))
         if allowed >= total:
             return ends
         granted = shares({f"{topic}/{partition}": count for (topic, partition), count in waiting.items()}, allowed)
@@ -231,14 +231,9 @@ class KafkaSource:
             (topic, partition): froms[topic, partition] + granted[f"{topic}/{partition}"] for topic, partition in ends
         }
 
-    def _mean_bytes(self, froms: Mapping[Place, int], waiting: Mapping[Place, int]) -> float:
+    def _mean_bytes(self, froms: Mapping[Place, int], waiting: Mapping[Place, int], most: int) -> float:
         """Return the mean bytes per record, from the first few records of the fullest partition."""
         topic, partition = place = max(waiting, key=lambda one: waiting[one])
         first = froms[place]
         sample = Range(0, f"{topic}/{partition}", first, first + min(SAMPLE_RECORDS, waiting[place]))
-        sizes = [
-            len(value or b"")
-            for fetched in read_range(self.settings.properties, sample)
-            for value in fetched.messages.values
-        ]
-        return max(1.0, sum(sizes) / len(sizes)) if sizes else 1.0
+        return max(1.0, sampled_size(self.settings.properties, sample, most))

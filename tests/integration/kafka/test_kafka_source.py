@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.kafka.read import read_range
+from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.kafka.read import fetched_messages, read_range
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.kafka.source import KafkaSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range
@@ -141,6 +142,29 @@ def test_a_byte_limit_is_kept_by_sampling_records(broker: Broker) -> None:
     broker.send(topic, *[b"x" * 100] * 1000)
     end = source(broker, topic).latest_offsets({}, Limit(bytes=10_000))
     assert end["offsets"] == {topic: {"0": 100}}
+
+
+def test_a_byte_limit_counts_the_keys(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *[b"x"] * 100, key="k" * 999)
+    end = source(broker, topic).latest_offsets({}, Limit(bytes=10_000))
+    assert end["offsets"] == {topic: {"0": 10}}
+
+
+def test_few_large_records_are_read_to_keep_a_byte_limit(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = broker.topic()
+    broker.send(topic, *[b"x" * 100_000] * 100)
+    read: list[int] = []
+
+    def counted(*given: Any) -> FetchedMessages:
+        fetched = fetched_messages(*given)
+        read.append(len(fetched.messages.values))
+        return fetched
+
+    monkeypatch.setattr("penstock.ingest.kafka.read.fetched_messages", counted)
+    end = source(broker, topic).latest_offsets({}, Limit(bytes=1_000_000))
+    assert end["offsets"] == {topic: {"0": 10}}
+    assert sum(read) <= 20
 
 
 def test_a_missing_topic_is_an_error_that_names_it(broker: Broker) -> None:

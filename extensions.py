@@ -1,4 +1,4 @@
-"""Named objects of one kind, such as message formats: those of Penstock, and those that other packages add.
+"""Named objects of one kind, such as message formats: the ones of Penstock, and the ones that other packages add.
 
 A package adds an object by an entry point, whose name is the object's name. Its module is imported when the name is
 first used, so a broken package disturbs only the pipelines that name it.

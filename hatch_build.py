@@ -25,7 +25,7 @@ def installed_paths(packages: list[str]) -> dict[str, str]:
 
 
 def create_links(root: Path, packages: list[str]) -> None:
-    """Create links at the installed paths below .build/, instead of those of an earlier list."""
+    """Create links at the installed paths below .build/; remove links of an earlier list."""
     tree = root / LINKS
     shutil.rmtree(tree / "penstock", ignore_errors=True)
     for source, installed in installed_paths(packages).items():

@@ -22,7 +22,7 @@ MOST_LINES = 8 << 20
 def limited_opener(
     *handlers: BaseHandler, context: ssl.SSLContext | None = None, seconds: float = MOST_SECONDS
 ) -> OpenerDirector:
-    """Return an opener like that of `build_opener`, whose answers raise TimeoutError after `seconds`."""
+    """Return an opener as `build_opener` does; reading an answer raises TimeoutError after `seconds`."""
     return build_opener(_HttpHandler(seconds), _HttpsHandler(seconds, context), *handlers)
 
 

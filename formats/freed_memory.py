@@ -25,7 +25,7 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Give memory that is not used back to the system: that of Arrow, and that of the C library where it is glibc."""
+    """Give memory that is not used back to the system: Arrow's, and the C library's if it is glibc."""
     pa.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

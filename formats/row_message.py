@@ -120,7 +120,7 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
 def new_row(message: bytes) -> tuple[SourceTable, dict[str, Any]] | None:
     """Return the table and the new row of a message that `row_message` made, None if it has none.
 
-    The values are only for comparisons with those of other messages.
+    The values serve only for comparison with other messages.
     """
     try:
         shown = _read_row(message)

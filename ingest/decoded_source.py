@@ -103,8 +103,8 @@ _rows_together: dict[str, float] = {}
 class DecodedChunk:
     """Part of a range. `fetched` is the undecoded chunk, None for sources that yield changes themselves.
 
-    `barriers` are changes of whole tables, which are alone in their batch. `lacks_rows_of` are source tables of which
-    rows are in no range: they have to be read again after the batch.
+    `barriers` are changes of whole tables, which are alone in their batch. `lacks_rows_of` names source tables with
+    rows that no range contains: these tables have to be read again after the batch.
     """
 
     decoded: DecodeResult

@@ -57,7 +57,7 @@ def _root_of_time(type_: DataType, name: str) -> str:
 
 
 def time_function_type(type_: DataType) -> Callable[[Arguments, Mapping[str, DataType]], DataType]:
-    """Return a type function whose result is `type_`, and which raises ConfigError for a column that is not a time."""
+    """Return a type function with the result `type_`; it raises ConfigError for a column that is not a time."""
 
     def of(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
         _root_of_time(types[arguments[0].column], arguments[0].column)

@@ -90,7 +90,7 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
 def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRules) -> str | None:
     """Return why rows of this source schema cannot be stored in any table, or None.
 
-    Either it declares an impossible type, or an unknown type for a column whose type in the table is incompatible. A
+    Either it declares an impossible type, or an unknown type that is incompatible with the column of the table. A
     single message of a topic can declare anything; such a declaration is not treated as a change of the source.
     """
     existing = {column.name: column.type for column in schema.fields} if schema else {}

@@ -43,7 +43,7 @@ class Expectation:
         return cls(TablePattern.of(tables), condition, parse_expression(condition), action, name or condition)
 
     def check_columns(self, schema: SourceSchema) -> None:
-        """Raise ConfigError if the condition uses a column that a table does not have, whose whole schema this is."""
+        """Raise ConfigError if the condition uses a column that is not in this whole schema of a table."""
         check_columns(columns_of(self.node), schema, strictly=True)
 
     @property

@@ -151,7 +151,7 @@ def check_columns(names: Iterable[str], schema: SourceSchema, *, strictly: bool 
     """Raise ConfigError if an expression uses another name than a column of these rows.
 
     Rows of a source that declares no types may lack columns that others of their table have. They are then null, unless
-    this is to be decided `strictly`: the schema is that of the whole table, if there is one.
+    this is to be decided `strictly`: the schema is the schema of the whole table, if there is one.
     """
     if schema.is_partial or (not strictly and may_lack_columns(schema)):
         return

@@ -43,8 +43,8 @@ _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 class Misfits:
     """Rows with a value that does not fit, each with its first reason.
 
-    `nulled` counts the values that a rule replaced by null, or by zero in NOT NULL columns. `inexact` counts those of
-    which the type can hold only a part, such as fewer digits.
+    `nulled` counts the values that a rule replaced by null, or by zero in NOT NULL columns. `inexact` counts the values
+    that the type stores only in part, such as with fewer digits.
     """
 
     reasons: dict[int, str] = field(default_factory=dict)

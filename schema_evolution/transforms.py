@@ -1,7 +1,7 @@
 """Transforms: filters, projections and masks on batches of changes, before they are routed to tables.
 
-An update whose row no longer matches the filter becomes a delete, and one whose row starts to match becomes an insert.
-An update that changes the key is split into a delete and an insert.
+An update becomes a delete if its row no longer matches the filter, and an insert if only the new row matches. An update
+that changes the key is split into a delete and an insert.
 """
 
 from __future__ import annotations

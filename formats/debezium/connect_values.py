@@ -99,7 +99,7 @@ def integer_type(declared: str) -> pa.DataType | None:
 
 
 def _carried(kind: ConnectType, what: str) -> Read:
-    """Return the function for types without a semantic name, whose values are the values of the carrier type."""
+    """Return the function for types without a semantic name: their values are values of the carrier type."""
     if kind.carrier in _INTEGERS:
         unsigned = _is_unsigned_bigint(kind.source_type)
         return each(_unsigned_text, pa.string(), what) if unsigned else partial(integers, what=what)

@@ -50,8 +50,8 @@ class RowMembers:
 class TableRows:
     """Messages of one layout and one source table, with their row kinds and event times.
 
-    `places` are those of the messages in `columns`, None for all. `read` returns the column of a field from a member
-    for the messages at some places.
+    `places` are the positions of the messages in `columns`, None for all. `read` returns the column of a field from a
+    member for the messages at some places.
     """
 
     columns: MemberColumns

@@ -38,9 +38,9 @@ class SameValue:
 class MatchPlan:
     """The gaps between the values that differ, as columns for broadcasting; distances are in bytes.
 
-    `scalars` are the numbers of the scalars that differ, `names` those of their members. Of these, `texts` are always
-    texts, whose quotation marks are in the gaps, and `others` may be anything; both are numbers of gaps.
-    `mask` and `expected` are the first and the second half of each window.
+    `scalars` are the numbers of the scalars that differ, `names` the numbers of their members. Of these, `texts` are
+    always texts, whose quotation marks are in the gaps, and `others` may be anything; both are numbers of gaps. `mask`
+    and `expected` are the first and the second half of each window.
     """
 
     layout: MessageLayout

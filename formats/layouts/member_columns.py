@@ -16,7 +16,7 @@ from penstock.formats.layouts.member_values import LayoutRows
 class MemberColumns:
     """The values of some members as text columns, one value per message.
 
-    All are cut out of the text at once, and those of `later` when one of them is asked for.
+    All are cut out of the text at once, except the members in `later`: they are cut out when one of them is requested.
     """
 
     def __init__(self, rows: LayoutRows, members: Sequence[int], later: Sequence[int] = ()) -> None:

@@ -44,7 +44,7 @@ class PieceText:
 class LayoutRows:
     """Messages of one layout: where the values of the scalar members are, as arrays [scalar, message].
 
-    `numbers` are those of the messages. The positions are those inside the quotation marks of `quoted` values.
+    `numbers` are the numbers of the messages. The positions are those inside the quotation marks of `quoted` values.
     `same` are members with a text that is known to be equal in all messages.
     """
 

@@ -129,7 +129,7 @@ def _group_piece(
 def _group_blocks(
     texts: MessageTexts, blocks: int, known: KnownLayouts, fewest_rows: int
 ) -> tuple[list[LayoutRows], Int64s]:
-    """Return the messages by layout, and the numbers of those whose layouts too few messages of their block have."""
+    """Return the messages by layout, and the numbers of messages with a layout that is too rare in their block."""
     found: dict[int, list[LayoutRows]] = {}
     rare: list[Int64s] = []
     count = len(texts.documents)
@@ -165,7 +165,7 @@ def _usual(piece: MessagePiece, known: KnownLayouts, fewest_rows: int) -> tuple[
 def _matched(
     piece: MessagePiece, signature: int, rows: Int64s, known: KnownLayouts, fewest_rows: int
 ) -> Iterator[LayoutRows]:
-    """Yield the messages that have a known layout, or that of the first message that has none."""
+    """Yield the messages with a known layout, or with the layout of the first message without a known one."""
     counts = np.diff(piece.first_name)
     names = counts[rows]
     # Different numbers of names can only have one signature by chance.

@@ -147,7 +147,7 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         return replace(progress.reading(names), reread=self.settings.rereads, batch=batch)
 
     def without_outdated(self, progress: G, fresh: Collection[TableName]) -> G:
-        """Return a batch that empties the targets of new tables whose rows are of an earlier table of their name."""
+        """Return a batch that empties targets of new tables: their rows are of an earlier table with the same name."""
         names = sorted(self.settings.outdated.intersection(fresh))
         if not names:
             return progress

@@ -42,10 +42,10 @@ class PlannedBatch(Generic[K]):
 class CopyProgress(Generic[K]):
     """The state of a source at the end of a batch. The log before the position `log` has been read.
 
-    `known` are the captured tables, `waiting` those whose snapshot has not begun, `rest` what is left of the one that
+    `known` are the captured tables, `waiting` the tables before their snapshot, `rest` the remainder of the table that
     is being cut into chunks. `settle` is the position after which the tables read last equal the source at one moment.
-    `reread` is the last request to read tables again that was carried out, `signals` are the requests of users.
-    `parts` are parts of tables that wait to be read again, `refused` those that could not be, with the reasons.
+    `reread` is the last request to read tables again that was carried out, `signals` are the requests of users. `parts`
+    are parts of tables that wait to be read again, `refused` those that could not be, with the reasons.
     """
 
     log: int

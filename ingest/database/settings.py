@@ -144,7 +144,7 @@ def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[Table
 def with_refused_names(
     requests: Sequence[RereadRequest], captured: Sequence[TableName], refused: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the refusals of parts, after those of names in the requests of users that no captured table has."""
+    """Return the refusals: first requested names that no captured table has, then refused parts."""
     asked = {table for request in requests if not request.is_own for table in request.tables}
     unknown = sorted(asked - _names_of(captured))
     if unknown:
@@ -189,9 +189,9 @@ class DatabaseSettings(Generic[A_co]):
     `rereads` is a request that the offsets do not contain yet: empty the tables in `reset`, or all, and read them
     again. With `rereads_when_lost` this is done too if the log is gone. With `keyless_stops`, a table without a key is
     an error. With `fills_added_columns`, tables are read again for new columns that have values in older rows. `demand`
-    decides which part of a table is read, and `language` is that of conditions in requests. The targets of `outdated`
-    tables, which do not exist, are emptied when tables of these names are created. With `shares_targets` a target may
-    have several source tables, so that it cannot be emptied for one of them.
+    decides which part of a table is read, and `language` is the language of conditions in requests. The targets of
+    `outdated` tables, which do not exist, are emptied when tables of these names are created. With `shares_targets` a
+    target may have several source tables, so that it cannot be emptied for one of them.
     """
 
     server: A_co

@@ -1,4 +1,4 @@
-"""The properties of a Kafka client, translated from the names of the Java client to those of librdkafka."""
+"""The properties of a Kafka client, translated from names of the Java client to names of librdkafka."""
 
 from __future__ import annotations
 

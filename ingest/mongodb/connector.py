@@ -47,7 +47,7 @@ _LOGIN = """
 
 
 class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
-    """Replica sets and sharded clusters whose collections are copied, and whose change stream is read from there on."""
+    """Replica sets and sharded clusters: collections are copied, then their change stream is read from there on."""
 
     name = "mongodb"
     config = MongoConfig

@@ -46,8 +46,8 @@ class DefinitionStore:
     """The definitions in a folder of the checkpoint: files of JSON lines, each written completely and never changed.
 
     A single planner writes them, before a batch relies on them. A plan may fail after that, or its process be killed,
-    and is then made again from the same start. So the name of a file ends with the start of its plan, and whoever reads
-    the files to plan from a start passes over the ones of this start: the new plan finds the same definitions again.
+    and is then made again from the same start. So the name of a file ends with the start of its plan, and a plan from
+    the same start skips the files with this start: it finds the same definitions again.
     """
 
     folder: StateFolder

@@ -60,7 +60,7 @@ def filled_columns(
 def rewritten_in(
     settings: FollowSettings, history: SchemaHistory, defined: Iterable[LoggedDdl]
 ) -> dict[TableName, list[str]]:
-    """Return the columns whose values in older rows are others by statements that begin these definitions.
+    """Return the columns that have other values in older rows after the statements that begin these definitions.
 
     Tables that these statements let be emptied and read again, because rows got other keys, are left out.
     """

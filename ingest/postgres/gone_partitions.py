@@ -26,7 +26,7 @@ _COVERING = frozenset({ROWS_MOVED, "replaced", "drop"})
 
 
 def reported(progress: PgProgress) -> dict[TableName, int]:
-    """Return the tables whose rows are known to have left without a change, and up to which position of the log."""
+    """Return the tables that lost rows without a logged change, each with the position in the log."""
     return {one.name: one.position for one in progress.altered if one.kind in _COVERING}
 
 

@@ -87,8 +87,8 @@ class PgProgress(CopyProgress[KeyChunk]):
 
     Chunks may be read once no transaction older than `visible_from` runs. `fresh` are new tables that can be read as of
     `exact_from` or later: earlier changes of them may be missing in the log. `emptied` are tables that the transaction
-    at the position of the log empties; their targets are empty already. `versions` are those of known tables at the
-    last plan, and `altered` the changes of tables that the log has not passed yet.
+    at the position of the log empties; their targets are empty already. `versions` are the versions of known tables at
+    the last plan, and `altered` the changes of tables that the log has not passed yet.
     """
 
     server: str

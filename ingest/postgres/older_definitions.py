@@ -1,4 +1,4 @@
-"""Definitions of tables in the offsets of an older release, which cannot be compared with those of the catalog."""
+"""Definitions of tables in the offsets of an older release, which cannot be compared with the catalog."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ T = TypeVar("T")
 class SubscriptionState:
     """The state of a subscription of a partition, as a broker keeps it.
 
-    `ledgers` are those of the partition, with the number of their entries, and `last` is its newest entry. The position
-    `acknowledged`, and all before it, need not be kept; its entry is -1 as long as nothing was acknowledged.
+    `ledgers` are the ledgers of the partition with their numbers of entries, and `last` is its newest entry. The
+    position `acknowledged`, and all before it, need not be kept; its entry is -1 as long as nothing was acknowledged.
     """
 
     exists: bool

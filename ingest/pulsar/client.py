@@ -56,7 +56,7 @@ class LateChunks(logging.Filter):
     """The parts of messages in chunks that a reader received without their first part, as ledger and entry.
 
     The client drops such a part, and says so only in its log. All clients of a process write to the logger of the first
-    one, which in a task is that of this module.
+    client; in a task this is the logger of this module.
     """
 
     _LINE = re.compile(r"Received an uncached chunk .*messageId: \((\d+),(\d+),")

@@ -1,9 +1,9 @@
 """Positions in a Pulsar partition: the ids of messages as values that can be compared, stored and read by people.
 
-A position means all messages up to and including it. It is written `ledger:entry:index`; the index is that of the
-message in its producer batch, -1 for a message that was sent alone, and `before` for the place ahead of an entry. A
-message that was sent in chunks has the id of its last chunk. Its position also contains the first one, because a reader
-that begins between the two never receives the message: `12:9:-1/12:4`.
+A position means all messages up to and including it. It is written `ledger:entry:index`; the index is the position of
+the message in its producer batch, -1 for a message that was sent alone, and `before` for the position ahead of an
+entry. A message that was sent in chunks has the id of its last chunk. Its position also contains the first one, because
+a reader that begins between the two never receives the message: `12:9:-1/12:4`.
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ class CommitPhase:
     def compact(self, identity: BatchIdentity, uncompacted: Collection[str]) -> None:
         """Compact the buckets whose compaction is owed and was not committed with the batch.
 
-        Full compactions include buckets that this batch did not write. In tables whose rows become visible only by
-        compaction, a compaction is made up for that lost a commit conflict, that a crash of the driver prevented, or
-        that the commit did not wait for.
+        Full compactions include buckets that this batch did not write. Some tables show rows only after compaction. For
+        these, a missing compaction is repeated: it lost a commit conflict, a crash of the driver prevented it, or the
+        commit did not wait for it.
         """
         run = self.run
         for table, messages in self.result.messages.items():

@@ -156,7 +156,7 @@ def apply_barriers(
 def _others_in(
     table: str, barrier: Barrier, barriers: Sequence[Barrier], sources: Mapping[tuple[str, str], str]
 ) -> str:
-    """Return the other source tables whose rows the table has, without those that change alike in this batch."""
+    """Return the other source tables with rows in the table, except tables with the same change in this batch."""
     if barrier.kind == "read-again":
         return ""
     alike = {(one.database, one.table) for one in barriers if _are_alike(one, barrier)}

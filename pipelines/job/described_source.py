@@ -59,7 +59,7 @@ class CapturedTables:
 def captured_tables(
     spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, found: Sequence[SourceSchema]
 ) -> CapturedTables:
-    """Return the captured tables, of which the source has described those in `found`."""
+    """Return the captured tables. The source has described the tables in `found`."""
     kind, request = connector(spec), request_of(spec)
     capture = kind.capture(spec.source, request)
     names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))

@@ -29,7 +29,7 @@ def partitioned(rows: DataFrame, count: int, column: str) -> DataFrame:
 
 @lru_cache(maxsize=64)
 def numbers_by_partition(count: int) -> tuple[int, ...]:
-    """Return, for each of `count` partitions, a number whose rows Spark's hash partitioning puts there."""
+    """Return, for each of `count` partitions, a number that Spark's hash partitioning assigns to it."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < count:

@@ -110,7 +110,7 @@ def _columns_of_rule(
     *,
     sampled: bool,
 ) -> Iterator[ConfigError]:
-    """Yield errors for masks, keys and partitions whose column no matched table has after the projection."""
+    """Yield errors for masks, keys and partitions with a column that no matched table has after the projection."""
     try:
         given = map(lacking_columns, matched) if sampled else matched
         shaped = [shaped_unless_failing(shape, one, failing) for one in given]

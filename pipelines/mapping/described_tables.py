@@ -37,8 +37,8 @@ _KEPT = frozenset({"sequence.field"})
 class DescribedTables:
     """The target tables as they will be, the sources to leave out, and why tables cannot be created.
 
-    `before_images` are the sources of whose updates a transform or a target table needs the old row. `warnings` are to
-    be logged by a run.
+    `before_images` are the sources for which a transform or a target table needs the old rows of updates. `warnings`
+    are to be logged by a run.
     """
 
     tables: list[TableSchema]

@@ -150,7 +150,7 @@ class LookupStep:
     def _found_later(
         self, matches: Matches, missing: Ints, keys: Sequence[pa.Array], run: LookupRun
     ) -> tuple[Matches, Ints]:
-        """Return the matches with those of missing keys in the later snapshot, and the keys that are still missing."""
+        """Return the matches, also of missing keys in the later snapshot, and the keys still missing."""
         places = pa.array(missing)
         again = self._dimension(run, run.later).rows([key.take(places) for key in keys])
         matches = _merged(matches, again, missing)
@@ -159,7 +159,7 @@ class LookupStep:
     def _dimension(self, run: LookupRun, snapshots: dict[str, tuple[int, int]]) -> Dimension:
         """Return the dimension at its snapshot, which is the newest if it has none there or if it is gone.
 
-        `snapshots` are those of the run, or its later ones.
+        `snapshots` are the snapshots of the run, or its later ones.
         """
         dimension = self._opened(later=snapshots is run.later)
         wanted = snapshots.get(self.table)

@@ -1,4 +1,4 @@
-"""Rows in the kinds that the options of their target table need, and the sources whose columns a table can store."""
+"""Rows with the row kinds that their target table's options need, and the sources that a table can store."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OptionsToSet:
-    """The options of an existing table that differ from those of the pipeline: to be set, and to be kept."""
+    """Differences between the options of an existing table and of the pipeline: options to set, and options to keep."""
 
     changes: tuple[SetOption, ...]
     kept: Mapping[str, tuple[str | None, str]]

@@ -78,7 +78,7 @@ def _is_of_others(record: logging.LogRecord) -> bool:
 
 
 def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
-    """Write all log lines of this process in one form: ours from `level` on, those of libraries from WARNING on."""
+    """Write all log lines of this process in one form: Penstock's from `level` on, others from WARNING on."""
     own = logging.getLogger("penstock")
     own.setLevel(level.upper())
     # Replaced and not added, so that a second run of this process does not write each line twice.

@@ -17,7 +17,7 @@ _CONTINUOUS = 1.0  # seconds between batches that is assumed where each begins a
 
 @dataclass(frozen=True, slots=True)
 class RequestPrices:
-    """US dollars for 1,000 requests. The defaults are those of S3 Standard in the region us-east-1."""
+    """US dollars for 1,000 requests. The defaults are the prices of S3 Standard in the region us-east-1."""
 
     writes: float = 0.005  # listings, too
     reads: float = 0.0004

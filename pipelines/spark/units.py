@@ -28,8 +28,8 @@ _TASKS_PER_SLOT = 4
 class SparkUnits:
     """Runs units in a Spark job: at most `parallelism` at a time, without a number as many as the session has slots.
 
-    Only the results of units, such as metadata of files, return to the driver. A task that fails, or whose executor is
-    lost, runs again with all its units, and its files of the first attempt are orphans.
+    Only the results of units, such as metadata of files, return to the driver. If a task fails or its executor is lost,
+    all its units run again, and the files of the first attempt are orphans.
     """
 
     session: SparkSession

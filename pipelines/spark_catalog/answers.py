@@ -126,7 +126,7 @@ def _quoted(table: str) -> str:
 
 
 def _full_name(table: str, database: str) -> str:
-    """Return the name of a table with its database, which is that of the session if only the table is named."""
+    """Return the name of a table with its database; the session's database if only the table is named."""
     names = name_parts(table)
     if len(names) not in {1, 2, 3}:
         raise ConfigError(f"{table!r} is not the name of a table", hint="write it as 'database.table'")

@@ -34,7 +34,7 @@ def register(
     The latter are streams of changes: `format("mysql-cdc")`, `"postgres-cdc"`, `"kafka-cdc"`, one for each connector.
 
     With `catalog` and `warehouse`, the tables of the warehouse also have names in SQL, such as `lake.db.t`. `options`
-    are those of the catalog (`metastore`, ...) and of its store; secrets must be references such as `${NAME}`. Called
+    are options of the catalog (`metastore`, ...) and of its store; secrets must be references such as `${NAME}`. Called
     twice it changes nothing.
     """
     from penstock.pipelines.spark.versions import check_version

@@ -1,4 +1,4 @@
-"""The executor of actions in CALL and DELETE, whose units run in tasks of the session that runs the statement.
+"""The executor of actions in CALL and DELETE: their units run in tasks of the statement's session.
 
 The process that answers a request of the catalog has no session. It writes the units into a private file on the
 driver's machine, and asks the driver, by a local socket, for a job that reads them: a task reads its units by running

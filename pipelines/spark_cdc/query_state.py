@@ -29,7 +29,7 @@ def check_writable(state: StateFolder) -> None:
 def begin(state: StateFolder) -> str:
     """Return the name of a query whose checkpoint has no finished batch, empty if the folder has an owner.
 
-    That may be this query: Spark asks for the initial offsets again when it repeats the first batch, whose end in the
+    That may be this query: Spark asks for the initial offsets again when it repeats the first batch: its end in the
     checkpoint has the name. A query that ended before its first batch leaves the folder without an owner.
     """
     check_writable(state)

@@ -1,4 +1,4 @@
-"""The options of a read of one source table: keys of the connector's section, and those of the read itself.
+"""The options of a read of one source table: keys of the connector's section, and keys of the read itself.
 
 The keys of the section `source` of pipeline files are the options, with a dot before a key of an inner section:
 `hostname`, `startup.mode`, `properties.bootstrap.servers`. So each connector has its options already.

@@ -24,7 +24,7 @@ NAMES = OF_FILES | {PARTITION, BUCKET}
 def check_readable(names: Sequence[str], schema: TableSchema, table: str, *, kinds: bool) -> None:
     """Raise ConfigError if the rows of a read have no such metadata.
 
-    Rows that are merged by key are not rows of one file, and those of changes may be in several.
+    A row that is merged by key does not belong to one file, and a changed row may be in several files.
     """
     if names and kinds:
         raise ConfigError(

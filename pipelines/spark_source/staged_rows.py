@@ -39,8 +39,8 @@ def staged_rows(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
 def clear_staged(store: TableStore, job: str, paths: Iterable[str]) -> None:
     """Delete everything that tasks of the job have staged, including files of failed attempts.
 
-    `paths` are those of the files to commit: the tasks of a stream have another name of the job than the process that
-    commits, because Spark creates the writer of a stream for each of them.
+    `paths` are the files to commit: the tasks of a stream have another name of the job than the process that commits,
+    because Spark creates the writer of a stream for each of them.
 
     An error of the store is logged only: the rows may be committed, and whoever saw an error would write them again.
     """

@@ -2,7 +2,7 @@
 
 In an offset, `next` is the first snapshot not read yet. Every offset also contains the query's start, because after a
 crash in the very first batch Spark asks for the initial offset again, and by then the table has newer snapshots. `mark`
-is that of the snapshot before `next`: after a rollback, or in a table that was created again, its id is used again.
+is the mark of the snapshot before `next`: after a rollback, or in a table that was created again, its id is used again.
 `created` is the time at which the table was created, for a commit that has expired.
 """
 

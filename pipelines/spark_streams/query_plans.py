@@ -46,8 +46,8 @@ _REFUSED = {
 class StreamPlan:
     """One SELECT of a query, on one table.
 
-    `columns` are those of the result. `origins` has for each column by its id the table's columns that it depends on.
-    `filtered_by` are the table's columns in conditions, and `reads` all that the query names.
+    `columns` are the columns of the result. `origins` has for each column by its id the table's columns that it depends
+    on. `filtered_by` are the table's columns in conditions, and `reads` all that the query names.
     """
 
     relation: Node

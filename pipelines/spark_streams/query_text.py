@@ -63,7 +63,7 @@ class StreamedText:
 
 
 def _is_target(tokens: Sequence[SqlToken], mention: Mention) -> bool:
-    """Return whether the name is that of the table that INSERT writes to."""
+    """Return whether INSERT writes to the table with this name."""
     words = [token.text.lower() for token in tokens[: mention.start] if token.kind != "blank"]
     return words[-2:] in (["into", "table"], ["overwrite", "table"])
 

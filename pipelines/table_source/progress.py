@@ -17,9 +17,9 @@ class TableProgress:
     """The end of a batch for one table, with the whole content of the batch, so that it can be planned again.
 
     First the rows of snapshot `state` are read (0: none), split by split: `splits` is their number, `done` how many of
-    them were read. Then come the changes of the snapshots before `next`. `done_before` and `next_before` are the
-    values at which the batch begins. `mark` is that of the snapshot before `next`, by which a rollback shows; 0 if
-    there is no such snapshot. `created` is the time at which the table was created; 0 in offsets of older versions.
+    them were read. Then come the changes of the snapshots before `next`. `done_before` and `next_before` are the values
+    at which the batch begins. `mark` is the mark of the snapshot before `next`, which shows a rollback; 0 if there is
+    no such snapshot. `created` is the time at which the table was created; 0 in offsets of older versions.
     """
 
     state: int

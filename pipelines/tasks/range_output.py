@@ -37,7 +37,8 @@ BAD_AGAIN = "bad.again"  # among the skipped messages: rows that have a dead let
 class BlobPacker:
     """The rows of one range on their way to the shuffle. Blobs are numbered in the order in which they are made.
 
-    Of ranges that are joined, with the number of the first one, `numbers` returns that of each row by its position.
+    For joined ranges, `range_number` is the number of the first range, and `numbers` returns the range number of each
+    row by its position.
     """
 
     def __init__(

@@ -149,7 +149,7 @@ class RangeReport:
             self.tables[table] = TableReport(bad=report.bad, error=report.error)
 
     def replace(self, table: str, again: RangeReport) -> None:
-        """Replace the report of the table by that of a later reading of the same range."""
+        """Replace the report of the table by the one of a later reading of the same range."""
         self.tables[table] = again.tables.get(table, TableReport())
 
     @property

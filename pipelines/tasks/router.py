@@ -49,7 +49,7 @@ class Router:
             self._known = Assigner(store, self.layout, state_at(store, version))
 
     def parts(self, batch: pa.RecordBatch, ranges: int | Int64s) -> Iterator[RoutedRows]:
-        """Yield the parts of a batch. `ranges` are the number of its range, or those of the range of each row."""
+        """Yield the parts of a batch. `ranges` is the number of its range, or the range number of each row."""
         if self._known is not None:
             yield from self._dynamic(batch, self._known)
             return

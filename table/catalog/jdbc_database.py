@@ -64,7 +64,7 @@ class JdbcDatabase:
 
     @contextmanager
     def session(self) -> Iterator[DatabaseConnection]:
-        """Connect for a few statements, each of which is committed by itself. StoreError when one fails."""
+        """Connect for a few statements; each is committed by itself. StoreError when one fails."""
         driver = _DRIVERS[self.kind]
         module = _driver_module(driver.module)
         try:

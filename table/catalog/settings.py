@@ -41,7 +41,7 @@ class CatalogSettings:
 
     @property
     def store_options(self) -> dict[str, str]:
-        """Return the options for other stores, such as a checkpoint's: all options except those of catalogs."""
+        """Return the options for other stores, such as a checkpoint's: all options that are not options of catalogs."""
         return {name: value for name, value in self.options if not is_catalog_option(name)}
 
     def open(self) -> Catalog:

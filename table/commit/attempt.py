@@ -73,9 +73,9 @@ def commit_snapshot(
     """Commit the changes that `check` returns for the newest snapshot as the next snapshot, and return it.
 
     `check` is called before every attempt, with the newest snapshot and whether the attempt is the first; it raises
-    when a further attempt cannot succeed. `only_once` is also checked before every attempt, so that of two processes
-    that commit the same identifier at the same time one gets AlreadyCommitted. `newest` is the newest snapshot if the
-    caller has just read it: the first attempt does not read it again.
+    when a further attempt cannot succeed. `only_once` is also checked before every attempt: if two processes commit the
+    same identifier at the same time, one of them gets AlreadyCommitted. `newest` is the newest snapshot if the caller
+    has just read it: the first attempt does not read it again.
 
     CommitConflict, AlreadyCommitted and errors of `check` mean that no attempt took effect and none will: the caller
     may delete the files it wrote. After an OSError, including StoreError, the snapshot may exist or appear later, so

@@ -62,7 +62,7 @@ class ManifestListWriter:
         self._unwritten: dict[str, bytes] = {}
 
     def write(self, latest: Snapshot | None, changes: CommitChanges, schema: TableSchema) -> SnapshotLists:
-        """Write the lists of one attempt, reusing those of earlier attempts that are still valid."""
+        """Write the lists of one attempt, reusing lists of earlier attempts that are still valid."""
         lists = self._lists(latest, changes, schema)
         self._write_files()
         return lists

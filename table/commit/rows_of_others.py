@@ -17,7 +17,7 @@ def rows_of_others(store: TableStore, job: str) -> str | None:
     """Return a sentence about the rows of a table that has none of this job, or None if it may add its own.
 
     Where keys replace older rows, the rows of two jobs are no problem. Without keys, and where values are aggregated,
-    the rows of a second job that reads the same source are added to those of the first one.
+    the rows of a second job that reads the same source are added to the rows of the first job.
     """
     newest = list(islice(store.snapshots.newest_first(), _LOOKED_AT)) if _adds_rows(store.schema()) else []
     if not newest or not newest[0].total_record_count:

@@ -108,7 +108,7 @@ class LookupStore:
                 path.unlink(missing_ok=True)
 
     def keep_only(self, mark: str, files: Container[str]) -> None:
-        """Delete the lookup files named `<file>-<mark>.<anything>` except those of the given data files.
+        """Delete the lookup files named `<file>-<mark>.<anything>`, except those of the given data files.
 
         Merged rows that a lookup opened in the last hour stay: merging them again would cost a read of the bucket.
         """

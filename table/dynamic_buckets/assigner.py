@@ -35,7 +35,7 @@ MOST_BUCKETS = 32767
 class BucketAllocator:
     """The buckets that a writer may fill: up to `target` keys per bucket and `most` buckets per partition.
 
-    Of `writers` parallel writers each opens only buckets whose number modulo `writers` is its own number, so a bucket
+    Each of `writers` parallel writers opens only buckets with a number that is its own modulo `writers`, so a bucket
     never has two writers. A writer whose number is beyond `most` shares a bucket with another.
     """
 

@@ -1,8 +1,8 @@
 """The ids and versions of rows in tables with row-tracking.enabled, as columns of data files.
 
 A file that was written with new rows has neither column: its rows are numbered from the first row id in its manifest
-entry, and their version is that of the file. Files that also contain rows of other files have both columns, in which
-null means the same. Java Paimon writes and reads them in the same way.
+entry, and their version is the version of the file. Files that also contain rows of other files have both columns, in
+which null means the same. Java Paimon writes and reads them in the same way.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _ENDLESS = 9223372036854775807  # tags end in the table, not by Iceberg's rules
 class IcebergSnapshot:
     """One snapshot, with the id of the table's snapshot. `manifest_list` is a URI.
 
-    `mark` is that of the table's snapshot; 0 if Java or an older version published it.
+    `mark` is the mark of the table's snapshot; 0 if Java or an older version published it.
     """
 
     id: int

@@ -189,7 +189,7 @@ class _Publication:
                 )
 
     def _followed(self, files: ManifestFiles, base: IcebergMetadata) -> IcebergMetadata:
-        """Return the metadata with the snapshots after those of `base`."""
+        """Return the metadata with the snapshots that follow the snapshots in `base`."""
         if base.current_id == self.latest.id:
             return base
         data = DataFiles(self.store, self.schema, base.location)

@@ -80,7 +80,7 @@ def _columns(names: tuple[str, ...]) -> str:
 
 
 def _parts(layout: Layout, splits: Sequence[Split]) -> Iterator[Split]:
-    """Yield the splits of which each becomes one local file."""
+    """Yield the splits; each becomes one local file."""
     buckets: dict[Bucket, list[Split]] = {}
     for split in splits:
         buckets.setdefault((split.partition, split.bucket), []).append(split)

@@ -1,8 +1,9 @@
 """The lookup by the whole primary key, in the sorted files of the table.
 
 Each data file that is asked for is kept once on local disk as mapped Arrow rows with sorted keys. Data files never
-change, so a new snapshot costs only its new files. A bucket whose files have to be merged to know the row of a key is
-merged once into such a file, and again when the bucket changes. So a lookup finds what a scan of the snapshot returns.
+change, so a new snapshot costs only its new files. If files of a bucket have to be merged to find the row of a key, the
+bucket is merged once into such a file, and again when it changes. So a lookup finds what a scan of the snapshot
+returns.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class PrimaryKeyIndex:
         return FilesOfBucket(levels, Lookup(self._spec, reader, self._local, f"{mark}-rows"), vectors)
 
     def _newest_first(self, state: BucketState) -> Levels | None:
-        """Return the files in levels of which the first that has a key decides, or None if rows must be merged."""
+        """Return levels of files: the first level with a key has its row. None if rows must be merged."""
         levels, spec = Levels.of(state.files, 1), self._spec
         if invisible_level_0(self._layout) or is_settled(state.files):
             return levels

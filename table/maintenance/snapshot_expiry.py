@@ -53,7 +53,7 @@ def expire_snapshots(
 
     A consumer protects the snapshots it has not read, and the newest snapshot of each commit user is kept for
     `protect_users` milliseconds, because replayed commits are recognised by it. A further call continues where this one
-    ended. Reads the manifests of the expired snapshots only, and besides them those of tags and branches.
+    ended. Reads only the manifests of the expired snapshots, of tags and of branches.
     """
     now = store.ambient.now_millis()
     retention = Retention.of(

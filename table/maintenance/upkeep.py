@@ -33,7 +33,7 @@ from penstock.table.schema.table_schema import TableSchema
 def expire_consumers(store: TableStore, older_than: int | None = None) -> list[str]:
     """Delete the consumers that have not moved since `older_than`, or for `consumer.expiration-time`; return their ids.
 
-    Nothing is deleted when neither is set, and no consumer whose modification time the store does not know.
+    Nothing is deleted if neither is set. A consumer without a modification time in the store is kept.
     """
     if older_than is None:
         idle = store.schema().typed[CONSUMER_EXPIRATION_TIME]

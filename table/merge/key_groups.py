@@ -89,7 +89,7 @@ def with_older_rows(spec: KeyOrder, groups: KeyGroups, rows: pa.Table, keys: Int
     """Return the groups with one older row for each of these keys, which ascend.
 
     `rows` are the older rows, in the order of their keys, followed by the rows of `groups`. The result is the same as
-    that of grouping these rows, but no keys are sorted.
+    if these rows were grouped, but no keys are sorted.
     """
     added = np.zeros(len(groups.starts), np.int64)
     added[keys] = 1

@@ -65,7 +65,7 @@ class Snapshot:
         return _MARKS | int.from_bytes(digest[:6], "big")
 
     def has_mark(self, mark: int) -> bool:
-        """Return whether a stored mark is the one of this snapshot. Older versions stored its time."""
+        """Return whether a stored mark belongs to this snapshot. Older versions stored its time."""
         return mark == (self.mark if mark >= _MARKS else self.time_millis)
 
     @property

@@ -19,7 +19,7 @@ MOST_AHEAD = 24 * 3_600_000
 
 
 def next_time(now_millis: int, latest: Snapshot | None, table: str) -> int:
-    """Return the time of the snapshot after `latest`: that of the clock, but not before the time of `latest`."""
+    """Return the time of the snapshot after `latest`: the clock's time, but not before the time of `latest`."""
     if latest is None or latest.time_millis <= now_millis:
         return now_millis
     if latest.time_millis <= now_millis + MOST_AHEAD:
@@ -51,7 +51,7 @@ def oldest(snapshots: Iterable[Snapshot], is_old: Callable[[Snapshot], bool], no
 
 
 def plausible_times(snapshots: Sequence[Snapshot], now_millis: int) -> dict[int, int]:
-    """Return the times of snapshots, given oldest first, by id: one with a clock that was wrong has that of the next.
+    """Return the times of snapshots, given oldest first, by id; a wrong clock's time is replaced by the next.
 
     Without a next one it is as old as the one before.
     """

@@ -96,7 +96,7 @@ class RowChanges:
                 )
 
     def _refuse_older(self, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
-        """Refuse new rows that the table would ignore, because their sequence field is lower than that of the old."""
+        """Refuse new rows that the table would ignore, because their sequence field is lower than in the old rows."""
         spec = merge_spec(self.schema)
         older, same = np.zeros(old.num_rows, np.bool_), np.ones(old.num_rows, np.bool_)
         for name in spec.sequence_fields:

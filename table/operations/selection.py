@@ -32,7 +32,7 @@ class Selection:
     buckets: frozenset[int] | None = None
 
     def buckets_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> list[Bucket]:
-        """Return the selected buckets among those of the entries, sorted.
+        """Return the selected buckets that occur in the entries, sorted.
 
         Postponed rows are in no bucket and left out.
         """
@@ -44,7 +44,7 @@ class Selection:
         return sorted(place for place in places if place[0] in chosen)
 
     def partitions_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> set[bytes]:
-        """Return the selected partitions among those of the entries."""
+        """Return the selected partitions that occur in the entries."""
         newest: dict[bytes, int] = {}
         for entry in entries:
             newest[entry.partition] = max(newest.get(entry.partition, 0), entry.file.creation_millis or 0)

@@ -14,7 +14,7 @@ _UNSET = object()
 
 
 class TableOptions:
-    """The options of a table, or those of a table and a read: `options[WRITE_ONLY]` is a boolean.
+    """The options of a table, or of a table and a read: `options[WRITE_ONLY]` is a boolean.
 
     An option that is not set has its declared default. An option that is not set under its current key is read under
     the keys of older releases, and in lower case, as Spark passes keys. A value is parsed when it is read for the first

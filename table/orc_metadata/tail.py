@@ -186,7 +186,7 @@ class OrcTail:
 def _check_types(types: list[Message]) -> None:
     """Raise ValueError for types that make liborc or Arrow abort the process instead of raising an error.
 
-    They abort on a decimal whose precision is out of range, and they follow type members without checking that the
+    They abort on a decimal with a precision out of range, and they follow type members without checking that the
     members exist.
     """
     if not types or types[0].integer(1) != OrcType.STRUCT:

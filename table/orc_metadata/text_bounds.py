@@ -16,7 +16,7 @@ _LAST_CHARACTER, _LAST_BEFORE_SURROGATES = "\U0010ffff", "\ud7ff"
 
 
 def has_long_bounds(column: Message) -> bool:
-    """Return whether a column's statistics have bounds longer than those of Java's writer."""
+    """Return whether a column's statistics have longer bounds than Java's writer stores."""
     return any(
         number == _TEXTS and isinstance(value, bytes) and len(value) > _MOST for number, _, value in column.fields
     )

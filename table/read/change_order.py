@@ -47,7 +47,7 @@ def deleted_in_the_end(layout: Layout, batches: Iterable[pa.RecordBatch]) -> Mar
 def rows_of_keys(
     layout: Layout, keys: SplitKeys, deleted: Marks, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the keys that are deleted in the end, or those of all other keys."""
+    """Yield the rows of the keys that are deleted in the end, or the rows of all other keys."""
     if keys is SplitKeys.DELETED and not len(deleted):
         return
     for batch in batches:

@@ -119,8 +119,8 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
 def is_another(store: TableStore, number: int, mark: int | None, created: int | None) -> bool:
     """Return whether snapshot `number`, which was read before, is another now. 0: nothing was read yet.
 
-    `mark` is that of the snapshot. If it has expired, the time at which the table was created says whether the table
-    is the one that was read. Each may be 0 or None: older versions did not store it.
+    `mark` is the mark of the snapshot. If it has expired, the time at which the table was created says whether the
+    table is the one that was read. Each may be 0 or None: older versions did not store it.
     """
     if not number:
         return False

@@ -86,7 +86,7 @@ class LazyRows:
 
 
 class LazyDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
-    """An Arrow dataset whose rows are read when an engine asks for them, with the columns and the filter of its query.
+    """An Arrow dataset that reads rows only when an engine asks for them, with the columns and the filter of its query.
 
     DuckDB calls `scanner`; DataFusion calls `scanner` of each fragment. Polars reads in another way: polars_frame.py.
     """

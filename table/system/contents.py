@@ -27,7 +27,7 @@ def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
 
 
 def files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """Return `files`: the data files that a read finds, those of a fallback branch too."""
+    """Return `files`: the data files that a read finds, also in a fallback branch."""
     columns = [
         ("partition", pa.string()),
         ("bucket", pa.int32()),

@@ -65,7 +65,7 @@ def is_newest(store: TableStore, snapshot: Snapshot | None) -> bool:
 
 
 def _splits(store: TableStore, schema: TableSchema, snapshot: Snapshot | None, top_only: bool) -> Iterator[Split]:
-    """Yield the splits of the table, and those of its fallback branch for partitions that the table does not have."""
+    """Yield the splits of the table, and of its fallback branch for partitions that the table does not have."""
     yield from _planned(store, Layout.of(schema), snapshot, top_only)
     travels = not is_newest(store, snapshot)
     fallback = Fallback.of(store, store.schema().options, snapshot, travels=travels)

@@ -16,7 +16,7 @@ class NotStreamed(ConfigError):
 
 
 def streamed_system(system: str, table: str, *, has_keys: bool) -> str | None:
-    """Return the system table whose rows the stream has, None if they are those of the table itself.
+    """Return the system table that the stream reads, None if it reads the table itself.
 
     NotStreamed if it cannot be read as a stream. Names are not case sensitive.
     """

@@ -48,7 +48,7 @@ def partition_texts(
 
 
 def listed_text(value: object, type_: DataType, default_name: str) -> str:
-    """Return the text of a partition value in a list of partitions: that of a null is the default name."""
+    """Return the text of a partition value in a list of partitions: a null has the default name."""
     text = value_text(value, type_)
     return default_name if text is None else text
 
@@ -65,7 +65,7 @@ def partition_path(
 
 
 def no_folder(column: pa.Array, field: Field, longest: int) -> tuple[Rows, str] | None:
-    """Return the rows of a partition column whose values cannot be folder names, and the reason for the first of them.
+    """Return the rows of a partition column with values that cannot be folder names, and the reason for the first.
 
     A value cannot be a folder name if it contains a NUL, is not UTF-8, or makes a name of more than `longest` bytes.
     Only texts and bytes can have such values. Return None if all values are valid.

@@ -84,7 +84,7 @@ def _keys(
 def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str], *, hex_ids: bool = True) -> pa.Array:
     """Return the value at a path of names, and of numbers in arrays, for each document, otherwise null.
 
-    The last name may be that of a value in extended JSON, as `$date`.
+    The last name may name a value in extended JSON, as `$date`.
     """
     if tuple(path) == ("_id",):
         return columns_and_keys(block, at, oddities, hex_ids=hex_ids, only_keys=True)[0]

@@ -26,7 +26,7 @@ class Events:
     """Consecutive events. Positions of documents are -1 where an event has none.
 
     `operation` numbers ROWS and OTHERS, `table` the names in `tables`, and `to` those in `names_to`: the new names of
-    renamed collections. `milliseconds` are those of the server's clock, `time` the cluster times.
+    renamed collections. `milliseconds` are times of the server's clock, `time` the cluster times.
     """
 
     block: Block

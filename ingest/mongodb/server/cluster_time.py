@@ -40,7 +40,7 @@ def time_text(time: ClusterTime) -> str:
 
 
 def time_of_token(data: str) -> ClusterTime | None:
-    """Return the time in a resume token, None if it has another form than those of MongoDB 4.0.7 and later."""
+    """Return the time in a resume token, None if the token does not have the form of MongoDB 4.0.7 and later."""
     # The first byte is the type of a timestamp in the server's key strings; big-endian numbers follow.
     if len(data) < 18 or not data.startswith("82"):
         return None

@@ -72,7 +72,7 @@ class MissingValues(Protocol):
 class BinlogOptions:
     """The options of decoding: captured tables, definitions, rules for odd values, row images.
 
-    `images` selects the row images of an update by table, `policy` those of the other tables; without it,
+    `images` selects the row images of an update by table, `policy` does for the other tables; without it,
     `default_images` and the primary key do. `partial_images` lets absent columns be null; `missing` has the values of
     absent columns that are generated.
     """

@@ -67,7 +67,7 @@ class Query:
 
 
 def parse_load(body: bytes) -> Query:
-    """Parse the body of the event of a LOAD DATA, which is that of a QUERY event with more fields in its header."""
+    """Parse the body of a LOAD DATA event: the body of a QUERY event, with more fields in its header."""
     return parse_query(body[:_HEADER] + body[_HEADER + _LOAD_FIELDS :])
 
 

@@ -55,8 +55,8 @@ _SHORTEST_FORMAT = 2 + 50 + 4 + 1 + 1 + CHECKSUM
 class Segment:
     """Events of one binlog file: `start` and `end` bound each event in `raw`, with header but without checksum.
 
-    `pos` is the event's position in the file; for an event inside a compressed transaction it is that of the outer
-    event. `after` is the position after the last event read. Spare bytes follow the last event in `raw`.
+    `pos` is the event's position in the file; for an event inside a compressed transaction it is the position of the
+    outer event. `after` is the position after the last event read. Spare bytes follow the last event in `raw`.
     """
 
     file: str

@@ -74,8 +74,8 @@ def _await_snapshot(connection: Connection, facts: ServerFacts, position: LogPos
 def _await_committed(connection: Connection, logged: Callable[[], MySqlGtidSet]) -> None:
     """Wait until the transactions of this part of the binlog are committed.
 
-    A transaction of a client has its GTID only while it commits. One that a replica applies, or whose session has set
-    gtid_next, has it from its beginning: it may run for hours, and is in the binlog only at its end.
+    A transaction of a client has its GTID only while it commits. A transaction that a replica applies, or with
+    gtid_next set by its session, has it from its beginning: it may run for hours, and is in the binlog only at its end.
     """
     under_way = owned_transactions(connection)
     if not under_way or _are_committed(connection, under_way, _MOMENT_S):

@@ -40,7 +40,7 @@ class MappedColumn:
     """One column as the table map describes it; properties that the map lacks are None.
 
     `kind` is the real type (ENUM and SET are disguised as STRING), `size` its length, precision, fraction digits or
-    prefix bytes, `scale` that of a DECIMAL.
+    prefix bytes, `scale` the scale of a DECIMAL.
     """
 
     kind: int

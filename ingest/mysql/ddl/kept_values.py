@@ -38,7 +38,7 @@ def rewritten_columns(
     is_strict: bool = False,
     spelled: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return the columns, by their names in `after`, whose values in older rows may be others than in `before`.
+    """Return the columns, by their names in `after`, that may have other values in older rows than in `before`.
 
     `changes` are the clauses of the statement, if it is one. A strict session gets an error where another one would
     get a value that fits. Values of the types `spelled` are texts with the digits of their type.

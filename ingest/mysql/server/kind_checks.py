@@ -1,4 +1,4 @@
-"""Checks of the kind of server: the binlog of clusters, clouds and proxies differs from that of a single server."""
+"""Checks of the kind of server: clusters, clouds and proxies write another binlog than a single server."""
 
 from __future__ import annotations
 

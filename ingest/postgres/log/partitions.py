@@ -18,9 +18,9 @@ _ROWS = [log_messages.INSERT, log_messages.UPDATE, log_messages.DELETE]
 
 @dataclass(frozen=True, slots=True)
 class LoggedPartition:
-    """A partition by name and number, the number of the table under whose name its rows are, and their position.
+    """A partition by name and number, the number of the table that its rows are logged under, and their position.
 
-    The position is that of the commit of its first rows in a range of the log.
+    The position is where its first rows in a range of the log were committed.
     """
 
     oid: int

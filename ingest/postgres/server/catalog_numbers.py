@@ -17,5 +17,5 @@ def row_number(*values: str) -> str:
 
 
 def rows_number(number: str) -> str:
-    """Return the aggregate of SQL for rows with these numbers, in any order; 0 is that of no rows."""
+    """Return the aggregate of SQL for rows with these numbers, in any order; 0 means no rows."""
     return f"COALESCE(sum({number}), 0)"

@@ -44,8 +44,8 @@ class Publication:
     def marks(self, connection: PgConnection, oids: Collection[int]) -> dict[int, int]:
         """Return a number for each of these tables that exists: another one once the publication may have lacked it.
 
-        ALTER PUBLICATION writes the row of the publication, or replaces that of a table or a schema, also if another
-        statement restores the former state. 0 is a publication that does not exist.
+        ALTER PUBLICATION writes the catalog row of the publication, or replaces the row of a table or a schema, also if
+        another statement restores the former state. 0 is a publication that does not exist.
         """
         if not oids:
             return {}

@@ -1,4 +1,4 @@
-"""Columns whose older values a statement changes although it writes neither the rows nor a row of the log.
+"""Columns with older values that a statement changes without writing the rows or the log.
 
 ALTER TYPE ... RENAME VALUE changes a label of an enum, which is in every value of its columns; so does a new or dropped
 attribute of a composite type. ALTER COLUMN ... DROP EXPRESSION leaves the values that a generated column had, which the

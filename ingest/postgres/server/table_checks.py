@@ -58,7 +58,7 @@ def ambiguous_keys(connection: PgConnection, tables: Sequence[PgTableFacts]) -> 
 
 
 def _partitions(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
-    """Yield findings for partitions whose rows are read with their table, and whose changes are in no log."""
+    """Yield findings for partitions that are read with their table although their changes are in no log."""
     for table, part, is_foreign in parts_without_log(connection, tables):
         message = f"no log has the changes of the partition {part} of {table}"
         if is_foreign:

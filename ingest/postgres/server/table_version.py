@@ -26,8 +26,8 @@ class TableVersion:
     """A table as a plan saw it.
 
     `columns` is the highest number of a column, which is never given twice. `key` is the primary key: the log does not
-    name it. `names` has a mark for each column in the order of their numbers, then those of former names. `files` and
-    `marks` are as in `PgTableFacts`, so are `parts`, `silent` and `toast`; `key_marks` is like `marks` for the
+    name it. `names` has a mark for each column in the order of their numbers, then the marks of former names. `files`
+    and `marks` are as in `PgTableFacts`, so are `parts`, `silent` and `toast`; `key_marks` is like `marks` for the
     columns of the key alone, and `published` is the table's number in the publication. Offsets of an older release lack
     them.
     """
@@ -143,7 +143,7 @@ def renamed_columns(connection: PgConnection, before: TableVersion, now: PgTable
 
 
 def with_unknown_places(names: str, columns: int) -> str:
-    """Return the names of an older release, which are in no order, as those of a version with so many columns."""
+    """Return the unordered names of an older release as the names of a version with so many columns."""
     return names and _UNKNOWN * columns + names
 
 

@@ -28,7 +28,7 @@ def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bool
 
 
 def note_lengths(kind: PgType, bits: Int64s, oddities: Counter[str]) -> None:
-    """Count values of BIT VARYING whose number of bits does not follow from their bytes, or from true and false."""
+    """Count values of BIT VARYING if their bytes, or true and false, do not determine the number of bits."""
     if kind.name == "varbit":
         lost = np.count_nonzero(bits == 0 if kind.size == 1 else bits % 8)
         if lost:

@@ -59,7 +59,7 @@ class Segments:
     resets: Flags
 
     def applied(self, ranks: Ints) -> Flags:
-        """Return the rows whose sequence is at least as high as that of every earlier row of their segment."""
+        """Return the rows with a sequence at least as high as in every earlier row of their segment."""
         ranks = np.where(self.resets, 0, ranks)
         # The segment is the high part of the code, so codes of a later segment exceed all earlier ones, and one
         # running maximum over all rows starts over in each segment.

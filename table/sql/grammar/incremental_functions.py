@@ -19,7 +19,7 @@ _FUNCTIONS = {
 def incremental_call(
     tokens: Sequence[SqlToken], name: str, place: int
 ) -> tuple[tuple[str, ...], dict[str, str], int] | None:
-    """Return the table, the read option and the end of a call whose function name ends at `place`.
+    """Return the table, the read option and the end of a call; its function name ends at `place`.
 
     None if this is not a call of one of the functions. ConfigError if its arguments do not fit the function.
     """

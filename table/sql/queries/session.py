@@ -28,7 +28,7 @@ from penstock.table.values.sql_text import quoted
 class Session:
     """A DuckDB session in which the warehouse's tables can be queried by name.
 
-    A table's rows are those of its newest snapshot when it is first mentioned; views persist until the session ends.
+    A table has the rows of its newest snapshot when it is first mentioned; views persist until the session ends.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Session:
         return sorted(self._views)
 
     def names_view(self, mention: Mention) -> bool:
-        """Return whether a name is that of a temporary view."""
+        """Return whether a name is a temporary view."""
         return len(mention.names) == 1 and mention.names[0].lower() in self._views
 
     def reads_tables(self, tokens: Sequence[SqlToken]) -> bool:

@@ -61,7 +61,7 @@ class JobProgress:
         return snapshot.commit_identifier
 
     def commit_of(self, position: int) -> Snapshot | None:
-        """Return the job's newest commit if it is the one of this snapshot of the source, or of a later one."""
+        """Return the job's newest commit if it covers this snapshot of the source, or a later one."""
         return self.table.committer(self.user).committed(position)
 
     def record(self, position: int | None) -> None:
@@ -117,7 +117,7 @@ class JobProgress:
 def job_user(options: Mapping[str, str], source: StreamSource, table: Table, others: list[str]) -> str:
     """Return the commit user of a job: the name of the pipeline, with the source and the target.
 
-    `others` are those of the other jobs of the statement.
+    `others` are the users of the other jobs of the statement.
     """
     user = f"{options.get(PIPELINE_NAME, 'sql')}:{source.name}->{table.name}"
     same = sum(other.split("#")[0] == user for other in others)

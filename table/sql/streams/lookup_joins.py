@@ -87,7 +87,7 @@ class JoinedRow:
 def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> LookupJoin:
     """Return the lookup of a JOIN, and make it a LEFT JOIN: old rows and deletes remain without a match, too.
 
-    What they take away was found before. The condition of an INNER JOIN is added to those of the row.
+    What they take away was found before. The condition of an INNER JOIN is added to the conditions of the row.
     """
     table = join["right"]
     source = query.sources[table["table_name"]]
@@ -164,7 +164,7 @@ def _partitions(query: StreamText, table: Node, source: StreamSource) -> LookupP
 
 
 def _check_moment(query: StreamText, table: Node, source: StreamSource, row: JoinedRow) -> None:
-    """Refuse all times but that of processing."""
+    """Refuse all times except the processing time."""
     moment = source.lookup.moment if source.lookup is not None else ()
     if not moment:
         return

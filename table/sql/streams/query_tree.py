@@ -59,7 +59,7 @@ def expressions(tree: object) -> Iterator[Node]:
 
 
 def column_names(tree: object) -> frozenset[str]:
-    """Return the names of the columns in a tree, without those of their tables."""
+    """Return the names of the columns in a tree, without the names of their tables."""
     return frozenset(str(one["column_names"][-1]) for one in expressions(tree) if one["class"] == "COLUMN_REF")
 
 

@@ -100,7 +100,7 @@ def _branch(text: StreamText, node: Node) -> StreamBranch:
 
 
 def _names_read(text: StreamText, select: StreamSelect, node: Node) -> frozenset[str] | None:
-    """Return the names in the query, among them those of all columns that it reads; None if it reads whole rows."""
+    """Return the names in the query, among them the names of all columns that it reads; None if it reads whole rows."""
     sources = [text.sources[select.view], *(join.source for join in select.lookups)]
     columns = {name.lower() for source in sources for name in source.columns}
     refs = [one for one in expressions(node) if one["class"] in {"STAR", "POSITIONAL_REFERENCE", "COLUMN_REF"}]

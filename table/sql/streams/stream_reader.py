@@ -114,7 +114,7 @@ class StreamReader:
         return [pa.array([], one) for one in self._types.types[1:]]
 
     def rows(self, found: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
-        """Yield the rows of a query, which is that of the branch or one around it, on the changes of a snapshot."""
+        """Yield the rows of a query on the changes of a snapshot. It is the query of the branch, or one around it."""
         self.lookups.begin(found.snapshot.id)
         for changed in whole_updates(found.batches):
             batch = packed_updates(changed) if self.packs_updates else changed

@@ -29,7 +29,7 @@ def check_source(branch: StreamBranch, dimensions: Dimensions) -> None:
 
 
 def _check_lookups(branch: StreamBranch, dimensions: Dimensions) -> None:
-    """Refuse lookups of which today's result does not say which rows an old row has become."""
+    """Refuse a lookup if its present result does not show which rows an old row of the stream produced."""
     for join, dimension in dimensions:
         if not dimension.is_unique:
             by, keys = ", ".join(join.by), ", ".join(join.source.table.primary_keys)
@@ -43,7 +43,7 @@ def _check_lookups(branch: StreamBranch, dimensions: Dimensions) -> None:
 
 
 def _check_lookup_target(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:
-    """Refuse targets that need old rows as they were: the columns of a lookup are those of today."""
+    """Refuse targets that need the previous rows: a lookup returns the present columns."""
     if needs_old_rows(table.definition):
         why = f"{table.name} needs the old rows of updates as they were, and a lookup finds today's columns"
         hint = "INSERT INTO a table WITH ('changelog-producer' = 'lookup') first, and fill this one from there"

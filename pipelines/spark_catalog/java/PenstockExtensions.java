@@ -43,13 +43,17 @@ class TagParserBuilder extends AbstractFunction2 {
 /** Hands statements that Spark refuses to the catalog, as a CALL or a query, if they are about tags. */
 class TagParser implements ParserInterface {
     private static final String NAME = "((?:`(?:[^`]|``)+`|[\\w$]+)(?:\\s*\\.\\s*(?:`(?:[^`]|``)+`|[\\w$]+))*)";
-    private static final Pattern CHANGE = Pattern.compile("\\s*ALTER\\s+TABLE\\s+" + NAME
-        + "\\s+(?:CREATE|CREATE\\s+OR\\s+REPLACE|REPLACE|DELETE|DROP|RENAME)\\s+TAG\\b.*",
-        Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
-    private static final Pattern LIST = Pattern.compile(
-        "\\s*SHOW\\s+TAGS\\s+" + NAME + "[\\s;]*", Pattern.CASE_INSENSITIVE);
+    private static final Pattern CHANGE = pattern("~*ALTER~+TABLE~+" + NAME
+        + "~+(?:CREATE|CREATE~+OR~+REPLACE|REPLACE|DELETE|DROP|RENAME)~+TAG\\b.*");
+    private static final Pattern LIST = pattern("~*SHOW~+TAGS~+" + NAME + "(?:~|;)*");
 
     private final ParserInterface parser;
+
+    /** Returns the pattern with white space and comments for each ~. */
+    private static Pattern pattern(String text) {
+        String blank = "(?:\\s++|--[^\n]*+(?:\n|$)|/\\*.*?\\*/)";
+        return Pattern.compile(text.replace("~", blank), Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+    }
 
     TagParser(ParserInterface parser) { this.parser = parser; }
 

@@ -142,7 +142,7 @@ def _problem_of_buckets(schema: TableSchema) -> str | None:
     if not set(schema.partition_keys) <= set(schema.primary_keys):
         return "a partition column is not in the primary key, so that versions of a row have several partitions"
     if schema.options.get("bucket") == "-2":
-        return "bucket=-2 postpones the place of rows, so that current versions cannot be looked up"
+        return "with bucket=-2 rows have no bucket before a compaction, so that current versions cannot be looked up"
     keys = [name.strip() for name in schema.options.get(BUCKET_KEY.key, "").split(",")]
     fixed = int(schema.options.get("bucket", "-1")) > 0
     if END_POSITION in keys or (fixed and not any(keys)):

@@ -116,7 +116,7 @@ class PulsarAdmin:
             ) from error
         except WrongAnswer as error:
             raise SourceError(
-                f"the answer of Pulsar's admin interface is not what it should be: {error}",
+                f"Pulsar's admin interface returned an answer of an unexpected form: {error}",
                 url=f"{self._url}/admin/v2/{path}",
                 hint="check that pulsar.admin.adminUrl is the address of Pulsar's admin interface",
             ) from error

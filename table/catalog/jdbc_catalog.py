@@ -192,8 +192,8 @@ class JdbcCatalog(FileCatalog):
             self._storage.rename_tree(source, target, partial(self._update, name, new_name))
         except FileExistsError as error:
             raise ConfigError(
-                "there are files at the new place of the table: of a rename that was interrupted, or of a table that"
-                " this catalog does not have",
+                "the folder of the new name contains files: of an interrupted rename, or of a table that this catalog"
+                " does not have",
                 table=name,
                 path=target,
                 hint="the table is complete under its old name: move or delete these files, and rename it again",

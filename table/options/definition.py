@@ -76,7 +76,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
         FLAG,
         "false",
         "Puts a new column before the first partition column.",
-        "new columns are added at the end, or at the place that AddColumn names",
+        "new columns are added at the end, or at the position that AddColumn names",
         later=True,
     ),
     refused(

@@ -24,7 +24,7 @@ ICEBERG_STORAGE_LOCATION = acts(
     "metadata.iceberg.storage-location",
     one_of("table-location", "catalog-location"),
     None,
-    "The place of the Iceberg metadata: in the folder of the table, or in `WAREHOUSE/iceberg`. By default"
+    "The location of the Iceberg metadata: in the folder of the table, or in `WAREHOUSE/iceberg`. By default"
     " metadata.iceberg.storage decides.",
     scope=Scope.ICEBERG,
 )

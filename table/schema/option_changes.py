@@ -68,7 +68,7 @@ def _refuse_path(key: str) -> None:
             "the folder of a table cannot change",
             option=key,
             paimon_message="Change path is not supported yet.",
-            hint="copy the table to another place with  penstock clone  or  copy-files",
+            hint="copy the table to another folder with  penstock clone  or  copy-files",
         )
 
 

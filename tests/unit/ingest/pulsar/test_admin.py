@@ -151,7 +151,7 @@ def test_a_wrong_answer_is_named_with_its_address(
     server: AdminServer, path: str, answer: object, ask: Callable[[PulsarAdmin], object]
 ) -> None:
     server.answers[path] = answer
-    with pytest.raises(SourceError, match=r"is not what it should be: .* should be") as caught:
+    with pytest.raises(SourceError, match=r"an unexpected form: .* should be") as caught:
         ask(admin(server))
     assert caught.value.facts["url"] == f"{server.url}/admin/v2/{path}"
 

@@ -193,7 +193,7 @@ def test_one_of_the_names_works_when_a_rename_in_an_object_store_is_killed(
     assert name == ("sales" if deletes else "orders")
     assert again.table(f"shop.{name}").scan().to_arrow().to_pylist() == [{"id": 1, "v": "x"}]
     if not deletes and copied:
-        with pytest.raises(ConfigError, match="there are files at the new place") as caught:
+        with pytest.raises(ConfigError, match="the folder of the new name contains files") as caught:
             again.rename_table("shop.orders", "shop.sales")
         shutil.rmtree(str(caught.value.facts["path"]))
     if not deletes:

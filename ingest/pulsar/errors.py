@@ -108,6 +108,20 @@ def messages_gone(topic: str, partition: int, asked: Position, found: Position |
     )
 
 
+def beginning_gone(topic: str, partition: int, asked: Position, found: Position | None) -> PositionLost:
+    """Return the error for a first start at an id whose ledger a partition does not have."""
+    return PositionLost(
+        "the Pulsar partition does not have the ledger of startup.message-id: its messages were deleted, or the id is "
+        "that of another topic",
+        topic=topic,
+        partition=None if partition < 0 else partition,
+        asked_for=f"{asked.ledger}:{asked.entry}",
+        found=None if found is None else str(found),
+        hint=f"{ACCEPT_GAP} and start with the first message that is left after this id; or start with another id, or"
+        " with mode  earliest ,  latest  or  publish-time",
+    )
+
+
 def unread_messages_gone(topic: str, partition: int, subscription: str, *, exists: bool) -> PositionLost:
     """Return the error for a partition that lost messages before any was read; `exists`: the subscription does."""
     deleted = (

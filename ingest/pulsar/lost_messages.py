@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.ingest.pulsar.errors import messages_gone, unread_messages_gone
+from penstock.ingest.pulsar.errors import beginning_gone, messages_gone, unread_messages_gone
 from penstock.ingest.pulsar.position import START, Position
 
 if TYPE_CHECKING:
@@ -56,6 +56,23 @@ def accepted_gaps(cluster: PulsarCluster, froms: Mapping[Place, Position]) -> di
             log.warning("event=gap_accepted reason=%s", messages_gone(*place, position, first).message)
             gaps[place] = Position.before(first.ledger, first.entry)
     return gaps
+
+
+def lost_beginnings(cluster: PulsarCluster, named: Mapping[Place, Position], *, accepts: bool) -> None:
+    """Raise PositionLost for an entry that a user named as the beginning and a partition no longer has.
+
+    A reader would begin at the next entry that is left. An accepted gap is logged.
+    """
+    for place, position in named.items():
+        first = next((found for found, _, _ in cluster.received(place, position, 5000, 1)), None)
+        # Brokers delete whole ledgers. Of a ledger that is left, a reader may receive nothing: its last entries may be
+        # markers, or the end of a message in chunks.
+        if (first is not None and first.ledger == position.ledger) or position.ledger in cluster.ledgers(place):
+            continue
+        error = beginning_gone(*place, position, first)
+        if not accepts:
+            raise error
+        log.warning("event=gap_accepted topic=%s partition=%d reason=%s", *place, error.message)
 
 
 def lost_unread(cluster: PulsarCluster, froms: Mapping[Place, Position], *, accepts: bool) -> dict[Place, Position]:

@@ -14,7 +14,12 @@ import pulsar
 
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.pulsar.cluster import PulsarCluster
-from penstock.ingest.pulsar.lost_messages import accepted_gaps, emptied_partitions, lost_unread
+from penstock.ingest.pulsar.lost_messages import (
+    accepted_gaps,
+    emptied_partitions,
+    lost_beginnings,
+    lost_unread,
+)
 from penstock.ingest.pulsar.position import START, Position
 from penstock.ingest.pulsar.read import read_range
 from penstock.ingest.pulsar.settings import PulsarSettings
@@ -65,6 +70,8 @@ class PulsarSource:
         lasts = {place: self._cluster.last(place) for place in places}
         began = {place: self._beginning(start, place, lasts[place]) for place in places if place not in known}
         accepts = self.settings.accept_gap
+        if not start:
+            lost_beginnings(self._cluster, self._named(began), accepts=accepts)
         froms = {place: known[place] for place in places if place in known}
         lost = unread | emptied_partitions(self._cluster, froms, lasts, accepts=accepts)
         froms = {place: (known | began | lost)[place] for place in places}
@@ -187,6 +194,13 @@ class PulsarSource:
         if partition != place[1]:
             return START
         return Position.before(ledger, entry if startup.inclusive else entry + 1)
+
+    def _named(self, began: Mapping[Place, Position]) -> dict[Place, Position]:
+        """Return the beginning of the partition of `startup.message-id`, by the entry of this id."""
+        named = self.settings.startup.message_id
+        if self.settings.startup.mode != "message-id" or named is None:
+            return {}
+        return {place: Position.before(*named[:2]) for place in began if place[1] == named[2]}
 
     def _end(self, place: Place, start: Position, target: Position, limit: Limit, moved: int) -> Position | None:
         """Return the end of the batch in this partition, None if no message is delivered."""

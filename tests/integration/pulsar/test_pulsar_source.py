@@ -259,6 +259,43 @@ def test_a_new_checkpoint_begins_where_the_startup_mode_says(broker: Broker, top
     assert values(one, {}, start) + values(one, start, end) == expected
 
 
+def sent_id(broker: Broker, topic: str, value: bytes) -> tuple[int, int]:
+    with broker.client() as client:
+        found = client.create_producer(topic, batching_enabled=False).send(value)
+    return found.ledger_id(), found.entry_id()
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["others are left", "empty"])
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_a_first_start_at_a_message_that_was_deleted_is_refused_unless_the_gap_is_accepted(
+    broker: Broker, topic: str, *, left: bool, inclusive: bool
+) -> None:
+    ledger, entry = sent_id(broker, topic, b"named")
+    broker.send(topic, "lost")
+    broker.drop_read(topic)
+    broker.admin("POST", f"persistent/public/default/{topic}/trim")  # at once; nobody has subscribed
+    if left:
+        broker.send(topic, "kept")
+    named = PulsarStart("message-id", (ledger, entry, -1), inclusive=inclusive)
+    with pytest.raises(PositionLost, match="does not have the ledger") as caught:
+        source(broker, topic, startup=named).latest_offsets({}, NO_LIMIT)
+    assert caught.value.facts["asked_for"] == f"{ledger}:{entry}"
+    accepting = source(broker, topic, startup=named, accept_gap=True)
+    start = accepting.latest_offsets({}, NO_LIMIT)
+    broker.send(topic, "later")
+    end = accepting.latest_offsets(start, NO_LIMIT)
+    found = values(accepting, {}, start) + values(accepting, start, end)
+    assert found == (["kept", "later"] if left else ["later"])
+
+
+def test_a_first_start_behind_the_last_message_waits_for_the_next_one(broker: Broker, topic: str) -> None:
+    ledger, entry = sent_id(broker, topic, b"named")
+    one = source(broker, topic, startup=PulsarStart("message-id", (ledger, entry, -1), inclusive=False))
+    start = one.latest_offsets({}, NO_LIMIT)
+    broker.send(topic, "later")
+    assert values(one, start, one.latest_offsets(start, NO_LIMIT)) == ["later"]
+
+
 def test_an_empty_topic_has_an_empty_batch(broker: Broker, topic: str) -> None:
     one = source(broker, topic)
     end = one.latest_offsets({}, NO_LIMIT)

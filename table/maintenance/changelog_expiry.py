@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
@@ -138,7 +138,7 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
     first_by_time = numbers[0] if keep.most is None else latest - keep.most + 1
     # Up to the first one that stays, so that no gap arises.
     gone = oldest(
-        _present(store, [number for number in numbers if number < end]),
+        present(store.snapshots.find_changelog, [number for number in numbers if number < end], numbers),
         lambda one: one.id < first_by_time or one.time_millis < now - keep.millis,
         now,
     )
@@ -148,13 +148,16 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
     return replace(expired, changelogs=len(gone), swept=expired.swept + swept)
 
 
-def _present(store: TableStore, numbers: Sequence[int]) -> Iterator[Snapshot]:
-    """Yield the snapshots of these changelogs up to one that another round has just deleted."""
-    for number in numbers:
-        snapshot = store.snapshots.find_changelog(number)
-        if snapshot is None:
+def present(
+    find: Callable[[int], Snapshot | None], wanted: Iterable[int], listed: Container[int]
+) -> Iterator[Snapshot]:
+    """Yield the snapshots up to one that another round has just deleted. A number that `listed` lacks is in a gap."""
+    for number in wanted:
+        snapshot = find(number)
+        if snapshot is not None:
+            yield snapshot
+        elif number in listed:
             return
-        yield snapshot
 
 
 def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequence[int]) -> SweepResult:

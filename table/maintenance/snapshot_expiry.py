@@ -7,13 +7,14 @@ and a commit whose base expired meanwhile is tried again, or refused with Histor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
 from penstock.table.maintenance.changelog_expiry import (
     Retention,
     has_changelog,
+    present,
     with_changelogs_expired,
 )
 from penstock.table.maintenance.file_deletion import ExpiryResult, UnusedFiles, sweep
@@ -123,20 +124,10 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
     # Older snapshots expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     return oldest(
-        _present(store, ids, range(earliest, end)),
+        present(store.snapshots.find, range(earliest, end), ids),
         lambda one: one.id < first_by_time or one.time_millis < now - keep.millis,
         now,
     )
-
-
-def _present(store: TableStore, ids: Sequence[int], wanted: Iterable[int]) -> Iterator[Snapshot]:
-    """Yield the snapshots up to one that another round has just deleted. A number that is not in `ids` is in a gap."""
-    for number in wanted:
-        snapshot = store.snapshots.find(number)
-        if snapshot is not None:
-            yield snapshot
-        elif number in ids:
-            return
 
 
 def _before_consumers(store: TableStore, end: int) -> int:

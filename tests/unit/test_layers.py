@@ -134,7 +134,7 @@ FLOORS = {
             *("buffers", "findings", "past_rows", "shared_targets", "skipped_parts", "sql_conditions", "table_parts"),
             "unordered_deletes",
         },
-        {"cells", "progress", "settings"},
+        {"cells", "progress", "reachability", "settings"},
         {"connector", "planner", "source"},
     ],
     "ingest/messages": [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
 from penstock.ingest.mongodb.server.replies import Reply, reply_of
-from penstock.ingest.patience import is_patient, patience_seconds
+from penstock.ingest.patience import is_patient
 
 if TYPE_CHECKING:
     from pymongo import MongoClient
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.ingest.mongodb.server.address import MongoAddress
 
 log = logging.getLogger(__name__)
-_PAUSE_S = 0.5
 _IMPATIENT_S = 5.0  # of a question that is not repeated: pymongo would ask a server that refuses until the timeout
 # Codes of errors, by the names that the server gives them.
 _DENIED = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, and Atlas' own
@@ -191,24 +190,7 @@ def connected(server: MongoAddress) -> Iterator[MongoConnection]:
 
 def connect(server: MongoAddress) -> MongoConnection:
     """Return a connection whose primary has answered."""
-    began, waits = time.monotonic(), False
-    while True:
-        try:
-            opened = _open(server)
-        except ConnectionLost as error:
-            if time.monotonic() >= began + patience_seconds(server.patience):
-                raise
-            if not waits:
-                reason = error.facts.get("reason", error.message)
-                log.warning(
-                    "event=waiting_for_server server=%s at_most=%gs reason=%s", server.where, server.patience, reason
-                )
-            waits = True
-        else:
-            if waits:
-                log.warning("event=server_is_back server=%s after=%.0fs", server.where, time.monotonic() - began)
-            return opened
-        time.sleep(_PAUSE_S)
+    return until_reachable(lambda: _open(server), server.where, server.patience)
 
 
 def _open(server: MongoAddress) -> MongoConnection:

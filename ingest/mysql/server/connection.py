@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,11 +13,11 @@ import pymysql
 import pymysql.cursors
 from pymysql.constants import CR
 
+from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.server.login import GuardedConnection
 from penstock.ingest.mysql.server.refusals import LOCK_WAIT_S, refused, unreachable
-from penstock.ingest.patience import patience_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +31,6 @@ Row = tuple[Any, ...]
 log = logging.getLogger(__name__)
 _logged: set[tuple[str, int, bool]] = set()
 
-_PAUSE_S = 0.5
 # Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
 # The server closes a connection whose client does not read for net_write_timeout, and a task may wait for Spark.
 # In UTC, TIMESTAMP values are the same as in the binlog. Without SQL modes, statements and values mean the same on
@@ -78,24 +76,16 @@ def connect(server: ServerAddress) -> Connection:
 
     An unreachable server is retried for `patience` seconds, which is logged.
     """
-    began, waits = time.monotonic(), False
-    where = f"{server.host}:{server.port}"
-    while True:
-        try:
-            opened = _open(server, server.tls.context())
-        except (pymysql.MySQLError, OSError) as error:
-            failure = refused(error, server) if isinstance(error, pymysql.MySQLError) else unreachable(server, error)
-            if not failure.retryable or time.monotonic() >= began + patience_seconds(server.patience):
-                raise failure from error
-            if not waits:
-                reason = failure.facts.get("reason", failure.message)
-                log.warning("event=waiting_for_server server=%s at_most=%gs reason=%s", where, server.patience, reason)
-            waits = True
-        else:
-            if waits:
-                log.warning("event=server_is_back server=%s after=%.0fs", where, time.monotonic() - began)
-            return opened
-        time.sleep(_PAUSE_S)
+    return until_reachable(lambda: _opened(server), f"{server.host}:{server.port}", server.patience)
+
+
+def _opened(server: ServerAddress) -> Connection:
+    try:
+        return _open(server, server.tls.context())
+    except pymysql.MySQLError as error:
+        raise refused(error, server) from error
+    except OSError as error:
+        raise unreachable(server, error) from error
 
 
 def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:

@@ -7,7 +7,6 @@ below them. Login, TLS, Kerberos and service files are libpq's.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
-from penstock.ingest.patience import patience_seconds
+from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefused, SocketStream
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.address import PgAddress
 
 log = logging.getLogger(__name__)
-_PAUSE_S = 0.5
 # A privilege is missing, the login is refused, the password is wrong, the database does not exist.
 _DENIED = {"42501", "28000", "28P01", "3D000"}
 # The server is starting, stopping, or has no connection left.
@@ -171,24 +169,7 @@ def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceEr
 
 def connect(server: PgAddress, *, replication: bool = False) -> PgConnection:
     """Return a connection. An unreachable server is retried for `patience` seconds, which is logged."""
-    began, waits = time.monotonic(), False
-    while True:
-        try:
-            opened = _open(server, replication=replication)
-        except ConnectionLost as error:
-            if time.monotonic() >= began + patience_seconds(server.patience):
-                raise
-            if not waits:
-                reason = error.facts.get("reason", error.message)
-                log.warning(
-                    "event=waiting_for_server server=%s at_most=%gs reason=%s", server.where, server.patience, reason
-                )
-            waits = True
-        else:
-            if waits:
-                log.warning("event=server_is_back server=%s after=%.0fs", server.where, time.monotonic() - began)
-            return opened
-        time.sleep(_PAUSE_S)
+    return until_reachable(lambda: _open(server, replication=replication), server.where, server.patience)
 
 
 def _open(server: PgAddress, *, replication: bool) -> PgConnection:

@@ -17,9 +17,9 @@ from pymongo.database import Database
 from pymongo.errors import AutoReconnect, OperationFailure
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.ingest.database import reachability
 from penstock.ingest.mongodb.config import MongoConfig
 from penstock.ingest.mongodb.server import collections
-from penstock.ingest.mongodb.server import connection as server_connection
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from penstock.storage.local import LocalStorage
@@ -126,7 +126,7 @@ class Play:
     def run_with_trouble(self) -> None:
         """Run once, perhaps with a failed call, a kill, or changes at some point."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server_connection, "_PAUSE_S", 0.0)
+            patch.setattr(reachability, "_PAUSE_S", 0.0)
             troubles = (self.fail_call, self.kill, self.change_meanwhile, lambda _: ())
             expected = self.draw.choice(troubles)(patch)
             try:

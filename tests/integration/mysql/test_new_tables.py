@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.ingest.database import reachability
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.recorded_history import DefinitionStore
-from penstock.ingest.mysql.server import connection as server_connection
 from penstock.ingest.mysql.server.login import GuardedConnection
 from penstock.pipelines.ledger.batch_logs import BatchLogs
 from tests.integration.failing_calls import Countdown, Killed, die, lose_connection
@@ -109,7 +109,7 @@ def test_a_lost_connection_hides_no_table(before: Sync) -> None:
         with pytest.MonkeyPatch.context() as patch:
             connection = GuardedConnection
             patch.setattr(connection, "query", countdown.around(connection.query))
-            patch.setattr(server_connection, "_PAUSE_S", 0.0)
+            patch.setattr(reachability, "_PAUSE_S", 0.0)
             patch.setattr(Planner, "next", countdown.within(Planner.next))
             try:
                 run_without_spark(sync.spec)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.database import reachability
 from penstock.ingest.mysql.recorded_history import DefinitionStore
-from penstock.ingest.mysql.server import connection as server_connection
 from penstock.ingest.mysql.server.login import GuardedConnection
 from penstock.pipelines.api.verify import TableVerdict
 from tests.integration.failing_calls import Countdown, lose_connection
@@ -28,7 +28,7 @@ class MySqlPlay(Play):
 
     def lose_connection(self, patch: pytest.MonkeyPatch) -> str:
         connection, lost = GuardedConnection, Countdown(self.draw.randint(1, 60), lose_connection)
-        patch.setattr(server_connection, "_PAUSE_S", 0.0)
+        patch.setattr(reachability, "_PAUSE_S", 0.0)
         patch.setattr(connection, "query", lost.around(connection.query))
         return f"statement {lost.left}"
 

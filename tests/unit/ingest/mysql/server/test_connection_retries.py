@@ -11,6 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from penstock.ingest.database import reachability
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.mysql.server import connection
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
@@ -34,7 +35,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(connection, "time", made)
+    monkeypatch.setattr(reachability, "time", made)
     return made
 
 

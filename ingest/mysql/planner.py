@@ -135,16 +135,13 @@ class Planner:
             if requested and not self.settings.reset:
                 return self._restart(connection, facts)
             progress = replace(before, batch=BatchContent())
-            # After a restart, and when the address leads to another server, the position is checked before the log
-            # is read.
-            if self._facts is None or facts.uuid != progress.server:
-                try:
-                    progress = self._returned(connection, facts, progress)
-                except PositionLost as error:
-                    if not self.settings.rereads_when_lost:
-                        raise
-                    log.warning("event=position_lost reason=%s position=%s", error.message, progress.log)
-                    return self._restart(connection, facts)
+            try:
+                progress = self._checked(connection, facts, progress)
+            except PositionLost as error:
+                if not self.settings.rereads_when_lost:
+                    raise
+                log.warning("event=position_lost reason=%s position=%s", error.message, progress.log)
+                return self._restart(connection, facts)
             history = self.recorded.at(progress)
             progress = with_requests(self.settings, connection, progress)
             if requested:
@@ -166,9 +163,7 @@ class Planner:
             mixed = tables_with_mixed_columns(self.settings, progress, plan, {**filled, **rewritten})
             progress = rules.applied(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
-                # A chunk must show the transactions of former batches; within a batch, rows of the log win.
-                if not (start.by_gtid and facts.is_mariadb):  # else the position is one of another server
-                    await_visible(connection, facts, start.log, self.settings.server, self.settings.server_id(-1))
+                self._await_visible(connection, facts, start)
                 progress = with_chunks(self.settings, connection, progress, limit, before.log)
             # After this batch's part of the binlog.
             progress = progress.reading(mixed) if mixed else progress
@@ -179,6 +174,17 @@ class Planner:
                 return None
             self._idle.moved()
             return progress
+
+    def _await_visible(self, connection: Connection, facts: ServerFacts, start: Progress) -> None:
+        """Wait until a chunk shows the transactions of former batches; within a batch, rows of the log win."""
+        if not (start.by_gtid and facts.is_mariadb):  # else the position is one of another server
+            await_visible(connection, facts, start.log, self.settings.server, self.settings.server_id(-1))
+
+    def _checked(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
+        """Check the position after a restart, and if the address leads to another server, before the log is read."""
+        if self._facts is None or facts.uuid != progress.server:
+            return self._returned(connection, facts, progress)
+        return progress
 
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
         """Resume on the same server or another after a restart, and add tables that match since the stop."""

@@ -151,28 +151,11 @@ class Job:
         if on_bad.table is not None:
             bad_records.ensure(self.warehouse, on_bad.table)
         targets.load({*self.tables.existing, *on_bad.letters})
-        parking = self.parking()
-        reread = self.recovery
-        # A table that is emptied and read again does not need the batches that it missed.
-        released = parking.tables if reread.reread_all else parking.tables.keys() & set(reread.reread)
-        if released:
-            parking.release(*released)
+        parking = self._released_parking()
         targets.leave_out(parking.tables)
         targets.reasons |= self.tables.left_out
         follows, resumes, resumed = self._lineage(targets)
-        reader = BatchReader(
-            self.source,
-            self.mapping,
-            self.warehouse,
-            str(folder),
-            # Only reading is limited: write tasks do not connect to the source.
-            min(tasks, self.readers or tasks),
-            writers,
-            limit=self.trigger.limit,
-            errors=self.errors,
-            resumes=resumes,
-            compacts_in_background=self.background.compacts,
-        )
+        reader = self._reader(folder, tasks, writers, resumes)
         # Later batches create tables as they appear. It costs them a second reading, which this spares the first batch.
         if self.first_look is not None and resumes is None and self._own_checkpoint.batches.is_new:
             self.first_look.make_tables(reader, targets, stopped)
@@ -196,6 +179,29 @@ class Job:
             eager=eager,
             filled=filled,
             watermarks=TableWatermarks(self.passes_places),
+        )
+
+    def _released_parking(self) -> ParkedTables:
+        """Return the parked tables. One that is emptied and read again does not need the batches that it missed."""
+        parking, recovery = self.parking(), self.recovery
+        released = parking.tables if recovery.reread_all else parking.tables.keys() & set(recovery.reread)
+        if released:
+            parking.release(*released)
+        return parking
+
+    def _reader(self, folder: Path, tasks: int, writers: int, resumes: LastBatch | None) -> BatchReader:
+        return BatchReader(
+            self.source,
+            self.mapping,
+            self.warehouse,
+            str(folder),
+            # Only reading is limited: write tasks do not connect to the source.
+            min(tasks, self.readers or tasks),
+            writers,
+            limit=self.trigger.limit,
+            errors=self.errors,
+            resumes=resumes,
+            compacts_in_background=self.background.compacts,
         )
 
     def knowing(self, tables: Iterable[str]) -> Job:

@@ -69,11 +69,7 @@ def plan_described(
 
     All tables that cannot be created are reported at once.
     """
-    sources: dict[str, list[SourceSchema]] = {}
-    for schema in found:
-        target = shape.target(schema.database, schema.table)
-        if target is not None:
-            sources.setdefault(target, []).append(schema)
+    sources = _sources_by_target(found, shape)
     left_out: set[TableName] = set()
     plans: dict[str, TableSchema] = {}
     refused: dict[str, ConfigError] = {}
@@ -102,14 +98,28 @@ def plan_described(
         warnings.append((_LEFT_OUT, target, source_names, reason.message, LEFT_OUT_HINT))
         reasons[target] = f"{reason.message} (source {source_names})"
         left_out.update(names)
-    before = {
+    tables, unstored = list(plans.values()), frozenset(left_out)
+    return DescribedTables(tables, unstored, reasons, _before_images(plans, sources, shape), tuple(warnings), plans)
+
+
+def _sources_by_target(found: Sequence[SourceSchema], shape: PipelineMapping) -> dict[str, list[SourceSchema]]:
+    sources: dict[str, list[SourceSchema]] = {}
+    for schema in found:
+        target = shape.target(schema.database, schema.table)
+        if target is not None:
+            sources.setdefault(target, []).append(schema)
+    return sources
+
+
+def _before_images(
+    plans: Mapping[str, TableSchema], sources: Mapping[str, Sequence[SourceSchema]], shape: PipelineMapping
+) -> frozenset[TableName]:
+    return frozenset(
         name_of(source)
         for target, table in plans.items()
         for source in sources[target]
         if shape.needs_before_images(source, table)
-    }
-    tables, unstored = list(plans.values()), frozenset(left_out)
-    return DescribedTables(tables, unstored, reasons, frozenset(before), tuple(warnings), plans)
+    )
 
 
 def _planned_table(

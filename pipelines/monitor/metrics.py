@@ -60,7 +60,7 @@ class Metrics:
         return self._prometheus.Counter(f"penstock_{name}", does, labels, registry=self.registry)
 
     def _define(self, pipeline: str) -> None:
-        gauge, counter = self._gauge, self._counter
+        gauge = self._gauge
         self.up = gauge("up", "1 while the pipeline runs")
         info = gauge("info", "what runs", "version", "pipeline")
         info.labels(penstock.__version__, pipeline).set(1)
@@ -68,6 +68,14 @@ class Metrics:
             "freshness_seconds", "seconds since the source time of the newest committed change", "table"
         )
         self._define_lag()
+        self._define_batches()
+        self._define_tables()
+        self.parked = gauge("parked_tables", "parked tables: failed, and waiting for a retry")
+        self.memory = gauge("memory_bytes", "resident memory of the driver, and the maximum of any task", "role")
+        self.up.set(1)
+
+    def _define_batches(self) -> None:
+        counter = self._counter
         self.rows = counter("rows", "records committed, counted before changes of one key are merged", "table", "kind")
         self.merged = counter("merged_rows", "rows of committed files, after changes of one key are merged", "table")
         self.messages = counter("messages", "messages read")
@@ -98,6 +106,9 @@ class Metrics:
         self.passed_over = counter(
             "passed_over", "records that were skipped or values that were changed, by kind", "what"
         )
+
+    def _define_tables(self) -> None:
+        gauge = self._gauge
         self.committed = gauge("last_commit_timestamp_seconds", "time of the table's last commit", "table")
         self.copied = gauge(
             "snapshot_rows", "rows of the source snapshot: copied, and expected in total", "table", "state"
@@ -108,9 +119,6 @@ class Metrics:
         )
         self.table_files = gauge("table_files", "number of files in the table's latest snapshot", "table")
         self.table_bytes = gauge("table_bytes", "size in bytes of the files in the table's latest snapshot", "table")
-        self.parked = gauge("parked_tables", "parked tables: failed, and waiting for a retry")
-        self.memory = gauge("memory_bytes", "resident memory of the driver, and the maximum of any task", "role")
-        self.up.set(1)
 
     def _define_lag(self) -> None:
         gauge = self._gauge

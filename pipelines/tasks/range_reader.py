@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError, PositionLost
-from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
+from penstock.formats.change import BadRecord, ChangeBatch
 from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
 from penstock.ingest.deferred_ranges import lost_for
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.tasks.keyless_sources import KeylessSources
 from penstock.pipelines.tasks.range_findings import RangeFindings
 from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker, left_out_rows
 from penstock.pipelines.tasks.range_report import RangeReport
@@ -35,7 +36,7 @@ class RangeReader:
         self._bad = BadRecordCollector(context, range_, self.report, self._blobs)
         self._drifted: set[str] = set()
         self._lookups = LookupRun(dict(context.task.lookups))
-        self._empty: dict[str, bool] = {}  # whether a table has no snapshot yet
+        self._keyless = KeylessSources(context)
         self._findings = RangeFindings(context.mapping, self.report)
 
     def blobs(self, chunks: Iterator[DecodedChunk]) -> Iterator[pa.RecordBatch]:
@@ -85,15 +86,10 @@ class RangeReader:
         if self._reading is not None and not self._reading.takes(change.schema.database, change.schema.table):
             return
         read, given = change, len(change)
-        place, numbered = self._range.place, fetched is not None and fetched.ids is None
-        stream = stream_of(place, self._range.number, self._task.now_millis, numbered=numbered)
-        try:
-            change, unread = self._context.mapping.transformed(
-                change, fetched, self._task.now_millis, self._lookups, stream
-            )
-        except PenstockError as error:
-            self._fail_source(read, error)
+        transformed = self._transformed(change, fetched)
+        if transformed is None:
             return
+        change, unread = transformed
         left_out = left_out_rows(read, change, unread)
         self.report.filtered += left_out
         # A change that was empty before the transforms is a definition of a table, and is used below.
@@ -112,10 +108,34 @@ class RangeReader:
         if not (self._context.reads(table) or self._context.keeps_letters):
             return
         source = change.schema.database or "", change.schema.table or ""
-        if self._leaves_out(table, change.schema):
+        if self._keyless.leaves_out(table, change.schema):
             self.report.filtered += given - left_out
             self.report.keyless.add((table, source))
             return
+        self._check(table, change, unread, fetched, read)
+
+    def _transformed(
+        self, change: ChangeBatch, fetched: FetchedMessages | None
+    ) -> tuple[ChangeBatch, Sequence[BadRecord]] | None:
+        """Return the rows after the transforms, and the messages that these refused; None if a transform failed."""
+        place, numbered = self._range.place, fetched is not None and fetched.ids is None
+        stream = stream_of(place, self._range.number, self._task.now_millis, numbered=numbered)
+        try:
+            return self._context.mapping.transformed(change, fetched, self._task.now_millis, self._lookups, stream)
+        except PenstockError as error:
+            self._fail_source(change, error)
+            return None
+
+    def _check(
+        self,
+        table: str,
+        change: ChangeBatch,
+        unread: Sequence[BadRecord],
+        fetched: FetchedMessages | None,
+        read: ChangeBatch,
+    ) -> None:
+        """Apply the quality rules of the table, then send the rows that fit. `read` is as in `_fit`."""
+        source = change.schema.database or "", change.schema.table or ""
         try:
             checked = self._context.mapping.checked(change, fetched, self._task.now_millis)
         except PenstockError as error:
@@ -125,7 +145,7 @@ class RangeReader:
         self.report.expectations.update(checked.counts or {})
         change, unread = checked.change, (*unread, *checked.bad)
         # A change without rows is a definition of a table, but not if all its rows were dropped.
-        if given and not len(change) and not unread:
+        if len(read) and not len(change) and not unread:
             return
         report = self.report.table(table)
         if report.error is not None:
@@ -138,25 +158,10 @@ class RangeReader:
         except PenstockError as error:
             self._fail(table, error)
 
-    def _leaves_out(self, table: str, source: SourceSchema) -> bool:
-        """Return whether rows of this source are left out because it has no key."""
-        layout = self._context.layout(table)
-        known = layout.schema if layout else None
-        # A keyed table without a snapshot has been created for later messages of the same source: those before them
-        # may lack the new key column, which is no incomplete row image then.
-        if source.states_no_key and known is not None and known.primary_keys and self._is_empty(table):
-            known = None
-        return self._context.mapping.leaves_out(source, known)
-
     def _repeats_input(self, table: str) -> bool:
         """Return whether the changelog of the table has the unchanged rows of messages."""
         layout = self._context.layout(table)
         return layout is not None and layout.schema.typed[CHANGELOG_PRODUCER].copies_input
-
-    def _is_empty(self, table: str) -> bool:
-        if table not in self._empty:
-            self._empty[table] = self._context.warehouse.store(table).snapshots.latest_id() is None
-        return self._empty[table]
 
     def _fail(self, table: str, error: PenstockError) -> None:
         """Stop sending rows of the table. If tables are not isolated, the error ends the range."""

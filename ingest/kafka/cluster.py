@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec, TopicDescription
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka.broker_errors import is_refusal, is_unknown_topic, patiently, refused
+from penstock.ingest.kafka.broker_errors import is_passing, is_refusal, is_unknown_topic, patiently, refused
 from penstock.ingest.kafka.client import REQUEST_SECONDS, admin, check_reachable
 from penstock.ingest.patience import is_patient
 from penstock.ingest.source import Range
@@ -146,13 +146,7 @@ class KafkaCluster:
             futures = self._admin.list_offsets(
                 request, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS
             )
-            try:
-                found = {place: self._answer(future) for place, future in futures.items()}
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError._NOENT:
-                    # A client that once learned of no leader, from a broker that had just started, does not ask again.
-                    self._admin = admin(self._properties, self._hear)
-                raise
+            found = {place: self._answer(future) for place, future in futures.items()}
             if any(one.offset < lowest for one in found.values()):
                 # A silent broker yields no error but an invalid offset.
                 raise KafkaException(
@@ -186,9 +180,22 @@ class KafkaCluster:
             check_reachable(self._properties)
             self._reached = True
         try:
-            return patiently(ask)
+            return patiently(lambda: self._asked(ask))
         except SourceError as error:
             error.facts.setdefault("brokers", self._properties.get("bootstrap.servers"))
+            raise
+
+    def _asked(self, ask: Callable[[], _T]) -> _T:
+        """Return the answer. After an error that passes, the next attempt has a new client.
+
+        A client keeps what it learned for minutes: the controller, and so it waits for one whose broker is gone, though
+        the others answer; or that a partition has no leader, from a broker that had just started.
+        """
+        try:
+            return ask()
+        except KafkaException as error:
+            if is_passing(error.args[0]):
+                self._admin = admin(self._properties, self._hear)
             raise
 
     def _all(self, ask: Callable[[], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:

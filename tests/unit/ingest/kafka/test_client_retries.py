@@ -51,6 +51,28 @@ def test_an_error_names_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.facts["brokers"] == "127.0.0.1:1"
 
 
+class Broken:
+    """A client that waits for a broker that is gone."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def list_topics(self, **_: float) -> None:
+        self.asked += 1
+        away()
+
+    def poll(self, _: float) -> None:
+        pass
+
+
+def test_a_request_that_timed_out_is_repeated_with_a_new_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, working = Broken(), SimpleNamespace(list_topics=lambda **_: SimpleNamespace(topics={"t": None}))
+    clients = iter([broken, working])
+    monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: next(clients))
+    assert KafkaCluster({}).topics_matching("t") == ["t"]
+    assert broken.asked == 1
+
+
 def test_the_same_client_message_is_logged_twice_per_minute() -> None:
     now = [0.0]
     seldom = Seldom(30.0, lambda: now[0])

@@ -56,7 +56,7 @@ class SparkEnded(PenstockError):
 
 
 class MasterUnreachable(PenstockError):
-    """A Spark master on another machine did not answer, or did not accept the driver."""
+    """A Spark master on another machine did not answer, did not accept the driver, or has forgotten it."""
 
     exit_code = 11
 

@@ -28,6 +28,7 @@ from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.spark.checkpoint_files import accept_left_files, prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
+from penstock.pipelines.spark.masters import MasterWatch
 from penstock.pipelines.spark.shared_warehouse import unshared
 from penstock.pipelines.spark.worker_start import start_workers
 from penstock.pipelines.tasks import shuffle_rows as blobs
@@ -198,7 +199,8 @@ class JobRun:
 
     def _wait(self, query: StreamingQuery, sink: BatchSink, bounded: BoundedRun | None) -> bool:
         asked = None
-        long_batch = LongBatch(lambda: running_tasks(self.session.sparkContext))
+        context = self.session.sparkContext
+        long_batch, master = LongBatch(lambda: running_tasks(context)), MasterWatch(context)
         # Polled, because `stop` and `pause` only set flags: a signal handler may not wait for a lock of Spark.
         while not query.awaitTermination(POLL_SECONDS):
             if self._stopped or self._paused:
@@ -211,6 +213,7 @@ class JobRun:
                 return True
             if sink.busy:
                 long_batch.look(sink.number, sink.began)
+                master.look()
         return True
 
     def _sink(self, folder: Path) -> BatchSink:

@@ -1,16 +1,23 @@
-"""A standalone Spark master on another machine: whether it answers, and what a session that cannot be opened means.
+"""A standalone Spark master on another machine: whether it answers, what a session that cannot be opened means, and
+whether the master still knows an application.
 
-Spark itself tries for a minute, and then ends with an error about a context that was stopped.
+Spark itself tries for a minute to open a session, and then ends with an error about a context that was stopped.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.errors import MasterUnreachable
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _STANDALONE = "spark://"
 _SECONDS = 10.0  # for a connection
@@ -70,3 +77,60 @@ def registering(master: str) -> Iterator[None]:
                 "driver's machine (spark.driver.host): the log of the master says why. Nothing was read or written"
             ),
         ) from error
+
+
+LOOK_SECONDS = 10.0
+# Workers replace a lost executor within seconds, unless the machine is busy.
+WITHOUT_EXECUTORS_SECONDS = 60.0
+_ALL = (1 << 31) - 1  # how many executors Spark asks for, unless they are allocated dynamically
+
+
+@dataclass(slots=True)
+class MasterWatch:
+    """Notices, while a batch runs, that a standalone master has forgotten the application.
+
+    A master without a recovery mode that is started again tells the workers to end executors of applications that it
+    does not know. The driver waits for new ones, and would wait for ever: nobody starts them.
+    """
+
+    context: SparkContext
+    clock: Callable[[], float] = time.monotonic
+    _looked: float = field(default=0.0, init=False)
+    _alone_since: float | None = field(default=None, init=False)
+
+    def look(self) -> None:
+        """Raise MasterUnreachable if there have been no executors for a minute, and the master gives none."""
+        now = self.clock()
+        if now - self._looked < LOOK_SECONDS or not self.context.master.startswith(_STANDALONE):
+            return
+        self._looked = now
+        if self._executors():
+            self._alone_since = None
+            return
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        if now - self._alone_since >= WITHOUT_EXECUTORS_SECONDS and self._is_forgotten():
+            raise MasterUnreachable(
+                "the Spark master does not know this application any more, and all its executors are gone: the master "
+                "was started again",
+                master=self.context.master,
+                application=self.context.applicationId,
+                hint="run it again: it continues with the batch that was under way. A master with "
+                "spark.deploy.recoveryMode  keeps its applications when it is started again",
+            )
+
+    def _executors(self) -> int:
+        return int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # one is the driver
+
+    def _is_forgotten(self) -> bool:
+        from py4j.protocol import Py4JError
+
+        if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+            return False  # the request would change how many executors Spark wants
+        jvm = self.context._jvm
+        assert jvm is not None
+        nowhere = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({})
+        try:
+            # What Spark asks for at its start; a master refuses it for an application that it does not know.
+            return not self.context._jsc.sc().requestTotalExecutors(_ALL, 0, nowhere)
+        except Py4JError:
+            return False  # no master answers: it may be back soon, and know the application

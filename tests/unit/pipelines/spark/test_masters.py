@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from py4j.protocol import Py4JError
 
 from penstock.errors import ConfigError
 from penstock.pipelines.errors import MasterUnreachable
-from penstock.pipelines.spark.masters import check_master, registering
+from penstock.pipelines.spark.masters import MasterWatch, check_master, registering
 from penstock.pipelines.spark.session import open_session
 from tests.servers.launch import free_port
 
@@ -63,3 +65,55 @@ def test_a_driver_that_the_master_does_not_register_is_named() -> None:
     for master, error in (("local[2]", stopped), ("spark://m:7077", Py4JError("anything else"))):
         with pytest.raises(Py4JError), registering(master):
             raise error
+
+
+class Jvm:
+    """A session's JVM with a number of executors, whose master knows the application, or not, or does not answer."""
+
+    def __init__(self, master: str, executors: int, answer: bool | None, *, dynamic: bool = False) -> None:
+        self.master, self.executors, self.answer, self.applicationId = master, executors, answer, "app-1"
+        self._jsc = SimpleNamespace(sc=lambda: self)
+        self._jvm = MagicMock()
+        self.conf = {"spark.dynamicAllocation.enabled": "true" if dynamic else "false"}
+
+    def getConf(self) -> dict[str, str]:
+        return self.conf
+
+    def getExecutorMemoryStatus(self) -> SimpleNamespace:
+        return SimpleNamespace(size=lambda: self.executors + 1)
+
+    def requestTotalExecutors(self, *_: object) -> bool:
+        if self.answer is None:
+            raise Py4JError("no answer")
+        return self.answer
+
+
+def watched(jvm: Jvm, seconds: int) -> None:
+    now = [100.0]
+    watch = MasterWatch(jvm, lambda: now[0])  # type: ignore[arg-type]
+    for _ in range(2 * seconds):
+        watch.look()
+        now[0] += 0.5
+
+
+def test_a_master_that_has_forgotten_the_application_ends_a_run_without_executors() -> None:
+    forgotten = Jvm("spark://m:7077", 0, answer=False)
+    watched(forgotten, 50)
+    with pytest.raises(MasterUnreachable, match="does not know this application any more") as caught:
+        watched(forgotten, 80)
+    assert caught.value.facts["application"] == "app-1"
+
+
+@pytest.mark.parametrize(
+    "jvm",
+    [
+        Jvm("spark://m:7077", 1, answer=False),
+        Jvm("spark://m:7077", 0, answer=True),
+        Jvm("spark://m:7077", 0, answer=None),
+        Jvm("spark://m:7077", 0, answer=False, dynamic=True),
+        Jvm("local[2]", 0, answer=False),
+    ],
+    ids=["has executors", "knows it", "does not answer", "dynamic", "local"],
+)
+def test_a_run_waits_for_executors_that_may_come(jvm: Jvm) -> None:
+    watched(jvm, 300)

@@ -181,6 +181,7 @@ EXAMPLES = {
     "compact": f"penstock compact {_TABLE} --compact-strategy full",
     "compact-database": "penstock compact-database --warehouse /lake --including-databases ods --mode combined --watch",
     "compact-manifest": f"penstock compact-manifest {_TABLE} --dry-run",
+    "analyze": f"penstock analyze {_TABLE} --columns id,status",
     "rescale": f"penstock rescale {_TABLE} --bucket-num 8 --partition dt=2026-01-31",
     "clone": "penstock clone --warehouse /lake --database ods --target-warehouse s3://lake --target-database copy",
     "copy-files": "penstock copy-files --warehouse /lake --database ods --target-warehouse s3://lake",

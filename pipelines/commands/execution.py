@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from penstock.table.operations.executor import Executor
 
+ON_SPARK = (
+    Flag("master", "Spark master to run on (default: this machine, without Spark)", metavar="URL"),
+    Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
+)
 EXECUTION = (
     Flag(
         "parallelism",
@@ -25,8 +29,7 @@ EXECUTION = (
         "core, if there is enough to do)",
         metavar="N",
     ),
-    Flag("master", "Spark master to run on (default: processes of this machine)", metavar="URL"),
-    Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
+    *ON_SPARK,
 )
 
 
@@ -43,11 +46,7 @@ def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Exe
     started.
     """
     parallelism = parallelism_of(given)
-    settings, master = pairs(given.get("spark-conf", ())), text(given, "master")
-    running = _running_session()
-    if running is None and master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        if settings:
-            raise ConfigError("--spark-conf needs Spark", hint="add --master URL")
+    if not on_spark(given):
         from penstock.table.operations.executor import STORE_REQUESTS, ProcessPool, Threads
 
         yield Threads(parallelism or STORE_REQUESTS) if waits else ProcessPool(parallelism)
@@ -57,13 +56,23 @@ def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Exe
     from penstock.pipelines.spark.session import open_session
     from penstock.pipelines.spark.units import SparkUnits
 
-    session = running or open_session(f"penstock {name}", master=master, settings=settings, plans=False)
+    running, settings = _running_session(), pairs(given.get("spark-conf", ()))
+    session = running or open_session(f"penstock {name}", master=text(given, "master"), settings=settings, plans=False)
     try:
         yield SparkUnits(session, parallelism)
     finally:
         if running is None:
             with suppress(Py4JError, OSError):  # the JVM may have ended already
                 session.stop()
+
+
+def on_spark(given: Given) -> bool:
+    """Return whether the command runs on Spark: with --master, in spark-submit and beside a running session."""
+    if _running_session() is not None or "master" in given or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return True
+    if "spark-conf" in given:
+        raise ConfigError("--spark-conf needs Spark", hint="add --master URL")
+    return False
 
 
 def parallelism_of(given: Given) -> int | None:

@@ -130,7 +130,7 @@ _GROUPS = {
     "pipelines": (*PIPELINE_COMMANDS,),
     _BY_FLAGS: (),  # filled when it is shown: packages add actions
     "this machine": ("demo", "warm", "spark-jar"),
-    "inspect tables": ("tables", "show", "sql"),
+    "inspect tables": ("tables", "show", "sql", "analyze"),
     "change rows": ("delete", "merge-into", "drop-partition", "expire-partitions", "mark-partition-done"),
     "compact and rewrite": ("compact", "compact-database", "compact-manifest", "rescale", "clone", "copy-files"),
     "snapshots, tags, branches": (

@@ -117,3 +117,9 @@ def plain(value: object) -> object:
         case Decimal() | timedelta():
             return str(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def committed(given: Given, snapshots: Sequence[int], nothing: str, note: str = "") -> int:
+    """Print the ids of the snapshots that a command has made, or `nothing` if there are none."""
+    said = f"committed as snapshot {snapshots[0]}{note}" if snapshots else nothing
+    return answer(given, {"snapshots": list(snapshots)}, said)

@@ -1,14 +1,15 @@
-"""Paimon's actions that rewrite rows: delete, merge-into, rescale, clone."""
+"""Paimon's actions that rewrite rows: delete, rescale, clone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
-from penstock.pipelines.commands.execution import EXECUTION, also, executor_of, parallelism_of
-from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.execution import EXECUTION, also, executor_of
+from penstock.pipelines.commands.output import answer, committed
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import (
     ON_TABLE,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.handle import Table
     from penstock.table.meta.snapshot import Snapshot
-    from penstock.table.sql.dml.merge_query import Clause
 
 _SOURCE_AND_TARGET = (
     *WAREHOUSE,
@@ -50,24 +50,6 @@ _FLAGS = {
             metavar="SQL",
         ),
         *EXECUTION,
-        *also("sink-parallelism"),
-    ),
-    "merge-into": (
-        *ON_TABLE,
-        Flag("target-as", "alias of the table in the conditions", metavar="NAME"),
-        Flag("source-sql", "a statement to run first, which creates a view or table; may be repeated", metavar="SQL"),
-        Flag("source-table", "the source table or view", metavar="NAME", required=True),
-        Flag("on", "when rows match, as an SQL condition", metavar="SQL", required=True),
-        Flag("merge-actions", "actions to perform, separated by commas", metavar="A,B", required=True),
-        Flag("matched-upsert-set", "col=expression,... or *", metavar="LIST"),
-        Flag("matched-upsert-condition", "condition on the matched rows", metavar="SQL"),
-        Flag("matched-delete-condition", "condition on the matched rows", metavar="SQL"),
-        Flag("not-matched-insert-values", "a value for every column, or *", metavar="LIST"),
-        Flag("not-matched-insert-condition", "condition on the rows that do not match", metavar="SQL"),
-        Flag("not-matched-by-source-upsert-set", "col=expression,...", metavar="LIST"),
-        Flag("not-matched-by-source-upsert-condition", "condition on target rows without a source row", metavar="SQL"),
-        Flag("not-matched-by-source-delete-condition", "condition on target rows without a source row", metavar="SQL"),
-        Flag("parallelism", "number of threads of the join (default: one per core)", metavar="N"),
         *also("sink-parallelism"),
     ),
     "rescale": (
@@ -96,7 +78,6 @@ def command(name: str, words: list[str]) -> int:
     given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
     run = {
         "delete": _delete,
-        "merge-into": _merge_into,
         "rescale": _rescale,
         "clone": _clone,
         "copy-files": _copy_files,
@@ -109,7 +90,7 @@ def _delete(given: Given) -> int:
     if "source-sql" not in given:
         table = table_of(given)
         with executor_of(given, "delete") as executor:
-            return _committed(given, table.delete(where, executor), "no row matches the condition")
+            return committed(given, _ids(table.delete(where, executor)), "no row matches the condition")
     refused = [name for name in ("master", "spark-conf", "parallelism", "sink-parallelism") if name in given]
     if refused:
         raise ConfigError(
@@ -119,32 +100,8 @@ def _delete(given: Given) -> int:
     from penstock.table.sql.dml.merge_into import delete_by_query
 
     name = f"{needed(given, 'database')}.{needed(given, 'table')}"
-    return _committed(
-        given, delete_by_query(catalog_of(given), name, where, given["source-sql"]), "no row matches the condition"
-    )
-
-
-def _merge_into(given: Given) -> int:
-    from penstock.table.sql.dml.merge_into import merge_into
-
-    snapshots = merge_into(
-        catalog_of(given),
-        f"{needed(given, 'database')}.{needed(given, 'table')}",
-        needed(given, "source-table"),
-        needed(given, "on"),
-        [_clause(given, name.strip()) for name in needed(given, "merge-actions").split(",") if name.strip()],
-        target_as=text(given, "target-as"),
-        source_sql=given.get("source-sql", []),
-        threads=parallelism_of(given),
-    )
-    return _committed(given, snapshots, "no row changes")
-
-
-def _clause(given: Given, action: str) -> Clause:
-    from penstock.table.sql.dml.merge_query import Clause
-
-    values = text(given, f"{action}-values") or text(given, f"{action}-set")
-    return Clause(action, values, text(given, f"{action}-condition"))
+    made = delete_by_query(catalog_of(given), name, where, given["source-sql"])
+    return committed(given, _ids(made), "no row matches the condition")
 
 
 def _rescale(given: Given) -> int:
@@ -155,7 +112,7 @@ def _rescale(given: Given) -> int:
     buckets = number(given, "bucket-num")
     with executor_of(given, "rescale") as executor:
         snapshots = table.rescale(buckets, specs[0] if specs else None, executor)
-    return _committed(given, snapshots, "the table is empty", _other_option(table, buckets))
+    return committed(given, _ids(snapshots), "the table is empty", _other_option(table, buckets))
 
 
 def _other_option(table: Table, buckets: int | None) -> str:
@@ -166,9 +123,8 @@ def _other_option(table: Table, buckets: int | None) -> str:
     return f"\nthe table's option is still bucket = {option}: writers are refused until it is {buckets}"
 
 
-def _committed(given: Given, snapshots: list[Snapshot], nothing: str, note: str = "") -> int:
-    made = [snapshot.id for snapshot in snapshots]
-    return answer(given, {"snapshots": made}, f"committed as snapshot {made[0]}{note}" if made else nothing)
+def _ids(snapshots: Sequence[Snapshot]) -> list[int]:
+    return [snapshot.id for snapshot in snapshots]
 
 
 def _clone(given: Given) -> int:

@@ -29,8 +29,11 @@ def spark_session(
     from penstock.pipelines.spark_catalog.registration import register
 
     running = active_session()
+    if running is not None:
+        _refuse_other_warehouse(running, warehouse, options)
     session = running or open_session("penstock sql", master=master, settings=settings)
     ignored: tuple[type[Exception], ...] = (Py4JError, OSError)  # the JVM may have ended already
+    before = None if running is None else (session.catalog.currentCatalog(), session.catalog.currentDatabase())
     try:
         register(session, CATALOG, warehouse, options)
         try:
@@ -45,9 +48,24 @@ def spark_session(
         ignored = (Exception,)
         raise
     finally:
-        if running is None:
+        if before is None:
             with suppress(*ignored):
                 session.stop()
+        else:
+            session.sql("USE " + ".".join(f"`{name}`" for name in before))
+
+
+def _refuse_other_warehouse(session: SparkSession, warehouse: str, options: Mapping[str, str]) -> None:
+    """Refuse a session whose catalog has the tables of another warehouse: Spark keeps the one that it has loaded."""
+    from penstock.pipelines.spark_catalog.registration import place_of
+
+    known = session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None)
+    if known is not None and known != place_of(warehouse, options):
+        raise ConfigError(
+            f"the running session has a catalog {CATALOG} of another warehouse",
+            warehouse=known,
+            hint="stop the session first, or run the command in another process",
+        )
 
 
 def script_of(

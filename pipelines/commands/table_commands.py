@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 
+_HOME = "penstock.pipelines.commands"
 _LOOKING = "penstock.pipelines.commands.show"
 _QUERYING = "penstock.pipelines.commands.sql"
 _COMPACTING = "penstock.pipelines.commands.compact"
@@ -18,6 +19,7 @@ TABLE_COMMANDS = {
     "tables": (_LOOKING, "list the tables of a warehouse"),
     "show": (_LOOKING, "show a table: columns, options, snapshots, files"),
     "sql": (_QUERYING, "query tables with SQL, including older states and system tables"),
+    "analyze": (f"{_HOME}.analyze", "store statistics of a table's columns, for the planners of queries"),
     "compact": (_COMPACTING, "compact a table, or some of its partitions"),
     "compact-database": (_COMPACTING, "compact all tables of one or more databases"),
     "expire-snapshots": (
@@ -41,7 +43,7 @@ TABLE_COMMANDS = {
     "expire-partitions": (_MAINTAINING, "drop partitions older than their retention time"),
     "remove-orphan-files": (_MAINTAINING, "delete files that nothing refers to; list them first with --dry-run"),
     "delete": (_REWRITING, "delete the rows that match a condition"),
-    "merge-into": (_REWRITING, "update, insert and delete rows with those of another table"),
+    "merge-into": (f"{_HOME}.merge_into", "update, insert and delete rows with those of another table"),
     "rescale": (_REWRITING, "rewrite a table or partition with another number of buckets"),
     "clone": (_REWRITING, "copy tables to another warehouse, with their present rows"),
     "copy-files": (_REWRITING, "copy tables to another warehouse, with the files of their latest snapshots"),

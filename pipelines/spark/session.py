@@ -160,10 +160,14 @@ def find_data_sources(session: SparkSession) -> None:
 
 
 def _quiet(session: SparkSession) -> None:
-    """Silence the accumulator server: it prints a traceback when a JVM ends without notice.
+    """Silence what PySpark prints about errors that are raised too.
 
-    Accumulators are not used here.
+    Its accumulator server prints a traceback when a JVM ends without notice; accumulators are not used here. A logger
+    prints each error of a statement as one line of JSON with the stack of the JVM.
     """
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda request, address: None

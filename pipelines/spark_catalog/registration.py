@@ -60,7 +60,7 @@ def register(
         return
     if warehouse is None:
         raise ConfigError(f"the catalog {catalog!r} has no warehouse", hint="warehouse='/path or URL'")
-    _register_catalog(session, catalog, {"warehouse": _place(warehouse, options or {}), **(options or {})})
+    _register_catalog(session, catalog, {"warehouse": place_of(warehouse, options or {}), **(options or {})})
 
 
 def _warn_of_another_python(session: SparkSession) -> None:
@@ -92,7 +92,8 @@ def _register_format(session: SparkSession, source: type[DataSource]) -> None:
             raise
 
 
-def _place(warehouse: str | PathLike[str], options: Mapping[str, str]) -> str:
+def place_of(warehouse: str | PathLike[str], options: Mapping[str, str]) -> str:
+    """Return the warehouse as settings of a session name it."""
     from penstock.table.catalog.registry import DEFAULT, NAMED_WAREHOUSE, OPTION
 
     if "://" in str(warehouse) or options.get(OPTION, DEFAULT).strip().lower() in NAMED_WAREHOUSE:

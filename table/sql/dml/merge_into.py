@@ -43,7 +43,7 @@ def merge_into(
     """
     table = catalog.table(target)
     database, own_name = split_name(target)
-    _check(table, clauses)
+    check_merge(table, clauses)
     alias = target_as or own_name
     check_distinct_names(
         alias, name_of(source), table, "set an alias of the target: --target-as x, in CALL target_alias => 'x'"
@@ -59,7 +59,7 @@ def merge_into(
         merge = MergeQuery(table, database, own_name, alias, source, on, columns)
         # A table, because the changes are read twice: for the check of doubles, and to be written.
         query = merge.query(clauses)
-        with _in_words_of_the_merge(on, clauses):
+        with in_words_of_the_merge(on, clauses):
             session.run(f"CREATE TEMP TABLE _penstock_changes AS {query}")
         _refuse_doubles(session, table)
         changed = False
@@ -94,7 +94,8 @@ def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Seque
         return writer.commit() if changed else []
 
 
-def _check(table: Table, clauses: Sequence[Clause]) -> None:
+def check_merge(table: Table, clauses: Sequence[Clause]) -> None:
+    """Refuse a merge whose clauses the table does not allow; ConfigError."""
     if not table.primary_keys:
         raise ConfigError("only a table with a primary key can be merged into", table=table.name)
     if not clauses:
@@ -109,7 +110,7 @@ def _check(table: Table, clauses: Sequence[Clause]) -> None:
 
 
 @contextmanager
-def _in_words_of_the_merge(on: str, clauses: Sequence[Clause]) -> Iterator[None]:
+def in_words_of_the_merge(on: str, clauses: Sequence[Clause]) -> Iterator[None]:
     """Name the condition and the clauses in errors of the query, instead of the query that was made of them."""
     try:
         yield
@@ -127,9 +128,14 @@ def _refuse_doubles(session: Session, table: Table) -> None:
     keys = ", ".join(map(quoted, table.primary_keys))
     doubled = session.query(f"SELECT {keys} FROM _penstock_changes GROUP BY {keys} HAVING count(*) > 1 LIMIT 1")
     if doubled.num_rows:
-        raise ConfigError(
-            "several source rows, or several actions, would change one row",
-            table=table.name,
-            key=doubled.to_pylist()[0],
-            hint="use a source with one row per key, and conditions that exclude each other",
-        )
+        raise changed_twice(table, key=doubled.to_pylist()[0])
+
+
+def changed_twice(table: Table, **facts: object) -> ConfigError:
+    """Return the error of a merge that would change one row twice."""
+    return ConfigError(
+        "several source rows, or several actions, would change one row",
+        table=table.name,
+        **facts,
+        hint="use a source with one row per key, and conditions that exclude each other",
+    )

@@ -97,14 +97,7 @@ class MergeQuery:
     def _inserted(self, names: Sequence[str], written: str) -> dict[str, str]:
         if written.strip() == "*":
             return self._whole_row(names)
-        values = list(_split(self._written(written)))
-        if len(values) != len(names):
-            raise ConfigError(
-                f"{len(values)} values are inserted into {len(names)} columns",
-                table=self.table.name,
-                columns=", ".join(names),
-            )
-        return dict(zip(names, values, strict=True))
+        return inserted_values(self.table, [duck_text(part) for part in parts_of(self._written(written))])
 
     def _updated(self, names: Sequence[str], clause: Clause) -> dict[str, str]:
         written = clause.values or "*"
@@ -112,36 +105,60 @@ class MergeQuery:
             if clause.action != "matched-upsert":
                 raise ConfigError("* needs a source row, and this action has none", action=clause.action)
             return self._whole_row(names)
-        values = {name: f"{quoted(self.alias)}.{quoted(name)}" for name in names}
-        for part in _split(self._written(written)):
-            column, equals, value = part.partition("=")
-            name = column.strip().rpartition(".")[2].strip('`" ')
-            if not equals or name not in values:
-                raise ConfigError(f"{part.strip()!r} sets no column of the table", columns=", ".join(names))
-            if name in self.table.primary_keys:
-                raise ConfigError(f"{name!r} is part of the key and cannot be changed", table=self.table.name)
-            values[name] = value.strip()
-        return values
+        own = {name: f"{quoted(self.alias)}.{quoted(name)}" for name in names}
+        return own | set_values(self.table, [duck_text(part) for part in parts_of(self._written(written))])
 
     def _whole_row(self, names: Sequence[str]) -> dict[str, str]:
         """Return the values of `*`: the source's columns of the same names, or by place if it has other names."""
-        source = {name.lower(): name for name in self.source_columns}
-        if all(name.lower() in source for name in names):
-            chosen = [source[name.lower()] for name in names]
-        elif len(self.source_columns) == len(names):
-            chosen = list(self.source_columns)
-        else:
-            raise ConfigError(
-                "* needs a source with the columns of the table",
-                table=self.table.name,
-                columns=", ".join(names),
-                source_columns=", ".join(self.source_columns),
-                hint="list the values instead of *",
-            )
+        chosen = source_columns_of(self.table, self.source_columns)
         own = name_of(self.source)
         if own is None:
             raise ConfigError("* needs a source with a name", source=self.source, hint="(SELECT ...) AS s")
         return {name: f"{quoted(own)}.{quoted(one)}" for name, one in zip(names, chosen, strict=True)}
+
+
+def inserted_values(table: Table, values: Sequence[str]) -> dict[str, str]:
+    """Return the values of an insert by the names of the columns, which they follow in their order."""
+    names = [field.name for field in table.definition.fields]
+    if len(values) != len(names):
+        raise ConfigError(
+            f"{len(values)} values are inserted into {len(names)} columns",
+            table=table.name,
+            columns=", ".join(names),
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def set_values(table: Table, parts: Sequence[str]) -> dict[str, str]:
+    """Return the values of `column = expression` by the names of the columns."""
+    names = [field.name for field in table.definition.fields]
+    values = {}
+    for part in parts:
+        column, equals, value = part.partition("=")
+        name = column.strip().rpartition(".")[2].strip('`" ')
+        if not equals or name not in names:
+            raise ConfigError(f"{part.strip()!r} sets no column of the table", columns=", ".join(names))
+        if name in table.primary_keys:
+            raise ConfigError(f"{name!r} is part of the key and cannot be changed", table=table.name)
+        values[name] = value.strip()
+    return values
+
+
+def source_columns_of(table: Table, source_columns: Sequence[str]) -> list[str]:
+    """Return the source column of each column: that of the same name, or by place if the source has other names."""
+    names = [field.name for field in table.definition.fields]
+    source = {name.lower(): name for name in source_columns}
+    if all(name.lower() in source for name in names):
+        return [source[name.lower()] for name in names]
+    if len(source_columns) == len(names):
+        return list(source_columns)
+    raise ConfigError(
+        "* needs a source with the columns of the table",
+        table=table.name,
+        columns=", ".join(names),
+        source_columns=", ".join(source_columns),
+        hint="list the values instead of *",
+    )
 
 
 def name_of(source: str) -> str | None:
@@ -150,15 +167,15 @@ def name_of(source: str) -> str | None:
     return None if source.rstrip().endswith(")") or not names else names[-1]
 
 
-def _split(written: str) -> Iterator[str]:
-    """Yield the parts between commas outside of brackets and quotes."""
+def parts_of(written: str) -> Iterator[list[SqlToken]]:
+    """Yield the tokens between commas outside of brackets and quotes."""
     depth = 0
     part: list[SqlToken] = []
     for token in tokens_of(written):
         depth += (token.text in {"(", "[", "{"}) - (token.text in {")", "]", "}"})
         if token.text == "," and depth == 0:
-            yield duck_text(part)
+            yield part
             part = []
         else:
             part.append(token)
-    yield duck_text(part)
+    yield part

@@ -9,6 +9,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -117,3 +118,33 @@ def test_workers_that_are_killed_each_time_are_named(spark: SparkSession) -> Non
     with pytest.raises(TasksLost, match="Python processes of its tasks were lost") as caught:
         list(SparkUnits(spark).run(killed, [Number(1)]))
     assert "exited unexpectedly" in str(caught.value.facts["reason"])
+
+
+def test_a_merge_beside_a_session_runs_on_spark(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalog = Catalog(str(tmp_path))
+    catalog.create_database("shop")
+    for name, rows in (("orders", [(1, "a"), (2, "b"), (3, "c")]), ("news", [(1, "paid"), (2, None), (7, "new")])):
+        made = catalog.create_table(f"shop.{name}", [("id", "INT"), ("v", "STRING")], ["id"], options={"bucket": "2"})
+        with made.writer() as writer:
+            writer.write(pa.table({"id": [row[0] for row in rows], "v": [row[1] for row in rows]}))
+            writer.commit()
+    place = ["merge-into", "--warehouse", str(tmp_path), "--database", "shop", "--table", "orders", "--json"]
+    flags = ["--source-sql", "CREATE OR REPLACE TEMPORARY VIEW s AS SELECT * FROM news", "--source-table", "s"]
+    flags += ["--on", "orders.id = s.id", "--merge-actions", "matched-upsert,matched-delete,not-matched-insert"]
+    flags += ["--matched-upsert-set", "v = upper(s.v)", "--matched-upsert-condition", "s.v IS NOT NULL"]
+    flags += ["--not-matched-insert-values", "*", "--parallelism", "2"]
+    before = spark.catalog.currentCatalog()
+    assert main([*place, *flags, "--matched-delete-condition", "s.v IS NULL OR s.id = 1"]) == 2
+    assert "several actions, would change one row" in capsys.readouterr().err
+    assert main([*place, *flags, "--matched-delete-condition", "s.v IS NULL"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"snapshots": [2]}
+    table = catalog.table("shop.orders")
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "v": "PAID"},
+        {"id": 3, "v": "c"},
+        {"id": 7, "v": "new"},
+    ]
+    assert spark.catalog.currentCatalog() == before
+    check_invariants(table)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.pipelines.commands import spark_statements
 from penstock.pipelines.spark import session as sessions
 from penstock.pipelines.spark_catalog import registration
@@ -33,6 +34,15 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interrupted_statement_ends_with_the_interruption() -> None:
     with pytest.raises(KeyboardInterrupt), spark_statements.spark_session("warehouse", {}, None, None, {}):
         raise KeyboardInterrupt
+
+
+def test_a_session_with_the_catalog_of_another_warehouse_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Session()
+    running.conf = {"spark.sql.catalog.lake.warehouse": "/other"}  # type: ignore[attr-defined]
+    monkeypatch.setattr(sessions, "active_session", lambda: running)
+    opened = spark_statements.spark_session("/warehouse", {}, None, None, {})
+    with pytest.raises(ConfigError, match="a catalog lake of another warehouse"), opened:
+        pass
 
 
 def test_an_unexpected_error_of_the_end_is_shown() -> None:

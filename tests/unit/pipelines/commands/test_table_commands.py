@@ -542,3 +542,10 @@ def test_verify_waits_for_the_configured_time(written: str, wanted: float) -> No
 def test_repair_is_for_a_hive_metastore(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["repair", "--warehouse", str(shop.warehouse)]) != 0
     assert "repair is for metastore=hive" in capsys.readouterr().err
+
+
+def test_statistics_of_columns_are_stored(shop: Shop) -> None:
+    assert shop.json("analyze", "--columns", "id, v") == {"snapshots": [4]}
+    (found,) = shop.orders.refresh().statistics.column("colstat").to_pylist()
+    assert set(json.loads(found)) == {"id", "v"}
+    assert "no column 'w'" in shop.run("analyze", "--columns", "w", expect=2)

@@ -1,0 +1,25 @@
+"""`penstock analyze`: the statistics of a table's columns, which planners of queries use."""
+
+from __future__ import annotations
+
+from penstock.ingest.sync_actions import Flag
+from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.execution import EXECUTION, executor_of
+from penstock.pipelines.commands.output import committed
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.target import ON_TABLE, table_of, text
+
+_FLAGS = (
+    *ON_TABLE,
+    Flag("columns", "columns to analyze, separated by commas (default: all)", metavar="A,B"),
+    *EXECUTION,
+)
+
+
+def command(name: str, words: list[str]) -> int:
+    given: Given = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
+    table = table_of(given)
+    columns = [one.strip() for one in (text(given, "columns") or "").split(",") if one.strip()]
+    with executor_of(given, name) as executor:
+        made = table.analyze(columns or None, executor)
+    return committed(given, [] if made is None else [made.id], "the table is empty")

@@ -1,0 +1,83 @@
+"""`penstock merge-into`: update, insert and delete rows with those of another table, on DuckDB or on Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.ingest.sync_actions import Flag, pairs
+from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.execution import ON_SPARK, also, on_spark, parallelism_of
+from penstock.pipelines.commands.output import committed
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.target import ON_TABLE, catalog_of, needed, table_of, text, warehouse_and_options
+
+if TYPE_CHECKING:
+    from penstock.table.sql.dml.merge_query import Clause
+
+_FLAGS = (
+    *ON_TABLE,
+    Flag("target-as", "alias of the table in the conditions", metavar="NAME"),
+    Flag("source-sql", "a statement to run first, which creates a view or table; may be repeated", metavar="SQL"),
+    Flag("source-table", "the source table or view", metavar="NAME", required=True),
+    Flag("on", "when rows match, as an SQL condition", metavar="SQL", required=True),
+    Flag("merge-actions", "actions to perform, separated by commas", metavar="A,B", required=True),
+    Flag("matched-upsert-set", "col=expression,... or *", metavar="LIST"),
+    Flag("matched-upsert-condition", "condition on the matched rows", metavar="SQL"),
+    Flag("matched-delete-condition", "condition on the matched rows", metavar="SQL"),
+    Flag("not-matched-insert-values", "a value for every column, or *", metavar="LIST"),
+    Flag("not-matched-insert-condition", "condition on the rows that do not match", metavar="SQL"),
+    Flag("not-matched-by-source-upsert-set", "col=expression,...", metavar="LIST"),
+    Flag("not-matched-by-source-upsert-condition", "condition on target rows without a source row", metavar="SQL"),
+    Flag("not-matched-by-source-delete-condition", "condition on target rows without a source row", metavar="SQL"),
+    Flag(
+        "parallelism",
+        "number of threads of the join (default: one per core); on Spark, of tasks that join and write",
+        metavar="N",
+    ),
+    *ON_SPARK,
+    *also("sink-parallelism"),
+)
+_NOTHING = "no row changes"
+
+
+def command(name: str, words: list[str]) -> int:
+    given = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
+    clauses = [_clause(given, one.strip()) for one in needed(given, "merge-actions").split(",") if one.strip()]
+    return _on_spark(given, clauses) if on_spark(given) else _on_duckdb(given, clauses)
+
+
+def _on_duckdb(given: Given, clauses: list[Clause]) -> int:
+    from penstock.table.sql.dml.merge_into import merge_into
+
+    snapshots = merge_into(
+        catalog_of(given),
+        f"{needed(given, 'database')}.{needed(given, 'table')}",
+        needed(given, "source-table"),
+        needed(given, "on"),
+        clauses,
+        target_as=text(given, "target-as"),
+        source_sql=given.get("source-sql", []),
+        threads=parallelism_of(given),
+    )
+    return committed(given, [snapshot.id for snapshot in snapshots], _NOTHING)
+
+
+def _on_spark(given: Given, clauses: list[Clause]) -> int:
+    from penstock.pipelines.commands.spark_merge import SparkMerge
+    from penstock.pipelines.commands.spark_statements import spark_session
+
+    database, name = needed(given, "database"), needed(given, "table")
+    source, on = needed(given, "source-table"), needed(given, "on")
+    merge = SparkMerge(table_of(given), f"`{database}`.`{name}`", text(given, "target-as"), source, on, clauses)
+    settings = pairs(given.get("spark-conf", ()))
+    opened = spark_session(*warehouse_and_options(given), database, text(given, "master"), settings)
+    with opened as session:
+        made = merge.run(session, given.get("source-sql", []), parallelism_of(given))
+    return committed(given, made, _NOTHING)
+
+
+def _clause(given: Given, action: str) -> Clause:
+    from penstock.table.sql.dml.merge_query import Clause
+
+    values = text(given, f"{action}-values") or text(given, f"{action}-set")
+    return Clause(action, values, text(given, f"{action}-condition"))

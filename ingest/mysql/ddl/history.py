@@ -8,14 +8,15 @@ only adds details that the binlog lacks; if not, the history decides, and a gap 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
+from penstock.ingest.mysql.ddl.definition_records import definition_of, definition_record
 from penstock.ingest.mysql.ddl.statements import DropTablesStatement, subjects
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
-from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, parse_type
+from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood
 from penstock.ingest.mysql.position import file_number
 
@@ -60,7 +61,7 @@ class DefinitionVersion:
     def to_json(self) -> dict[str, object]:
         record: dict[str, object] = {"table": list(self.name), "file": self.file, "pos": self.pos}
         if self.definition is not None:
-            record |= _definition_json(self.definition)
+            record |= definition_record(self.definition)
         reasons = {"unclear": self.unclear, "left_out": self.left_out}
         return record | {name: reason for name, reason in reasons.items() if reason}
 
@@ -69,49 +70,9 @@ class DefinitionVersion:
         match record:
             case {"table": [str(database), str(table)], "file": str(file), "pos": int(pos)}:
                 unclear, left_out = str(record.get("unclear", "")), str(record.get("left_out", ""))
-                definition = _definition_from(database, table, record)
+                definition = definition_of(database, table, record)
                 return cls((database, table), file, pos, definition, unclear, left_out)
         raise ConfigError("not a record of a schema history", record=dict(record))
-
-
-def _definition_json(definition: TableDefinition) -> dict[str, object]:
-    columns = [
-        [column.name, str(column.type), list(column.type.labels), column.nullable, column.charset, column.comment]
-        for column in definition.columns
-    ]
-    generated = [column.name for column in definition.columns if column.is_generated]
-    return {
-        "columns": columns,
-        "key": list(definition.primary_key),
-        "comment": definition.comment,
-        "charset": definition.default_charset,
-        **({"generated": generated} if generated else {}),
-    }
-
-
-def _definition_from(database: str, table: str, record: Mapping[str, object]) -> TableDefinition | None:
-    match record:
-        case {"columns": list(columns), "key": list(key), "comment": comment, "charset": charset}:
-            generated = record.get("generated", ())
-            return TableDefinition(
-                database,
-                table,
-                tuple(_column_from(column, generated) for column in columns),
-                tuple(map(str, key)),
-                None if comment is None else str(comment),
-                None if charset is None else str(charset),
-            )
-    return None
-
-
-def _column_from(value: object, generated: object) -> MySqlColumn:
-    match value:
-        case [str(name), str(kind), list(labels), bool(nullable), charset, comment]:
-            parsed = replace(parse_type(kind), labels=tuple(map(str, labels)))
-            text = None if comment is None else str(comment)
-            of_others = isinstance(generated, list) and name in generated
-            return MySqlColumn(name, parsed, nullable, None if charset is None else str(charset), text, of_others)
-    raise ConfigError("not a column of a schema history", column=value)
 
 
 @dataclass(frozen=True, slots=True)

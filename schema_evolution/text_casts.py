@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.formats.exact_decimals import decimals_of_texts
 from penstock.local_times import instants
+from penstock.schema_evolution.exact_texts import is_exact, not_exact
 from penstock.schema_evolution.text_values import (
     DAY_NANOS,
     FALSE,
@@ -28,8 +29,6 @@ from penstock.schema_evolution.text_values import (
     ZERO_DATE,
     OutsideOfDay,
     Zero,
-    is_exact,
-    not_exact,
     parser_of,
 )
 from penstock.schema_evolution.types.mapping import TypeMapping

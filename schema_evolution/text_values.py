@@ -9,28 +9,26 @@ import re
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-import numpy as np
-
 from penstock.table.values.types import AtomicType, type_text
 from penstock.table.values.variants import encoded
 
 TRUE = ["t", "true", "y", "yes", "1"]
 FALSE = ["f", "false", "n", "no", "0"]
 _DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
-_STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?(Z)?")
-_CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
+STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?(Z)?")
+CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
 ZERO_DATE = re.compile(r"[0 T:.-]+")
 _INTEGER = re.compile(r"-?\d+")
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 FIRST_DAY = 1 - _EPOCH
 DAY_NANOS = 86_400_000_000_000
-_DAY_MILLIS = 86_400_000
+DAY_MILLIS = 86_400_000
 _UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
 MOST_DIGITS = 38
 # From here on the nearest FLOAT is infinity.
 _BEYOND_FLOAT = 2.0**128 - 2.0**103
 # A larger number of a DATE is in milliseconds.
-_MOST_DAYS = 3_000_000
+MOST_DAYS = 3_000_000
 
 
 class Zero(Exception):
@@ -46,7 +44,6 @@ class OutsideOfDay(Zero):
 
 KEEPS_TIMES = "(column of a key; --type-mapping time-to-string keeps such times)"
 KEEPS_DATES = "(column of a key; --type-mapping to-string keeps such dates)"
-_KEEPING_OPTIONS = {"TIME": "time-to-string", "BOOLEAN": "tinyint1-not-bool"}
 
 
 def parser_of(target: AtomicType) -> Callable[[str], object]:
@@ -160,14 +157,14 @@ def _days(year: str, month: str, day: str) -> int:
 
 
 def _date(text: str) -> int:
-    match = _STAMP.fullmatch(text)
+    match = STAMP.fullmatch(text)
     if match:
         # A time after the date is cut.
         return _days(match[1], match[2], match[3])
     if _INTEGER.fullmatch(text):
         number = int(text)
-        days = number if abs(number) <= _MOST_DAYS else number // _DAY_MILLIS
-        if abs(days) > _MOST_DAYS:
+        days = number if abs(number) <= MOST_DAYS else number // DAY_MILLIS
+        if abs(days) > MOST_DAYS:
             raise ValueError("is out of range")
         return days
     raise ValueError("is not a date")
@@ -178,7 +175,7 @@ def _nanos(fraction: str | None) -> int:
 
 
 def _time(text: str) -> int:
-    match = _CLOCK.fullmatch(text)
+    match = CLOCK.fullmatch(text)
     if match is None:
         if _INTEGER.fullmatch(text):
             return _within_day(int(text))
@@ -200,7 +197,7 @@ def _within_day(millis: int) -> int:
 
 def _within_reach(nanos: int, precision: int) -> int:
     """Return the nanoseconds if they are in range: timestamps in nanoseconds reach from 1677 to 2262."""
-    fits = nanos.bit_length() < 64 if precision > 6 else nanos < (_MOST_DAYS + 1) * DAY_NANOS
+    fits = nanos.bit_length() < 64 if precision > 6 else nanos < (MOST_DAYS + 1) * DAY_NANOS
     if not fits or nanos < FIRST_DAY * DAY_NANOS:
         raise ValueError("is out of range")
     return nanos
@@ -208,7 +205,7 @@ def _within_reach(nanos: int, precision: int) -> int:
 
 def _stamp(text: str, precision: int) -> int:
     """Return nanoseconds since 1970; a whole number is in the unit of the precision."""
-    match = _STAMP.fullmatch(text)
+    match = STAMP.fullmatch(text)
     if match is None:
         if _INTEGER.fullmatch(text):
             # Other precisions than 0, 3, 6 and 9 count in milliseconds.
@@ -220,48 +217,3 @@ def _stamp(text: str, precision: int) -> int:
     nanos = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + _nanos(match[7])
     cut: int = 10 ** (9 - precision)
     return _within_reach(_days(match[1], match[2], match[3]) * DAY_NANOS + nanos // cut * cut, precision)
-
-
-def not_exact(target: AtomicType) -> str:
-    """Return why a value that the target can hold only in part is refused in a column of a key."""
-    option = _KEEPING_OPTIONS.get(target.root)
-    way = f"--type-mapping {option} keeps such values" if option else "a table with a wider type keeps such values"
-    return f"cannot be stored exactly, and rows with different keys would become one ({way})"
-
-
-def is_exact(text: str, value: object, target: AtomicType) -> bool:
-    """Return whether the value that was parsed from a text says all that the text says."""
-    match target.root:
-        case "DECIMAL":
-            return Decimal(text.strip()) == value
-        case "FLOAT" | "DOUBLE":
-            return _is_exact_number(text, float(str(value)), target)
-        case "DATE":
-            return _is_whole_day(text)
-        case "TIME":
-            clock = _CLOCK.fullmatch(text)
-            return clock is None or not _has_more_digits(clock[5], 3)
-        case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            stamp = _STAMP.fullmatch(text)
-            return stamp is None or not _has_more_digits(stamp[7], target.precision)
-    return True
-
-
-def _is_exact_number(text: str, value: float, target: AtomicType) -> bool:
-    if not math.isfinite(value):
-        return True
-    stored = np.float32(value) if target.root == "FLOAT" else np.float64(value)
-    # Producers print a FLOAT with all digits of its value as a double, or with the fewest digits that identify it.
-    return Decimal(text.strip()) in (Decimal(float(stored)), Decimal(str(stored)))
-
-
-def _is_whole_day(text: str) -> bool:
-    stamp = _STAMP.fullmatch(text)
-    if stamp is None:
-        number = int(text)
-        return abs(number) <= _MOST_DAYS or number % _DAY_MILLIS == 0
-    return not any(int(part or 0) for part in stamp.group(4, 5, 6, 7))
-
-
-def _has_more_digits(fraction: str | None, digits: int) -> bool:
-    return bool((fraction or "")[digits:].strip("0"))

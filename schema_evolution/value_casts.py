@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from penstock.formats.exact_decimals import rescaled
 from penstock.schema_evolution.changed_values import changed_values
+from penstock.schema_evolution.exact_texts import not_exact
 from penstock.schema_evolution.text_casts import Misfits, cast_texts
-from penstock.schema_evolution.text_values import KEEPS_TIMES, not_exact
+from penstock.schema_evolution.text_values import KEEPS_TIMES
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.texts import to_text

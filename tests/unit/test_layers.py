@@ -195,7 +195,7 @@ FLOORS = {
     ],
     "schema_evolution": [
         {"types", "date_patterns"},
-        {"changed_values", "text_casts", "text_values", "type_verdicts", "target_names"},
+        {"changed_values", "exact_texts", "text_casts", "text_values", "type_verdicts", "target_names"},
         {"value_casts", "wide_types"},
         {"computed_arguments", "computed_times", "computed_functions", "expressions", "drift_policy"},
         {"computed_columns", "drift", "masks"},

@@ -32,7 +32,7 @@ class BucketFunction implements UnboundFunction {
     }
 }
 
-/** The hash of a BinaryRow with the columns of the key. Python computes the buckets that rows are written to. */
+/** Hashes the key as a BinaryRow. It only distributes rows to tasks: Python computes the bucket that a row is written to. */
 class BucketOfKey implements ScalarFunction {
     private static final int SEED = 42;
     private static final int INLINE = 7;

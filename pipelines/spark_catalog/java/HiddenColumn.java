@@ -18,7 +18,7 @@ class HiddenColumn implements MetadataColumn {
     private final boolean onDelete;
     private final boolean onUpdate;
 
-    /** A column whose values come with the rows that a statement deletes, or updates. */
+    /** A column that Spark preserves for rows that a statement deletes, or updates. */
     HiddenColumn(StructField field, boolean onDelete, boolean onUpdate) {
         this.field = field;
         this.onDelete = onDelete;
@@ -48,8 +48,8 @@ class HiddenColumn implements MetadataColumn {
 
     public boolean isNullable() { return field.nullable(); }
 
-    // A statement that changes rows writes null for a column whose values do not come with them, so that it is read only if
-    // the statement names it. A column that is not null has a default, which MERGE wants for rows that it inserts, and nobody reads.
+    // Spark writes null for a column that is not preserved, so it reads the column only if the statement names it. MERGE
+    // needs a default for a NOT NULL column of the rows that it inserts; nobody reads this default.
     public String metadataInJSON() {
         ObjectNode node = Request.JSON.createObjectNode();
         node.put(PRESERVE_ON_DELETE, onDelete);

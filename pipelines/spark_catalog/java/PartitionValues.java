@@ -19,7 +19,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 /** Values of partitions as texts for Python, and from its JSON. */
 class PartitionValues {
     /**
-     * A day as its number since 1970, a moment as nanoseconds since 1970; null for values of other types.
+     * A day as days since 1970, a timestamp as nanoseconds since 1970; null for values of other types.
      *
      * Spark makes java.sql.Date and Timestamp by the old calendar, in which days before 1582 have other numbers. Their
      * texts are of the time zone of the JVM, and have no sign for years before 1.
@@ -35,7 +35,7 @@ class PartitionValues {
 
     private static BigInteger nanos(long micros) { return BigInteger.valueOf(micros).multiply(BigInteger.valueOf(1000)); }
 
-    /** A value of a filter; a day and a moment by their number. */
+    /** A value of a filter; days and timestamps as numbers. */
     static String text(Object value) {
         BigInteger number = number(value);
         return number == null ? internalText(value) : number.toString();

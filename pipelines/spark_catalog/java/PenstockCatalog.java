@@ -35,7 +35,7 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
-/** Names for Spark. It knows nothing about tables: Python answers each question, and Spark reads and writes by Python. */
+/** The catalog for Spark. It knows nothing about tables: Python answers each request, and Spark's Python data source reads and writes. */
 public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
     static final String PUSH_DOWN = "spark.sql.python.filterPushdown.enabled";
     static final String SESSION_OPTION = "spark.paimon.";
@@ -260,7 +260,7 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         return request("drop_table").table(identifier).answer().asBoolean();
     }
 
-    /** A dropped table is gone in any case: no catalog here has a place for deleted tables. */
+    /** The same as DROP: no catalog of Penstock keeps deleted tables. */
     public boolean purgeTable(Identifier identifier) { return dropTable(identifier); }
 
     public void renameTable(Identifier from, Identifier to) {

@@ -32,7 +32,7 @@ class PenstockProcedure implements UnboundProcedure, BoundProcedure {
 
     public String description() { return Request.at(described, "description").asText(); }
 
-    /** Refuses arguments by place behind the places: the parameters there are other names, for calls by name. */
+    /** Refuses more positional arguments than there are positions: further parameters are aliases, for calls by name. */
     public BoundProcedure bind(StructType input) {
         int given = 0;
         while (given < input.size() && !byName(input.fields()[given])) given++;
@@ -70,7 +70,7 @@ class PenstockProcedure implements UnboundProcedure, BoundProcedure {
         return Collections.singletonList(new ProcedureRows(Request.texts(Request.at(answer, "rows")))).iterator();
     }
 
-    /** Let Spark read tables again that it has cached, since the call may have changed their rows. */
+    /** Refreshes cached tables, since the call may have changed their rows. */
     private void refreshCached(String[] tables) {
         SparkSession session = SparkSession.active();
         if (session.sharedState().cacheManager().isEmpty()) return;

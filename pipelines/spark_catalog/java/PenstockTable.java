@@ -42,7 +42,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table of a Python data source that has a name; in this class, a system table, which can only be read. */
+/** A named table of a Python data source. This class is used for system tables, which are read-only. */
 class PenstockTable extends PythonTable {
     final PenstockCatalog catalog;
     final Identifier identifier;
@@ -71,7 +71,7 @@ class PenstockTable extends PythonTable {
         return catalog.name + "." + String.join(".", identifier.namespace()) + "." + identifier.name();
     }
 
-    /** The snapshot that a statement reads. Spark loads tables again that have another one when a query is run. */
+    /** The snapshot that a statement reads. When a query runs, Spark reloads tables with another snapshot. */
     public String version() { return (String) read.get("planned-snapshot"); }
 
     public Map properties() { return Request.strings(Request.at(described, "properties")); }
@@ -107,9 +107,9 @@ class StoredTable extends PenstockTable implements
     boolean changed;
     /** Whether the statement that writes the rows has created the table. */
     boolean created;
-    /** The name that this table takes when its rows are written, and that no table has. */
+    /** The unused name that this table gets after its rows are written. */
     Identifier staged;
-    /** The table whose name this one takes when its rows are written. */
+    /** The table that this one replaces after its rows are written. */
     Identifier replaced;
     /** The state of that table when this one was created, for Python to compare. */
     String since;
@@ -164,7 +164,7 @@ class StoredTable extends PenstockTable implements
         return true;
     }
 
-    /** Whether rows are known by their file and their position in it, since they have no key. */
+    /** Whether rows are identified by file and position, since they have no key. */
     boolean placed() { return keys().length == 0; }
 
     StructField[] keyColumns() {
@@ -174,7 +174,7 @@ class StoredTable extends PenstockTable implements
         return made;
     }
 
-    /** Where the columns of the row's id are in the old row. */
+    /** The indexes of the row id's columns in the old row. */
     int[] idInOldRow() {
         String[] keys = keys();
         int[] made = new int[keys.length];
@@ -182,8 +182,8 @@ class StoredTable extends PenstockTable implements
         return placed() ? new int[] {0, 1} : made;
     }
 
-    // Each column once more, as it was before an UPDATE or MERGE, where the columns themselves have their new values;
-    // without a key, the place of the row.
+    // Each column again with its value before an UPDATE or MERGE: the columns themselves have the new values. Without a
+    // key, the file and the position of the row.
     StructField[] oldRow() {
         if (placed()) return new StructField[] {FILE, ROW};
         StructField[] made = new StructField[columns.fields().length];
@@ -212,8 +212,8 @@ class StoredTable extends PenstockTable implements
     // Spark may read all metadata columns of a table that it changes, if it has to cast one: merged rows have no file.
     StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields(), placed() || !changed); }
 
-    // Old values are for statements that change rows, but a query must not be told less: a MERGE whose source is the table
-    // itself is refused by Spark if the table, loaded again as one that is read, lacks columns.
+    // Only statements that change rows use old values, but a query must have these columns too: for a MERGE with the
+    // table itself as source, Spark loads it again for reading, and refuses the statement if columns are missing.
     public MetadataColumn[] metadataColumns() {
         StructField[] old = oldRow(), read = metadata();
         Set updated = new HashSet(Arrays.asList(Request.texts(Request.at(described, "old"))));
@@ -229,7 +229,7 @@ class StoredTable extends PenstockTable implements
     }
 
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-        // Spark asks before it knows whether a DELETE is one by `deleteWhere`, which more tables allow.
+        // Spark calls this before it knows whether `deleteWhere` can run the DELETE, which more tables allow.
         if (!deletesByCondition(info.command())) check(info.command());
         return new RowChangeOperation(this, info.command());
     }
@@ -242,7 +242,7 @@ class StoredTable extends PenstockTable implements
         catalog.request("check_row_changes").table(identifier).with("command", command.name()).answer();
     }
 
-    /** Refuses a statement whose rows would be written now, if that was not known when it was planned. */
+    /** Refuses a DELETE that writes rows, which was not known when it was planned. */
     void checkWritten(RowLevelOperation.Command command) {
         if (deletesByCondition(command)) check(command);
     }

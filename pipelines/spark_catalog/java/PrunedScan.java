@@ -24,7 +24,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A read of the columns that a query needs. Spark's own code lets Python choose the filters. */
+/** A read of the columns that a query needs. Python chooses the filters, through Spark's own code. */
 class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, SupportsPushDownRequiredColumns {
     private final StructType all;
     private final CaseInsensitiveStringMap options;
@@ -42,7 +42,7 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
         this.rows = rows;
     }
 
-    /** Returns the filters that Spark applies itself. Python knows those on columns of the table alone. */
+    /** Returns the filters that Spark applies itself. Python accepts only filters on columns of the table. */
     public Filter[] pushFilters(Filter[] filters) {
         List left = new ArrayList();
         List asked = new ArrayList();
@@ -98,9 +98,9 @@ class PrunedScanBuilder implements ScanBuilder, SupportsPushDownFilters, Support
     public Scan build() { return CountedScan.of(columns, old, options, pushedFilters(), rows); }
 }
 
-/** A read whose size is known, so that Spark broadcasts small tables. */
+/** A read with a known size, so that Spark broadcasts small tables. */
 class CountedScan extends PythonScan implements SupportsReportStatistics {
-    /** The names of columns with old values. The table may have others with such names, which are its own. */
+    /** The names of columns with old values. The table itself may have further columns with such names. */
     final Set old;
     private final StructType columns;
     private final CaseInsensitiveStringMap options;
@@ -116,7 +116,7 @@ class CountedScan extends PythonScan implements SupportsReportStatistics {
         this.rows = rows;
     }
 
-    /** A read with filters that Python has taken. */
+    /** A read with filters that Python has accepted. */
     static CountedScan of(StructType columns, Set old, CaseInsensitiveStringMap options, Filter[] filters, JsonNode rows) {
         PythonDataSourceV2 source = Request.source();
         if (filters.length > 0) new PythonScanBuilder(source, Request.SOURCE, columns, options).pushFilters(filters);

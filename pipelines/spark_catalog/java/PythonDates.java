@@ -7,9 +7,9 @@ import java.time.LocalDateTime;
 import org.apache.spark.sql.sources.Filter;
 import scala.Product;
 
-/** The days and moments that Python has a date for: PySpark fails to read a filter with another one. */
+/** The range of Python's dates: PySpark cannot read a filter with a day or timestamp outside of it. */
 class PythonDates {
-    // A day less at both ends, since a moment may be shown in any time zone.
+    // One day less at both ends, because a timestamp may be shown in any time zone.
     private static final long FIRST_DAY = -719161, LAST_DAY = 2932895;
     private static final BigInteger DAY = BigInteger.valueOf(86400000000000L);
 

@@ -67,7 +67,7 @@ class ReadOnce extends Rule {
         }
     }
 
-    /** Returns whether the columns of a plan are, apart from those that a Project adds, those of the plans below. */
+    /** Returns whether a plan passes on the columns of the plans below it; a Project may add others. */
     private static boolean passes(Object plan) {
         return plan instanceof Project || plan instanceof Join
             || plan instanceof org.apache.spark.sql.catalyst.plans.logical.Filter;

@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
-/** A question to Python: the planner worker of Spark's Python data sources answers it, as the metadata of a column. */
+/** A request to Python: the planner worker of Spark's Python data sources answers it in the metadata of a column. */
 class Request {
     static final ObjectMapper JSON = new ObjectMapper();
     static final String SOURCE = "penstock";
@@ -56,7 +56,7 @@ class Request {
         }
     }
 
-    /** Returns the answer. An error of Python becomes one of Spark, with its message and its hint alone. */
+    /** Returns the answer. An error of Python becomes an AnalysisException with only its message and its hint. */
     JsonNode answer() {
         put(asked.putObject("options"), options);
         Map sent = new HashMap();
@@ -87,7 +87,7 @@ class Request {
         return made;
     }
 
-    /** Returns a name in the form that Spark reads as one name, whatever signs are in it. */
+    /** Returns a quoted name, which Spark reads as one name whatever characters it contains. */
     static String quoted(String name) { return "`" + name.replace("`", "``") + "`"; }
 
     static NamedReference column(String name) { return Expressions.column(quoted(name)); }
@@ -116,7 +116,7 @@ class Request {
     /** Throws the error of a read or a write without the text that Spark puts around it, if Penstock raised it. */
     static void failPlainly(Throwable error) {
         String text = String.valueOf(error.getMessage());
-        // Behind a traceback in older versions of Spark, otherwise behind the sentence of Spark.
+        // After a traceback in older versions of Spark, otherwise after Spark's own sentence.
         int at = text.lastIndexOf("\npenstock.");
         if (at < 0) at = text.indexOf(": penstock.") + 1;
         int from = at <= 0 ? -1 : text.indexOf(": ", at);

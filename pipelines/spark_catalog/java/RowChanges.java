@@ -47,7 +47,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** UPDATE, DELETE and MERGE: Spark finds the rows, and Python receives each change with the old row, or its place, and the new row. */
+/** UPDATE, DELETE and MERGE: Spark finds the rows, and Python receives each change as the old row, or its position, and the new row. */
 class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
     private final StoredTable table;
     private final RowLevelOperation.Command command;
@@ -92,10 +92,10 @@ class RowChangeOperation implements SupportsDelta, RowLevelOperationBuilder {
 }
 
 /**
- * Spark's filter of the files that a MERGE replaces, off while a MERGE is planned that replaces none.
+ * Disables Spark's filter of the files that a MERGE replaces, while a MERGE is planned that replaces none.
  *
- * Spark puts the condition of the MERGE into it without metadata columns, and then does not find those that it names. It asks for
- * the form of updates immediately before that, and for the capabilities of the table immediately after it.
+ * Spark copies the condition of the MERGE into this filter without metadata columns, and then fails to resolve the metadata
+ * columns in it. It calls representUpdateAsDeleteAndInsert immediately before that, and capabilities immediately after.
  */
 class GroupFilter {
     private static final String NAME = "spark.sql.optimizer.runtime.rowLevelOperationGroupFilter.enabled";
@@ -131,7 +131,7 @@ class GroupFilter {
     }
 }
 
-/** The write of a statement. Each row is its kind, the old row or its place, and the new row. */
+/** The write of a statement. Each row has its kind, the old row or its position, and the new row. */
 class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite, RequiresDistributionAndOrdering {
     private final StoredTable table;
     private final RowLevelOperation.Command command;
@@ -188,7 +188,7 @@ class RowChangeWrite implements DeltaWriteBuilder, DeltaWrite, DeltaBatchWrite, 
 
 /** The plan of the statement that runs. */
 class PlannedStatement {
-    /** The columns of the key that an UPDATE sets: only for them Spark plans a column with the value before. */
+    /** The key columns that an UPDATE sets: only for these Spark plans a column with the previous value. */
     static List keysSet() {
         List found = new ArrayList();
         String id = SparkContext.getOrCreate().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
@@ -222,7 +222,7 @@ class RowChangeWriterFactory implements DeltaWriterFactory {
     }
 }
 
-/** Spark pushes rows, and Python's writer pulls them, in a thread of its own; a few chunks wait between the two. */
+/** Spark pushes rows, and Python's writer pulls them in a separate thread; a few chunks wait between the two. */
 class RowChangeWriter implements DeltaWriter {
     static final byte INSERT = 0, UPDATE = 2, DELETE = 3;
     static final int CHUNK = 256;
@@ -256,7 +256,7 @@ class RowChangeWriter implements DeltaWriter {
     private void change(byte kind, Object before, Object id, Object row) throws IOException {
         Object[] values = new Object[1 + old.length + types.length];
         values[0] = Byte.valueOf(kind);
-        // Without a key, the old row is its id, and the metadata are columns that were only read.
+        // Without a key, the row id is the old row, and the metadata columns were only read.
         if (ids.length < old.length) copy((InternalRow) before, old, values, 1);
         for (int i = 0; id != null && i < ids.length; i++) {
             values[1 + ids[i]] = InternalRow.copyValue(((InternalRow) id).get(i, old[ids[i]]));

@@ -33,7 +33,7 @@ public class SessionNames extends Rule {
         if (plan instanceof AlterTableCommand) checkAltered(((AlterTableCommand) plan).table());
         if (plan instanceof CreateTable) {
             CreateTable made = (CreateTable) plan;
-            // Without columns Spark asks the format for those of the table that exists.
+            // Without columns, Spark asks the format for the columns of the existing table.
             if (!made.columns().isEmpty()) checkCreated("CREATE TABLE with columns", made, made.tableSpec());
         }
         if (plan instanceof CreateTableAsSelect) {
@@ -52,7 +52,7 @@ public class SessionNames extends Rule {
         ResolvedIdentifier name = (ResolvedIdentifier) plan.name();
         String format = (String) spec.provider().get();
         if (!isOfSpark(name.catalog()) || !isOurs(format)) return;
-        throw new UnsupportedOperationException(statement + " in Spark's own catalog makes an entry there, and no table: "
+        throw new UnsupportedOperationException(statement + " in Spark's own catalog creates an entry there, but no table: "
             + text(name.catalog(), name.identifier()) + " was not created\nto repair: CREATE TABLE lake.db.t (...) in a catalog:  "
             + "penstock.register(spark, catalog=\"lake\", warehouse=\"/warehouse\"). A table that exists gets a name by  "
             + "CREATE TABLE t USING " + format + " LOCATION '/warehouse/db.db/t'  without columns");
@@ -68,7 +68,7 @@ public class SessionNames extends Rule {
             + "CREATE TABLE ... USING " + found.table().name() + " LOCATION  for the entry, which has no rows of its own");
     }
 
-    /** Returns whether it is Spark's own class, and not one that knows tables of Paimon under its name. */
+    /** Returns whether it is Spark's own class, and not a replacement that knows tables of Paimon. */
     private static boolean isOfSpark(CatalogPlugin catalog) { return catalog instanceof V2SessionCatalog; }
 
     private static boolean isOurs(String format) {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
-/** A function of no use: registering it adds the refusals to a session of Spark Connect, whose client has no JVM. */
+/** Registering this function adds the refusals to a session of Spark Connect, whose client has no JVM. It computes nothing. */
 @SuppressWarnings("deprecation")
 public class SessionNamesFunction extends UserDefinedAggregateFunction {
     public SessionNamesFunction() { SessionRules.addTo(SparkSession.active()); }

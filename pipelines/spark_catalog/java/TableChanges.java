@@ -61,7 +61,7 @@ class TableChanges {
         }
     }
 
-    // The method is that of a class which only its package sees, and which the compiler therefore refuses.
+    // The class is visible only in its package, so the compiler refuses a direct call.
     private static String sql(ColumnDefaultValue value) {
         try {
             java.lang.reflect.Method method = value.getClass().getMethod("getSql", new Class[0]);

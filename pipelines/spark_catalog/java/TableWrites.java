@@ -105,8 +105,8 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
     public Write build() { return this; }
 
     public BatchWrite toBatch() {
-        // A MERGE that only inserts, and whose condition names metadata columns, may come with all of them behind the
-        // others. Spark compares the columns of other batches with those of the table, but not those of a stream.
+        // If a MERGE only inserts, and its condition names metadata columns, its rows may have all metadata columns after
+        // the others. Spark compares the columns of other batches with the table, but not the columns of a stream.
         boolean more = info.schema().fields().length > own;
         return new TableBatchWrite(more ? info.with("only-first-columns", String.valueOf(own)) : info, overwrites);
     }

@@ -30,7 +30,7 @@ class UnitJobs implements Runnable {
         }
     }
 
-    /** Answers a request whose action may run jobs meanwhile. They belong to the job group of the calling thread. */
+    /** Answers a request that may run jobs meanwhile. The jobs belong to the job group of the calling thread. */
     static com.fasterxml.jackson.databind.JsonNode answer(Request request) {
         UnitJobs jobs = new UnitJobs();
         try {

@@ -151,7 +151,9 @@ class RowRules:
                     f"column {field.name} is NOT NULL, but a row contains null",
                     row=row,
                     paimon_message=f"Cannot write null to non-null column({field.name})",
-                    hint="set a value, or make the column nullable with UpdateColumnNullability",
+                    hint="set a value: a key is never null"
+                    if field.name in self.schema.primary_keys
+                    else "set a value, or ALTER TABLE t ALTER COLUMN c DROP NOT NULL",
                 )
 
 

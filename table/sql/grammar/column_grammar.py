@@ -27,9 +27,20 @@ _TYPE_ENDS = frozenset(
             "generated",
             "constraint",
         ),
+        *("check", "collate", "references", "unique"),
         *(",", ")", ""),
     }
 )
+_COMPUTED = "compute the column in a SELECT"
+_BYTES = "utf8_binary"  # Spark's collation of texts that has no other order or equality than their bytes
+# What to do instead of clauses that a column of a table cannot have.
+_INSTEAD = {
+    "check": "leave it out, and check rows before they are written",
+    "collate": "leave it out: texts are compared by their bytes",
+    "constraint": "PRIMARY KEY (a, b) is the only constraint, behind the columns",
+    "references": "leave it out: no foreign keys are kept",
+    "unique": "PRIMARY KEY, if the rows are known by this column; else leave it out",
+}
 # Names that Spark and DuckDB use for Paimon's types.
 _SYNONYMS = {
     "long": "BIGINT",
@@ -69,7 +80,7 @@ def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> Wr
     """Read a column with its type and what follows it."""
     name = ".".join(cursor.names()) if nested else cursor.name()
     if cursor.word() in {"as", "metadata", "generated"}:
-        cursor.fail("computed and metadata columns are not supported", hint="compute the column in a SELECT")
+        cursor.fail("computed and metadata columns are not supported", hint=_COMPUTED)
     column = Field(NO_ID, name, read_column_type(cursor, spark))
     place, is_key, says_null = ColumnPlace(), False, False
     while (word := cursor.word()) in _TYPE_ENDS and word not in {",", ")", ""}:
@@ -88,8 +99,10 @@ def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> Wr
             place = ColumnPlace(after=cursor.name())
         elif cursor.skip("null"):
             says_null = True
+        elif cursor.skip("collate", _BYTES):
+            continue  # as Spark's SHOW CREATE TABLE writes it
         else:
-            cursor.fail(f"{word.upper()} is not supported in a column", hint="compute the column in a SELECT")
+            cursor.fail(f"{word.upper()} is not supported in a column", hint=_INSTEAD.get(word, _COMPUTED))
     return WrittenColumn(column, place, is_key, says_null)
 
 
@@ -113,7 +126,8 @@ def read_column_type(cursor: Cursor, spark: bool = False) -> DataType:
         return read_type(_TYPE_WORD.sub(lambda word: _type_word(word[0], spark), text))
     except ConfigError as reason:
         cursor.back_to(begin)
-        raise cursor.error(reason.message, reason.hint) from reason
+        hint = f"write it as ARRAY<{text[:-2].strip()}>" if text.endswith("[]") else reason.hint
+        raise cursor.error(reason.message, hint) from reason
 
 
 def _type_text(cursor: Cursor) -> str:

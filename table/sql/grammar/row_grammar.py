@@ -17,6 +17,13 @@ _NO_QUERY = {
 }
 _MERGES = "MERGE INTO t USING s ON ... changes rows of a table by those of another"
 _QUERY_WORDS = {"select", "with", "values", "from", "table", "("}
+_CHOSEN = "choose the rows by the condition: WHERE id IN (SELECT id FROM t ORDER BY id LIMIT 1)"
+# What to write instead of clauses behind a condition.
+_INSTEAD = {
+    "order": _CHOSEN,
+    "limit": _CHOSEN,
+    "returning": "leave it out: the statement returns the number of rows; t$audit_log shows the changes",
+}
 
 
 def insert(cursor: Cursor) -> Insert:
@@ -87,12 +94,12 @@ def _where(cursor: Cursor) -> str | None:
     if cursor.word() != "where":
         cursor.fail("WHERE is expected", hint=_MERGES if "using" in {cursor.word(), cursor.word(-1)} else None)
     cursor.expect("where")
-    # Clauses that other dialects have here. Reading stops before them, and the check of the end reports their
-    # place.
-    text = cursor.until("order", "limit", "returning")
+    # Reading stops before clauses that other dialects have here, so that the error has their place.
+    text = cursor.until(*_INSTEAD)
     if not text:
         cursor.fail("a condition is expected")
-    cursor.end()
+    if not cursor.at_end:
+        cursor.fail("the statement should end here", _INSTEAD.get(cursor.word()))
     return text
 
 

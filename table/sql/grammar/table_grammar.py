@@ -11,6 +11,7 @@ from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.sql.grammar.statements import CreateTable, Statement, View
 from penstock.table.values.types import Field
 
+_ONE_CONSTRAINT = ("only PRIMARY KEY constraints are supported", "leave it out, and check rows before they are written")
 _TWO_KEYS = ("the primary key is named twice", "PRIMARY KEY (a, b) behind the columns")
 
 
@@ -129,12 +130,14 @@ def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
     if cursor.skip("constraint"):
         cursor.name()
         if cursor.word() != "primary":
-            cursor.fail("only PRIMARY KEY constraints are supported")
+            cursor.fail(*_ONE_CONSTRAINT)
     if cursor.skip("primary", "key"):
         if parts.keys:
             cursor.fail(*_TWO_KEYS)
         parts.keys = cursor.name_list()
         cursor.skip("not", "enforced")
+    elif (cursor.word(), cursor.word(1)) in {("unique", "("), ("check", "("), ("foreign", "key")}:
+        cursor.fail(*_ONE_CONSTRAINT)
     elif cursor.word() == "watermark" and cursor.word(1) == "for":
         cursor.fail("watermarks are not supported in CREATE TABLE", hint="leave the WATERMARK clause out")
     else:

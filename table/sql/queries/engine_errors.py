@@ -29,6 +29,7 @@ _INSTEAD = {
     r"\bDEFAULT\b": "DEFAULT is a whole value, in VALUES (1, DEFAULT) or SET c = DEFAULT; or leave the column out",
     r'at or near "FROM"': "MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET ... sets values of another table",
     r'at or near "RETURNING"': "leave it out: the statement returns the number of rows; t$audit_log shows the changes",
+    r"does not support time travel": "t VERSION AS OF 3, or t TIMESTAMP AS OF '2026-01-31 12:00:00'",
     r'at or near "ON"': "MERGE INTO decides what happens to rows that exist; INSERT into a key replaces its row",
 }
 

@@ -340,12 +340,25 @@ def test_a_column_may_be_called_tag() -> None:
         ("INSERT INTO t DEFAULT VALUES", "VALUES with at least one column"),
         ("INSERT INTO t REPLACE WHERE a = 1 SELECT 1", "INSERT OVERWRITE t PARTITION"),
         ("DELETE FROM t USING s WHERE t.a = s.a", "MERGE INTO t USING s"),
+        ("DELETE FROM t WHERE a > 1 LIMIT 1", "WHERE id IN (SELECT id"),
+        ("UPDATE t SET a = 1 WHERE b = 2 RETURNING a", "returns the number of rows"),
+        ("CREATE TABLE t (id INT UNIQUE)", "PRIMARY KEY"),
+        ("CREATE TABLE t (id INT CHECK (id > 0))", "before they are written"),
+        ("CREATE TABLE t (id INT REFERENCES s(id))", "no foreign keys"),
+        ("CREATE TABLE t (id INT, UNIQUE (id))", "leave it out"),
+        ("CREATE TABLE t (v STRING COLLATE UTF8_LCASE)", "by their bytes"),
+        ("CREATE TABLE t (v INT[])", "ARRAY<INT>"),
     ],
 )
 def test_statements_of_other_engines_are_refused_with_what_to_write(statement: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_statement(statement)
     assert hint in (caught.value.hint or "")
+
+
+def test_a_column_may_have_the_collation_that_spark_writes() -> None:
+    read = read_statement("CREATE TABLE t (v STRING COLLATE UTF8_BINARY COMMENT 'x', `unique` INT)")
+    assert read == read_statement("CREATE TABLE t (v STRING COMMENT 'x', `unique` INT)")
 
 
 @pytest.mark.parametrize("column", ["branch", "tag"])

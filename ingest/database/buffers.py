@@ -18,6 +18,24 @@ UInt64s = npt.NDArray[np.uint64]
 # Every buffer ends with this many spare bytes, so that a read of so many bytes from the last cell stays inside.
 SPARE = 128
 _INLINE, _WORD = 12, 8  # bytes of content within a view of Arrow, and of a word
+_LARGEST = 2**31 - 1  # bytes that a signed offset of 32 bits addresses
+
+
+def repeated(value: bool | int, count: int) -> npt.NDArray[Any]:
+    """Return an array that has the same value everywhere, which it stores once. Read-only."""
+    one = np.asarray(value)
+    return np.ndarray(count, one.dtype, one.tobytes(), strides=(0,))
+
+
+def is_repeated(values: npt.NDArray[Any]) -> bool:
+    """Return whether all values are known to be the first one."""
+    return values.strides == (0,)
+
+
+def has_any(mask: Bools) -> bool:
+    """Return whether one of these is true."""
+    # Of some thousand values, `any` takes three times as long.
+    return bool(len(mask) and mask[0 if mask.strides == (0,) else mask.argmax()])
 
 
 def at_every_byte(data: Bytes, dtype: str) -> npt.NDArray[Any]:
@@ -81,7 +99,7 @@ def ranges(data: Bytes, positions: Int64s, lengths: Int64s) -> tuple[Bytes, Int6
 
 def validity(null: Bools) -> pa.Buffer | None:
     # Arrow marks values that are present, with the first value in the lowest bit. Without a bitmap all are present.
-    return pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    return pa.py_buffer(np.packbits(~null, bitorder="little")) if has_any(null) else None
 
 
 def fixed(kind: pa.DataType, values: npt.NDArray[Any], null: Bools) -> pa.Array:
@@ -108,37 +126,42 @@ def of_offsets(kind: pa.DataType, content: Bytes, offsets: Int64s, null: Bools) 
 def slices(
     kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: Bools, head: Bytes | None = None
 ) -> pa.Array:
-    """Return the strings or binaries at these positions of the buffer. `head` are their first 16 bytes, if known."""
+    """Return the strings or binaries at these positions of the buffer.
+
+    `head`, if known, are their first 12 bytes and the four bytes before these.
+    """
     # The lengths of null cells are arbitrary bytes from their positions, and must not be added up.
-    length = np.where(null, 0, length) if null.any() else length
+    length = np.where(null, 0, length) if has_any(null) else length
     # A view refers to its content by a signed offset of 32 bits, so it cannot address a larger buffer. Short cells are
     # read in two words, which must not extend beyond the buffer.
-    if len(data) > np.iinfo(np.int32).max or not len(length) or int(start.max()) + 2 * _WORD > len(data):
+    is_unread = head is None and len(length) and int(start.max()) + 2 * _WORD > len(data)
+    if len(data) > _LARGEST or not len(length) or is_unread:
         return of_offsets(kind, *ranges(data, start, length), null)
     view = pa.string_view() if pa.types.is_string(kind) else pa.binary_view()
     buffers = [validity(null), pa.py_buffer(_views(data, start, length, head)), pa.py_buffer(data)]
     return pa.Array.from_buffers(view, len(length), buffers).cast(kind)
 
 
-def _views(data: Bytes, start: Int64s, length: Int64s, head: Bytes | None) -> UInt64s:
+def _views(data: Bytes, start: Int64s, length: Int64s, head: Bytes | None) -> Int64s:
     """Return the cells as views that are good only for a cast to strings or binaries.
 
     A cast copies the content. Anything else would need zeros behind short content.
     """
     # A view of Arrow has two words of 64 bits: the length and the first four bytes of the content, then either the
     # next eight bytes of short content, or the number of the buffer (0 here) and the offset in it.
-    content, half = gathered_rows(data, start, 2 * _WORD) if head is None else head, np.uint64(32)
-    first = content[:, :_WORD].view("<u8")[:, 0]
-    views = np.empty((len(length), 2), np.uint64)
-    np.bitwise_or(first << half, length.view(np.uint64), out=views[:, 0])
+    views = np.empty((len(length), 2), np.int64)
+    if head is None:
+        content = gathered_rows(data, start, 2 * _WORD).view("<i8")
+        # Four bytes further, so that the length has room before them.
+        np.left_shift(content[:, 0], 32, out=views[:, 0])
+        np.left_shift(content[:, 1], 32, out=views[:, 1])
+        views[:, 1] |= content[:, 0] >> 32 & 0xFFFFFFFF
+    else:
+        views[:] = head.view("<i8")
+    views.view(np.int32)[:, 0] = length
     is_long = length > _INLINE
-    offset = start.view(np.uint64) << half
-    if is_long.all():
-        views[:, 1] = offset
-        return views
-    rest = content[:, _WORD : 2 * _WORD].view("<u8")[:, 0]
-    inline = first >> half | rest << half
-    views[:, 1] = np.where(is_long, offset, inline) if is_long.any() else inline
+    if has_any(is_long):
+        np.copyto(views[:, 1], start << 32, where=is_long)
     return views
 
 
@@ -172,12 +195,14 @@ def as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
     """
     # Each number of 18 digits fits into 63 bits.
     if sum(digits for digits, _ in groups) <= 18:
-        value = np.zeros(len(negative), np.int64)
-        for digits, group in groups:
+        value = groups[0][1] if groups else np.zeros(len(negative), np.int64)
+        for digits, group in groups[1:]:
             value = value * 10**digits + group
-        value = np.where(negative, -value, value)
+        halves = np.empty((len(negative), 2), np.int64)
+        halves[:, 0] = np.where(negative, -value, value) if has_any(negative) else value
         # The arithmetic shift fills the high half with the sign.
-        return np.stack([value, value >> 63], axis=1).view(np.uint64)
+        np.right_shift(halves[:, 0], 63, out=halves[:, 1])
+        return halves.view(np.uint64)
     limbs = np.zeros((4, len(negative)), np.uint64)
     for digits, group in groups:
         _multiply_add(limbs, 10**digits, group)

@@ -9,19 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import at_every_byte, gathered_rows, slices
+from penstock.ingest.database.buffers import at_every_byte, gathered_rows, has_any, is_repeated, slices
 
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Bytes, Int64s
-
-_VIEW = 16  # bytes that are needed to refer to a text
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
     """The start, length and nullness of the cells of a column. The buffer ends with spare bytes.
 
-    `head` are the first bytes of each cell, if they were fetched when the cells were found.
+    `head` are the first bytes of each cell, if they were fetched when the cells were found. `view` are its first 12
+    bytes and the four bytes before these, which is the form in which Arrow refers to a short text.
     """
 
     data: Bytes
@@ -29,13 +28,19 @@ class Cells:
     length: Int64s
     null: Bools
     head: Bytes | None = None
+    view: Bytes | None = None
 
     def __len__(self) -> int:
         return len(self.start)
 
     def chosen(self, index: Int64s | Bools) -> Cells:
         head = None if self.head is None else self.head[index]
-        return Cells(self.data, self.start[index], self.length[index], self.null[index], head)
+        view = None if self.view is None else self.view[index]
+        start = self.start[index]
+        # Values that are the same everywhere are so for the chosen cells.
+        length = self.length[: len(start)] if is_repeated(self.length) else self.length[index]
+        null = self.null[: len(start)] if is_repeated(self.null) else self.null[index]
+        return Cells(self.data, start, length, null, head, view)
 
     def after(self, first: int, length: Int64s | None = None) -> Cells:
         """Return the cells without their first bytes, or parts of this length that begin so many bytes later."""
@@ -45,10 +50,10 @@ class Cells:
 
     def safe(self) -> Cells:
         """Return the cells with the position of nulls at the start of the buffer, so that they can be read."""
-        if not self.null.any():
+        if not has_any(self.null):
             return self
         start, length = np.where(self.null, 0, self.start), np.where(self.null, 0, self.length)
-        return Cells(self.data, start, length, self.null, self.head)
+        return Cells(self.data, start, length, self.null, self.head, self.view)
 
     def read(self, layout: str, at: int = 0) -> npt.NDArray[Any]:
         """Return the number that begins at this byte of each cell; an arbitrary number for nulls."""
@@ -66,11 +71,18 @@ class Cells:
 
     def values(self, kind: pa.DataType) -> pa.Array:
         """Return the content of the cells as binaries, or as strings that are not checked."""
-        head = self.head if self.head is not None and self.head.shape[1] >= _VIEW else None
-        return slices(kind, self.data, self.start, self.length, self.null, head)
+        return slices(kind, self.data, self.start, self.length, self.null, self.view)
 
     def valid_texts(self) -> pa.Array:
         """Return the content as texts; ValueError if one is not UTF-8."""
         texts = self.values(pa.string())
-        texts.validate(full=True)
+        if not is_ascii(texts):
+            texts.validate(full=True)
         return texts
+
+
+def is_ascii(texts: pa.Array) -> bool:
+    """Return whether the texts of an array that is no slice have no other bytes, which is cheaper than to validate."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    content = np.frombuffer(texts.buffers()[2], np.int8, int(offsets[len(texts)]))
+    return int(content.min(initial=0)) >= 0

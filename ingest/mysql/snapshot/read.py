@@ -42,6 +42,7 @@ _NULL = 0xFB
 # First bytes of a cell that are read with its length: enough for a DATETIME(6) whose fraction is read in one word, and
 # for the longest number.
 HEAD = 28
+_VIEW_LENGTH, _VIEW_CONTENT = 4, 12
 # Marks of longer lengths, and the bytes that follow them.
 _LONG_LENGTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
@@ -63,9 +64,11 @@ class RowBlock:
         # One step reads a column of all rows, because a cell begins where the one before it ends. The length is read
         # together with the first bytes of the cell: that costs the same.
         at = self.start
+        # Arrow refers to a short text by its length in four bytes and its content: one more byte is before the length.
+        before = _VIEW_LENGTH - 1 if len(at) and int(at[0]) >= _VIEW_LENGTH else 0
         for _ in range(self.columns):
-            window = gathered_rows(self.data, at, 1 + HEAD)
-            first, head = window[:, 0], window[:, 1:]
+            window = gathered_rows(self.data, at - before, before + 1 + HEAD)
+            first, head = window[:, before], window[:, before + 1 :]
             null = first == _NULL
             start, length = at + 1, np.where(null, 0, first).astype(np.int64)
             is_long = (first > _NULL).any()
@@ -76,7 +79,8 @@ class RowBlock:
                     length[long] = unsigned_at(self.data, at[long] + 1, min(width, 7))
                     start[long] += width
             at = start + length
-            yield Cells(self.data, start, length, null, None if is_long else head)
+            view = window[:, : _VIEW_LENGTH + _VIEW_CONTENT] if before and not is_long else None
+            yield Cells(self.data, start, length, null, None if is_long else head, view)
         if (at != self.end).any():
             raise ValueError("a row of the result is longer than its last column")
 

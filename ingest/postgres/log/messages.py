@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from penstock.ingest.database.buffers import at_every_byte
+from penstock.ingest.database.buffers import at_every_byte, has_any, repeated
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.relation import LoggedColumn, LoggedRelation
@@ -150,12 +150,12 @@ class _LoggedCells(RowCells):
     def __init__(self, data: Bytes, at: Int64s, end: Int64s) -> None:
         super().__init__(data, at, end)
         self.has_kind = np.zeros(256, np.bool_)
-        self._none = self.unchanged = np.zeros(len(at), np.bool_)  # of the last column
+        self._none = self.unchanged = repeated(value=False, count=len(at))  # of the last column
 
     def all_have(self, headers: Bytes, width: int) -> bool:
         # A comparison with the bytes of the number converts no header.
         length = int.from_bytes(width.to_bytes(4), "little")
-        found = bool((headers[:, 0] == _BINARY).all() and (headers[:, 1:].view("<u4")[:, 0] == length).all())
+        found = not (has_any(headers[:, 0] != _BINARY) or has_any(headers[:, 1:].view("<u4")[:, 0] != length))
         if found:
             self.has_kind[_BINARY] |= len(headers) > 0
             self.unchanged = self._none
@@ -163,7 +163,7 @@ class _LoggedCells(RowCells):
 
     def read(self, headers: Bytes) -> tuple[Int64s, Bools, Int64s | int]:
         kind, length = np.ascontiguousarray(headers[:, 0]), headers[:, 1:].view(">i4")[:, 0].astype(np.int64)
-        if len(kind) and (kind == kind[0]).all() and kind[0] in {_TEXT, _BINARY}:
+        if len(kind) and kind[0] in {_TEXT, _BINARY} and not has_any(kind != kind[0]):
             self.has_kind[kind[0]] = True
             self.unchanged = null = self._none
         else:
@@ -171,7 +171,7 @@ class _LoggedCells(RowCells):
             self.unchanged, null = kind == _UNCHANGED, (kind != _TEXT) & (kind != _BINARY)
             # The bytes that are read as the length of another cell are discarded.
             length[null] = 0
-        if (length < 0).any():
+        if has_any(length < 0):
             raise UnexpectedMessage("a row in the log has a value with a negative length")
         return length, null, self.header if null is self._none else np.where(null, 1, self.header)
 

@@ -14,6 +14,8 @@ from penstock.ingest.database.buffers import (
     big_endian_at,
     booleans,
     fixed,
+    has_any,
+    is_repeated,
     texts,
 )
 from penstock.ingest.database.cells import Cells
@@ -58,6 +60,8 @@ def bits_of_text(digits: str) -> bytes:
 _DAY_US = 86_400_000_000
 _EPOCH_DAYS = 10_957  # from 1970-01-01 to 2000-01-01
 _EPOCH_US = _EPOCH_DAYS * _DAY_US
+_LEAST_US, _LEAST_DAY = -(2**63) + _EPOCH_US, -(2**31) + 1
+_TIMESTAMPS = {"timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC")}
 _NUMBERS = {"int2": (">i2", pa.int16()), "int4": (">i4", pa.int32()), "int8": (">i8", pa.int64())}
 _FLOATS = {"float4": (">f4", pa.float32()), "float8": (">f8", pa.float64())}
 _FIXED = _NUMBERS | _FLOATS
@@ -76,7 +80,7 @@ def binary_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Arra
     _check_lengths(cells, kind)
     if kind.name in _FIXED:
         layout, arrow = _FIXED[kind.name]
-        return fixed(arrow, cells.read(layout).astype(arrow.to_pandas_dtype()), cells.null)
+        return fixed(arrow, cells.read(layout).astype(layout[1:]), cells.null)
     if kind.name in TEXTS:
         return cells.valid_texts()
     return _BUILDERS[kind.name](cells, kind, oddities)
@@ -85,14 +89,17 @@ def binary_column(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Arra
 def _check_lengths(cells: Cells, kind: PgType) -> None:
     """Raise ValueError unless the cells are as long as the type needs."""
     exact, least = WIDTHS.get(kind.name), _LEAST.get(kind.name)
+    length = cells.length[:1] if is_repeated(cells.length) else cells.length
     if exact is not None:
-        wrong = cells.length != exact
+        wrong = length != exact
     elif least is not None:
-        wrong = cells.length < least
+        wrong = length < least
     else:
         return
-    wrong &= ~cells.null
-    if wrong.any():
+    if not has_any(wrong):
+        return
+    wrong = wrong & ~cells.null
+    if has_any(wrong):
         raise ValueError(f"{int(cells.length[wrong][0])} bytes are no {kind}")
 
 
@@ -109,11 +116,11 @@ def _jsonb(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:
 
 
 def _dates(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
-    days = cells.read(">i4").astype(np.int64)
-    limits = np.iinfo(np.int32)
-    # The greatest and the smallest number are infinity and -infinity.
-    null = nulled(cells.null, (days == limits.max) | (days == limits.min), INFINITY, oddities)
-    return fixed(pa.date32(), np.where(null, 0, days + _EPOCH_DAYS).astype(np.int32), null)
+    days = cells.read(">i4").astype(np.int32)
+    # The greatest and the smallest number are infinity and -infinity. One more wraps the greatest to the smallest.
+    null = nulled(cells.null, (days + np.int32(1)) <= _LEAST_DAY, INFINITY, oddities)
+    days += np.int32(_EPOCH_DAYS)
+    return fixed(pa.date32(), np.where(null, 0, days) if has_any(null) else days, null)
 
 
 def _times(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
@@ -125,13 +132,12 @@ def _times(cells: Cells, _kind: PgType, oddities: Counter[str]) -> pa.Array:
 
 def _timestamps(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     micros = cells.read(">i8").astype(np.int64)
-    limits = np.iinfo(np.int64)
-    # The last years that the server knows are beyond what 64 bits since 1970 can represent.
-    odd = (micros == limits.min) | (micros > limits.max - _EPOCH_US)
-    null = nulled(cells.null, odd, INFINITY, oddities)
-    arrow = pa.timestamp("us", "UTC" if kind.name == "timestamptz" else None)
+    # The last years that the server knows, and infinity, are beyond what 64 bits since 1970 can represent. Their sums
+    # wrap to numbers below that of -infinity, which is the smallest of the others.
     micros += _EPOCH_US
-    return fixed(arrow, np.where(null, 0, micros) if null.any() else micros, null)
+    odd = micros <= _LEAST_US
+    null = nulled(cells.null, odd, INFINITY, oddities)
+    return fixed(_TIMESTAMPS[kind.name], np.where(null, 0, micros) if has_any(null) else micros, null)
 
 
 def _uuids(cells: Cells, _kind: PgType, _oddities: Counter[str]) -> pa.Array:

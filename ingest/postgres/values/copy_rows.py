@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import at_every_byte
+from penstock.ingest.database.buffers import at_every_byte, has_any, repeated
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.values.windows import RowCells, Shape
@@ -55,9 +55,11 @@ class _CopyCells(RowCells):
 
     def all_have(self, headers: Bytes, width: int) -> bool:
         # A comparison with the bytes of the number converts no header.
-        return bool((headers.view("<u4")[:, 0] == int.from_bytes(width.to_bytes(4), "little")).all())
+        return not has_any(headers.view("<u4")[:, 0] != int.from_bytes(width.to_bytes(4), "little"))
 
     def read(self, headers: Bytes) -> tuple[Int64s, Bools, Int64s | int]:
         length = headers.view(">i4")[:, 0].astype(np.int64)
         null = length < 0
+        if not has_any(null):
+            return length, repeated(value=False, count=len(length)), self.header
         return np.maximum(length, 0, out=length), null, self.header

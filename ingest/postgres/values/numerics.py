@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import as_128_bits, fixed
+from penstock.ingest.database.buffers import as_128_bits, fixed, has_any
 from penstock.ingest.postgres.values.odd_values import NOT_A_NUMBER, TOO_LARGE, nulled
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ def numerics(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:
     # A NUMERIC has a header (number of groups, weight, sign, scale) and groups of four decimal digits. The first
     # group counts 10000^weight, and zero groups at either end are left out.
     count, weight, sign = (cells.read(layout, at).astype(np.int64) for layout, at in _HEAD)
-    if (~cells.null & (cells.length != _HEADER + 2 * count)).any():
+    wrong = cells.length != _HEADER + 2 * count
+    if has_any(wrong) and has_any(wrong & ~cells.null):
         raise ValueError("a number has more or fewer groups of digits than it counts")
     null = nulled(cells.null, (sign & _SPECIAL) == _SPECIAL, NOT_A_NUMBER, oddities)
-    count = np.where(null, 0, count) if null.any() else count
+    count = np.where(null, 0, count) if has_any(null) else count
     numbers = _Numbers(cells, count, weight, -(-(precision - scale) // 4), -(-scale // 4), scale)
     # Digits before the first place and after the last one; both exist only in a NUMERIC without a declared size.
     spare = (count > 0) & ((weight >= numbers.whole) | (weight - count + 1 < -numbers.part))
@@ -63,17 +64,22 @@ class _Numbers:
         units = np.array([10 ** max(4 * place + self.scale, 0) for place in range(-self.part, self.whole)], np.int64)
         stored = self.cells.first_bytes(_HEADER + 2 * len(units))[:, _HEADER:].view(">u2")
         total = np.zeros(len(self.count), np.int64)
+        place = self.weight + self.part
         for step in range(min(len(units), int(self.count.max(initial=0)))):
-            group = np.where(self.count > step, stored[:, step], 0).astype(np.int64)
+            group = stored[:, step].astype(np.int64)
+            is_behind = self.count <= step
+            if has_any(is_behind):
+                group[is_behind] = 0
             _check(group)
-            place = self.weight + (self.part - step)
             if self.scale % 4:
                 lowest = np.flatnonzero(place == 0)
                 group[lowest] = self._shortened(group[lowest], spare, lowest)
-            if limit > 1 and self.whole:
-                spare |= (place == len(units) - 1) & (group >= limit)
+            if limit > 1 and self.whole and has_any(too_large := group >= limit):
+                spare |= (place == len(units) - 1) & too_large
             # A group at another place is of a number that is null in the end, so any product is good for it.
-            total += group * units.take(place, mode="clip")
+            group *= units.take(place, mode="clip")
+            total += group
+            place -= 1
         return [(_DIGITS_OF_64_BITS, total)]
 
     def groups(self, spare: Bools, limit: int) -> list[tuple[int, Int64s]]:

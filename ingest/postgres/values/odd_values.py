@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.ingest.database.buffers import has_any
+
 if TYPE_CHECKING:
     from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.postgres.relation import PgType
@@ -20,8 +22,10 @@ BIT_LENGTH = "bit-string-without-its-length"
 
 def nulled(null: Bools, odd: Bools, reason: str, oddities: Counter[str]) -> Bools:
     """Return the nulls with the odd values added, which are counted."""
+    if not has_any(odd):
+        return null
     odd = odd & ~null
-    if not odd.any():
+    if not has_any(odd):
         return null
     oddities[reason] += int(odd.sum())
     return null | odd

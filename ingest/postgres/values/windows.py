@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from penstock.ingest.database.buffers import SPARE, gathered_rows
+from penstock.ingest.database.buffers import SPARE, gathered_rows, has_any, repeated
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
 
@@ -64,8 +62,8 @@ class RowCells(ABC):
 
     def columns(self, shapes: Sequence[Shape]) -> Iterator[Cells]:
         """Yield the cells of each column. UnexpectedMessage if a row ends before its last column."""
-        all_present = np.zeros(len(self.at), np.bool_)
-        widths = {one.width: np.full(len(self.at), one.width) for one in set(shapes) if one.width is not None}
+        all_present = repeated(value=False, count=len(self.at))
+        widths = {one.width: repeated(one.width, len(self.at)) for one in set(shapes) if one.width is not None}
         place = 0
         while place < len(shapes):
             # A row that has ended is followed by another or by spare bytes, so this reads no other memory.
@@ -83,14 +81,16 @@ class RowCells(ABC):
                 continue
             length, null, header = self.read(window[:, first:content])
             head = window[:, content : content + shapes[place].head]
-            cells = Cells(self.data, self.at + content, length, null, head)
+            # The length is in the four bytes before the content.
+            view = window[:, content - 4 : content + 12] if content + 12 <= window.shape[1] else None
+            cells = Cells(self.data, self.at + content, length, null, head, view)
             self._go_to(self.at + first + header + length)
             yield cells
             place += 1
 
     def _go_to(self, at: Int64s) -> None:
         # A cell beyond its row would be read from other memory.
-        if (at > self.end).any():
+        if has_any(at > self.end):
             raise UnexpectedMessage("a row ends before its last column")
         self.at = at
 

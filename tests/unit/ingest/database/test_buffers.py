@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DecodeError
-from penstock.ingest.database.buffers import of_offsets
+from penstock.ingest.database.buffers import has_any, is_repeated, of_offsets, repeated
 
 
 def test_values_of_two_gib_are_refused_and_never_wrapped() -> None:
@@ -15,3 +15,19 @@ def test_values_of_two_gib_are_refused_and_never_wrapped() -> None:
     with pytest.raises(DecodeError, match="2 values of a column have 2147483648 bytes"):
         of_offsets(pa.binary(), content, np.array([0, 1, 1 << 31]), null)
     assert of_offsets(pa.binary(), content, np.array([0, 1, 1]), null).to_pylist() == [b"\0", b""]
+
+
+@pytest.mark.parametrize("mask", [[], [False], [True], [False] * 3000, [False] * 2999 + [True]])
+def test_whether_one_is_true(mask: list[bool]) -> None:
+    assert has_any(np.array(mask, np.bool_)) == any(mask)
+
+
+@pytest.mark.parametrize("value", [False, True, 2**40])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_a_repeated_value(value: int, count: int) -> None:
+    found = repeated(value, count)
+    assert found.tolist() == [value] * count
+    assert is_repeated(found)
+    assert not is_repeated(np.array([value, value]))
+    if found.dtype == np.bool_:
+        assert has_any(found) == (value and count > 0)

@@ -173,6 +173,41 @@ def test_values_that_no_type_can_store_become_null_and_are_counted(
     assert odd == {reason: 2}
 
 
+_MICROS, _DAYS = (st.sampled_from((-(2**b), 1 - 2**b, 2 - 2**b, 2**b - 2, 2**b - 1)) for b in (63, 31))
+_SHIFT_US, _SHIFT_DAYS = 946_684_800_000_000, 10_957
+
+
+@given(st.lists(st.one_of(_MICROS, st.integers(-5, 5).map(lambda n: 2**63 - _SHIFT_US + n), st.integers(-9, 9))))
+def test_instants_at_all_limits_are_those_of_the_server_or_null(sent: list[int]) -> None:
+    odd: Counter[str] = Counter()
+    found = binary_column(cells([struct.pack(">q", one) for one in sent]), PgType("timestamp"), odd)
+    fits = [one > -(2**63) and one + _SHIFT_US < 2**63 for one in sent]
+    wanted = [one + _SHIFT_US if fit else None for one, fit in zip(sent, fits, strict=True)]
+    assert found.view(pa.int64()).to_pylist() == wanted
+    assert odd["infinity"] == fits.count(False)
+
+
+@given(st.lists(st.one_of(_DAYS, st.integers(-9, 9), st.just(2_145_031_948))))
+def test_days_at_all_limits_are_those_of_the_server_or_null(sent: list[int]) -> None:
+    sent = [one for one in sent if not 2**31 - _SHIFT_DAYS <= one < 2**31 - 1]  # days that the server does not have
+    odd: Counter[str] = Counter()
+    found = binary_column(cells([struct.pack(">i", one) for one in sent]), PgType("date"), odd)
+    wanted = [one + _SHIFT_DAYS if -(2**31) < one < 2**31 - 1 else None for one in sent]
+    assert found.view(pa.int32()).to_pylist() == wanted
+    assert odd["infinity"] == wanted.count(None)
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=20).map(str.encode), st.binary(max_size=16))))
+def test_texts_are_utf_8_or_refused(sent: list[bytes | None]) -> None:
+    try:
+        wanted = [None if one is None else one.decode() for one in sent]
+    except UnicodeDecodeError:
+        with pytest.raises(ValueError, match="UTF8"):
+            binary_column(cells(sent), PgType("text"), Counter())
+    else:
+        assert binary_column(cells(sent), PgType("text"), Counter()).to_pylist() == wanted
+
+
 @pytest.mark.slow
 @given(st.lists(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**13), max_value=10**13)))
 def test_numerics_of_any_size(values: list[Decimal]) -> None:

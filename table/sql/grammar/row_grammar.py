@@ -98,8 +98,8 @@ def _where(cursor: Cursor) -> str | None:
     text = cursor.until(*_INSTEAD)
     if not text:
         cursor.fail("a condition is expected")
-    if not cursor.at_end:
-        cursor.fail("the statement should end here", _INSTEAD.get(cursor.word()))
+    if following := cursor.word():
+        cursor.fail("the statement should end here", _INSTEAD.get(following))
     return text
 
 

@@ -117,7 +117,7 @@ class ConditionLanguage(Protocol):
     """
 
     def part(self, text: str, schema: SourceSchema) -> Demand:
-        """Return the key and the columns of a condition, and what a server can evaluate of it."""
+        """Return the key and the columns of a condition, and the part of it that a server can evaluate."""
         ...
 
     def met(self, text: str, change: ChangeBatch) -> tuple[ChangeBatch, int]:
@@ -127,7 +127,7 @@ class ConditionLanguage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NarrowedDemand:
-    """A `DemandPolicy` that needs, of what another one needs, only rows that may meet a condition of a user."""
+    """A `DemandPolicy` that narrows another one to rows that may meet a condition of a user."""
 
     policy: DemandPolicy | None
     language: ConditionLanguage

@@ -105,7 +105,7 @@ def changes_source(
     name the source may set, and reading a stream from text would mean unpickling it.
 
     `planned` and `bounded` are for versions of Spark that do not report them: the end of the newest batch that the
-    checkpoint has, and what is notified when a bounded run has read all.
+    checkpoint has, and a callback for a bounded run that has read everything.
     """
     source_name, packed = name, PackedStream.of(stream)
 

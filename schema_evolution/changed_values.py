@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 
 def changed_values(given: pa.Array, cast: pa.Array) -> pa.Array | None:
-    """Return which values are not equal to what they were cast from; None if a cast between the types changes none.
+    """Return which values differ from their values before the cast; None if a cast between the types changes none.
 
     Arrow raises an error itself when an integer, or a decimal of fewer digits, cannot hold a value.
     """

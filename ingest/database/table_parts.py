@@ -69,7 +69,7 @@ class PartRead:
     where: str
 
     def demand(self, policy: DemandPolicy | None) -> DemandPolicy | None:
-        """Return the part of the table that the chunk needs of what `policy` needs."""
+        """Return the part of the table that both the chunk and `policy` need."""
         return NarrowedDemand(policy, self._language, self.where) if self.where else policy
 
     def rows(self, batches: Iterable[ChangeBatch], oddities: Counter[str]) -> Iterator[ChangeBatch]:

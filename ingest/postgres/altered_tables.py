@@ -1,8 +1,8 @@
 """Changes of the definitions of captured tables between two plans: tables that are gone, and columns with values.
 
-The log of PostgreSQL contains no DDL, and no row shows what a column with a default holds in older rows, or what values
-ALTER COLUMN TYPE has made of others. So each plan compares the catalog with what the offsets know. A change is acted on
-once the log has passed the position at which it was found: later rows of the log have the new definition.
+The log of PostgreSQL contains no DDL, and no row shows the value of a new column with a default in older rows, or the
+values after ALTER COLUMN TYPE. So each plan compares the catalog with the definitions in the offsets. A change is acted
+on once the log has passed the position at which it was found: later rows of the log have the new definition.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def plan_tables(
     found: Sequence[SourceSchema],
     captured: CapturedTables,
 ) -> TablesPlan:
-    """Return the decisions about the described tables; raise what a start refuses, except for lacking rows."""
+    """Return the decisions about the described tables; raise the errors of a start, except for lacking rows."""
     kind, request = connector(spec), request_of(spec)
     capture, names = kind.capture(spec.source, request), captured.names
     # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.

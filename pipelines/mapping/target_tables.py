@@ -210,7 +210,7 @@ class OptionsToSet:
 
 
 def options_to_set(store: TableStore, wanted: Mapping[str, str], kept: frozenset[str] = frozenset()) -> OptionsToSet:
-    """Return what is to be set.
+    """Return the options to set.
 
     Options that determine how existing rows are stored or read, and options in `kept`, are not changed.
     """

@@ -29,7 +29,7 @@ class PlainErrors:
 
 
 class QueryErrors(plain_errors):
-    """As `plain_errors`; hints that name a pipeline's flags say what a query has instead."""
+    """As `plain_errors`; hints that name a pipeline's flags name the options of a query instead."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, PenstockError) and " --" in (error.hint or ""):

@@ -1,4 +1,4 @@
-"""A batch read of what a stream reads between two of its offsets, for queries that run on one range after another."""
+"""A batch read of a stream's rows between two of its offsets, for queries that run on one range after another."""
 
 from __future__ import annotations
 

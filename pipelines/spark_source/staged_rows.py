@@ -42,7 +42,7 @@ def clear_staged(store: TableStore, job: str, paths: Iterable[str]) -> None:
     `paths` are the files to commit: the tasks of a stream have another name of the job than the process that commits,
     because Spark creates the writer of a stream for each of them.
 
-    An error of the store is logged only: the rows may be committed, and whoever saw an error would write them again.
+    An error of the store is logged only: the rows may be committed, and a user who saw an error would write them again.
     """
     folders = {_staging_folder(store, job), *(path.rpartition("/")[0] for path in paths)}
     try:

@@ -67,7 +67,7 @@ class DataFiles:
         return entry.file.level >= self._least_level and entry.bucket >= 0
 
     def changes(self, entries: Iterable[ManifestEntry], *, pure: bool) -> FileChanges:
-        """Return what the entries of a commit mean for Iceberg. A file that only changes its level stays as it is.
+        """Return the changes of a commit in Iceberg's terms. A file that only changes its level stays as it is.
 
         `pure`: the metadata shows files of the shown levels alone. Java makes metadata from a table's files in another
         way: it then shows single files of lower levels too.

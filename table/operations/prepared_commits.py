@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 class PreparedCommits:
     """The commits of one writer.
 
-    `open_bucket` returns a writer for a bucket in the given state. `abort` deletes what the writer has not prepared.
-    `uncertain`: a commit failed that may have taken effect.
+    `open_bucket` returns a writer for a bucket in the given state. `abort` deletes the files that the writer has not
+    prepared. `uncertain`: a commit failed that may have taken effect.
     """
 
     store: TableStore

@@ -29,7 +29,7 @@ _KEYWORDS = re.findall(
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The words that the unfinished word before the cursor may become; `length` is what is typed of it."""
+    """The words that the unfinished word before the cursor may become; `length` is the number of characters typed."""
 
     length: int
     words: tuple[str, ...]

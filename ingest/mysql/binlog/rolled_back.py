@@ -37,7 +37,7 @@ class Savepoints:
         self._places: dict[str, int] = {}
 
     def statement(self, query: Query, transaction: int, pos: int) -> Span | None:
-        """Return what a statement at `pos` takes back of the transaction that begins at `transaction`."""
+        """Return the part of the transaction from `transaction` on that a statement at `pos` rolls back."""
         if transaction != self._transaction:
             self._transaction, self._places = transaction, {}
         words = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
@@ -63,7 +63,7 @@ class RolledBackRows:
         return self._spans.get(file, ())
 
     def follow(self, segment: Segment) -> None:
-        """Note what the statements of the next segment take back."""
+        """Note the changes that statements of the next segment roll back."""
         starts = np.flatnonzero(STARTS[segment.kind])
         for event in others(segment):
             if segment.kind[event] != events.QUERY:

@@ -155,7 +155,7 @@ def _denied_columns(connection: PgConnection, oid: int, columns: Sequence[str]) 
 def check_publication(
     connection: PgConnection, publication: Publication, tables: Sequence[PgTableFacts]
 ) -> Iterator[ServerFinding]:
-    """Yield what the publication lacks of these tables."""
+    """Yield the parts of these tables that the publication lacks."""
     found = publication.published(connection)
     names = [one.name for one in tables]
     missing = sorted(set(names) - (found or set()))

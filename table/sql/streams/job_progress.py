@@ -32,7 +32,8 @@ _CHANGES, _CREATED = "penstock.sql.source-changes", "penstock.sql.source-created
 class JobProgress:
     """The progress of one job in its target.
 
-    `query` is the hash of its query. `named`: the job has a name that was set, and continues whatever its query.
+    `query` is the hash of its query. `named`: the job has a name that a user set, and continues even with another
+    query.
     """
 
     source: StreamSource

@@ -146,7 +146,7 @@ class StreamInsert:
             self.reader.stream.advance(source)
 
     def close(self) -> None:
-        """Delete what was written and not committed."""
+        """Delete files that were written and not committed."""
         if self._writer is not None:
             self._writer.abort()
         self._writer = None

@@ -28,7 +28,7 @@ _LOOKED_UP = ""  # in place of the name of a column that a table of the stream d
 
 
 def check_node(query: StreamText, node: Node) -> None:
-    """Refuse what a stream without an end cannot do."""
+    """Refuse clauses that need the end of a stream."""
     for modifier in node["modifiers"]:
         what = _MODIFIERS.get(modifier["type"], str(modifier["type"]))
         where = (modifier.get("orders") or [{}])[0].get("expression") or modifier.get("limit") or node
@@ -97,7 +97,7 @@ class StreamSelect:
                 raise query.error(node[clause], f"{clause.upper()} is not possible in a stream", ONCE)
 
     def _from(self, table: Node, select: Node) -> JoinedRow:
-        """Check the FROM clause, and return what the SELECT can name."""
+        """Check the FROM clause, and return the names that the SELECT can use."""
         query = self.query
         if table.get("sample"):
             raise query.error(table, "TABLESAMPLE is not possible in a stream", ONCE)

@@ -46,7 +46,7 @@ TABLE_COMMANDS = {
     "merge-into": (f"{_HOME}.merge_into", "update, insert and delete rows with those of another table"),
     "rescale": (_REWRITING, "rewrite a table or partition with another number of buckets"),
     "clone": (_REWRITING, "copy tables to another database or warehouse, with their present rows"),
-    "copy-files": (_REWRITING, "copy tables to another database or warehouse, with the files of their latest snapshots"),
+    "copy-files": (_REWRITING, "copy tables to another database or warehouse, with files of the latest snapshots"),
     "drop-partition": (_MAINTAINING, "delete all rows of partitions"),
     "expire-changelogs": (_MAINTAINING, "expire changelogs whose snapshots have expired: one bounded round"),
     "mark-partition-done": (_MAINTAINING, "mark partitions as complete with a file or a request"),

@@ -105,10 +105,10 @@ class Cursor:
             f"the SQL cannot be parsed: {why}", near=near, line=place.line, column=place.column, hint=hint
         )
 
-    def end(self) -> None:
+    def end(self, hint: str | None = None) -> None:
         """Check that nothing follows."""
         if not self.at_end:
-            self.fail("the statement should end here")
+            self.fail("the statement should end here", hint)
 
     def name(self) -> str:
         """Read a name, in quotes or without."""

@@ -98,8 +98,7 @@ def _where(cursor: Cursor) -> str | None:
     text = cursor.until(*_INSTEAD)
     if not text:
         cursor.fail("a condition is expected")
-    if following := cursor.word():
-        cursor.fail("the statement should end here", _INSTEAD.get(following))
+    cursor.end(_INSTEAD.get(cursor.word()))
     return text
 
 
@@ -133,7 +132,7 @@ def _assignments(cursor: Cursor, target: Names, alias: str | None, *ends: str) -
 
 
 def _is_target(qualifier: Sequence[str], target: Names, alias: str | None) -> bool:
-    """Return whether the names in front of a column name the table, or its alias."""
+    """Return whether the names in front of a column are those of the table, or its alias."""
     given = [one.lower() for one in qualifier]
     return given == [one.lower() for one in target[-len(given) :]] or (alias is not None and given == [alias.lower()])
 

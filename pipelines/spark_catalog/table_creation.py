@@ -16,6 +16,7 @@ from penstock.table.options.definition import PATH, PRIMARY_KEY
 from penstock.table.sql.ddl.definitions import copied_column
 
 PROVIDERS = {"penstock", "paimon"}
+_BYTES = "UTF8_BINARY"  # the collation of texts that are compared by their bytes
 
 
 def create_table(request: Request) -> None:
@@ -67,7 +68,7 @@ def replace_table(request: Request) -> None:
 
 def _create(request: Request, name: str) -> None:
     properties = request.texts("properties")
-    _check_new(properties)
+    _check_new(properties, has_row_format=request.given.get("row_format", False))
     options = table_options(properties) | _path(properties)
     keys = tuple(request.given["keys"])
     named = key_columns(options.get(PRIMARY_KEY.key, ""))
@@ -86,7 +87,7 @@ def _create(request: Request, name: str) -> None:
     )
 
 
-def _check_new(properties: Mapping[str, str]) -> None:
+def _check_new(properties: Mapping[str, str], *, has_row_format: bool = False) -> None:
     provider = properties.get("provider", "penstock").lower()
     if provider not in PROVIDERS:
         raise ConfigError(
@@ -98,14 +99,21 @@ def _check_new(properties: Mapping[str, str]) -> None:
             "CREATE EXTERNAL TABLE wants LOCATION: DROP TABLE would delete the rows of a table without it",
             hint="remove EXTERNAL; or, with metastore=hive, add LOCATION",
         )
+    collation = properties.get("collation", _BYTES)
+    if collation.upper() != _BYTES:
+        raise ConfigError(
+            f"the texts of a table have no collation {collation}",
+            hint="remove DEFAULT COLLATION, and compare lower(a) = lower(b) in queries",
+        )
     # Spark passes the OPTIONS of a statement twice, the second time with the prefix "option.", but those of a table of
     # Hive once.
     options = {name.removeprefix("option."): name for name in properties if name.startswith("option.")}
     hive = [name for name in properties if name.startswith("hive.")]
     hive += [name for key, name in options.items() if key not in properties]
-    if hive:
+    if hive or has_row_format:
+        clause = f": {hive[0]} = {properties[hive[0]]!r}" if hive else ""
         raise ConfigError(
-            f"STORED AS and ROW FORMAT are for tables of Hive: {hive[0]} = {properties[hive[0]]!r}",
+            f"STORED AS and ROW FORMAT are for tables of Hive{clause}",
             hint="TBLPROPERTIES ('file.format' = 'parquet') sets the format of data files; orc and avro are possible",
         )
 

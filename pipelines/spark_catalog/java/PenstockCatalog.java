@@ -236,6 +236,7 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
                     + info.constraints()[i].toDDL() + "\n  to repair: remove it, or check rows before they are written", null);
             }
         }
+        request.asked.put("row_format", RunningStatement.saysRowFormat());
         return request.with("properties", info.properties());
     }
 

@@ -2,12 +2,8 @@ package penstock.spark;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import org.apache.spark.sql.catalyst.plans.logical.UnsetTableProperties;
-import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.ColumnDefaultValue;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.execution.QueryExecution;
-import org.apache.spark.sql.execution.SQLExecution;
 
 /** A change of ALTER TABLE as JSON. */
 class TableChanges {
@@ -19,7 +15,7 @@ class TableChanges {
             node.put("value", ((TableChange.SetProperty) given).value());
         } else if (given instanceof TableChange.RemoveProperty) {
             node.put("key", ((TableChange.RemoveProperty) given).property());
-            node.put("if_exists", saysIfExists());
+            node.put("if_exists", RunningStatement.saysIfExists());
         } else if (given instanceof TableChange.ColumnChange) {
             ArrayNode name = node.putArray("name");
             String[] parts = ((TableChange.ColumnChange) given).fieldNames();
@@ -27,14 +23,6 @@ class TableChanges {
             describeColumn(node, given);
         }
         return node;
-    }
-
-    /** Whether the statement that runs is UNSET TBLPROPERTIES IF EXISTS: the change that Spark makes of it does not say so. */
-    private static boolean saysIfExists() {
-        String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-        QueryExecution running = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
-        if (running == null || !(running.logical() instanceof UnsetTableProperties)) return false;
-        return ((UnsetTableProperties) running.logical()).ifExists();
     }
 
     @SuppressWarnings("deprecation")

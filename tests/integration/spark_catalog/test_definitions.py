@@ -230,6 +230,8 @@ def test_drop_and_truncate(spark: SparkSession, catalog: Catalog) -> None:
         ("CREATE TABLE bad (a INTERVAL DAY)", "no type interval day"),
         ("CREATE TABLE bad (a INT) USING parquet", "not USING parquet"),
         ("CREATE TABLE bad (a INT) STORED AS PARQUET", "'file.format' = 'parquet'"),
+        ("CREATE TABLE bad (a INT) ROW FORMAT DELIMITED", "ROW FORMAT are for tables of Hive"),
+        ("CREATE TABLE bad (a INT) DEFAULT COLLATION UTF8_LCASE", "no collation UTF8_LCASE"),
         ("CREATE TABLE bad LIKE refused STORED AS ORC", "STORED AS and ROW FORMAT are for tables of Hive"),
         ("CREATE TABLE bad LIKE refused USING parquet", "not USING parquet"),
         ("CREATE TABLE bad (a INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ','", "'file.format' = 'parquet'"),

@@ -45,9 +45,12 @@ class SparkMerge:
     on: str
     clauses: Sequence[Clause]
 
+    def __post_init__(self) -> None:
+        # Before Spark starts, which takes long.
+        check_merge(self.table, self.clauses)
+
     def run(self, session: SparkSession, source_sql: Sequence[str], parallelism: int | None) -> list[int]:
         """Run the statement; return the snapshots that it has committed."""
-        check_merge(self.table, self.clauses)
         if parallelism is not None:
             session.conf.set(_PARTITIONS, str(parallelism))
         for statement in source_sql:

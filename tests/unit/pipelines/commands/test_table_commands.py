@@ -544,6 +544,14 @@ def test_repair_is_for_a_hive_metastore(shop: Shop, capsys: pytest.CaptureFixtur
     assert "repair is for metastore=hive" in capsys.readouterr().err
 
 
+def test_a_merge_that_a_table_does_not_allow_is_refused_before_spark_starts(shop: Shop) -> None:
+    shop.catalog.create_table("shop.log", COLUMNS)
+    flags = ("--source-table", "orders", "--on", "log.id = orders.id", "--merge-actions", "matched-delete")
+    said = shop.run("merge-into", *flags, "--master", "local[1]", table="log", expect=2)
+    assert "only a table with a primary key can be merged into" in said
+    assert "needs Spark" in shop.run("merge-into", *flags, "--spark-conf", "a=b", table="log", expect=2)
+
+
 def test_statistics_of_columns_are_stored(shop: Shop) -> None:
     assert shop.json("analyze", "--columns", "id, v") == {"snapshots": [4]}
     (found,) = shop.orders.refresh().statistics.column("colstat").to_pylist()

@@ -79,9 +79,11 @@ def registering(master: str) -> Iterator[None]:
         ) from error
 
 
-LOOK_SECONDS = 10.0
+LOOK_SECONDS = 30.0
 # Workers replace a lost executor within seconds, unless the machine is busy.
 WITHOUT_EXECUTORS_SECONDS = 60.0
+# A master with a recovery mode tells its applications that it is back. It first waits for its workers, for a minute.
+RECOVERY_SECONDS = 180.0
 _ALL = (1 << 31) - 1  # how many executors Spark asks for, unless they are allocated dynamically
 
 
@@ -99,7 +101,7 @@ class MasterWatch:
     _alone_since: float | None = field(default=None, init=False)
 
     def look(self) -> None:
-        """Raise MasterUnreachable if there have been no executors for a minute, and the master gives none."""
+        """Raise MasterUnreachable if there are no executors for a minute, and a master that is there gives none."""
         now = self.clock()
         if now - self._looked < LOOK_SECONDS or not self.context.master.startswith(_STANDALONE):
             return
@@ -108,7 +110,8 @@ class MasterWatch:
             self._alone_since = None
             return
         self._alone_since = now if self._alone_since is None else self._alone_since
-        if now - self._alone_since >= WITHOUT_EXECUTORS_SECONDS and self._is_forgotten():
+        alone = now - self._alone_since
+        if alone >= WITHOUT_EXECUTORS_SECONDS and self._is_forgotten(alone):
             raise MasterUnreachable(
                 "the Spark master does not know this application any more, and all its executors are gone: the master "
                 "was started again",
@@ -121,7 +124,7 @@ class MasterWatch:
     def _executors(self) -> int:
         return int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # one is the driver
 
-    def _is_forgotten(self) -> bool:
+    def _is_forgotten(self, alone: float) -> bool:
         from py4j.protocol import Py4JError
 
         if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
@@ -133,4 +136,12 @@ class MasterWatch:
             # What Spark asks for at its start; a master refuses it for an application that it does not know.
             return not self.context._jsc.sc().requestTotalExecutors(_ALL, 0, nowhere)
         except Py4JError:
-            return False  # no master answers: it may be back soon, and know the application
+            # The connection to the master is lost. Spark makes no other: it waits until a master makes one.
+            return alone >= RECOVERY_SECONDS and self._is_there()
+
+    def _is_there(self) -> bool:
+        try:
+            check_master(self.context.master)
+        except MasterUnreachable:
+            return False
+        return True

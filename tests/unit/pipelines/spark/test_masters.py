@@ -104,16 +104,24 @@ def test_a_master_that_has_forgotten_the_application_ends_a_run_without_executor
     assert caught.value.facts["application"] == "app-1"
 
 
+def test_a_master_that_was_started_again_has_three_minutes_to_say_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = Jvm(f"spark://127.0.0.1:{server.getsockname()[1]}", 0, answer=None)
+        watched(silent, 170)
+        with pytest.raises(MasterUnreachable, match="does not know this application any more"):
+            watched(silent, 200)
+
+
 @pytest.mark.parametrize(
     "jvm",
     [
         Jvm("spark://m:7077", 1, answer=False),
         Jvm("spark://m:7077", 0, answer=True),
-        Jvm("spark://m:7077", 0, answer=None),
+        Jvm("spark://127.0.0.1:1", 0, answer=None),
         Jvm("spark://m:7077", 0, answer=False, dynamic=True),
         Jvm("local[2]", 0, answer=False),
     ],
-    ids=["has executors", "knows it", "does not answer", "dynamic", "local"],
+    ids=["has executors", "knows it", "is not there", "dynamic", "local"],
 )
 def test_a_run_waits_for_executors_that_may_come(jvm: Jvm) -> None:
     watched(jvm, 300)

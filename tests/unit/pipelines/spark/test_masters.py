@@ -104,7 +104,7 @@ def test_a_master_that_has_forgotten_the_application_ends_a_run_without_executor
     assert caught.value.facts["application"] == "app-1"
 
 
-def test_a_master_that_was_started_again_has_three_minutes_to_say_so() -> None:
+def test_a_master_that_was_started_again_is_waited_for_three_minutes() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = Jvm(f"spark://127.0.0.1:{server.getsockname()[1]}", 0, answer=None)
         watched(silent, 170)

@@ -83,11 +83,12 @@ class Commits:
         for table, task in tasks.items():
             try:
                 committed = task.result()
-                # Read after the commit, so that the next batch also knows what other jobs have altered meanwhile.
-                done.schemas[table] = self.warehouse.store(table).schema().id
+                last = self._snapshot(table, identity) if committed is None else committed.last
+                # Each commit reads the newest schema, so the next batch also knows what other jobs have altered.
+                new = committed is not None and last is not None
+                done.schemas[table] = last.schema_id if new and last else self.warehouse.store(table).schema().id
                 if committed is None or committed.lost_compaction is not None:
                     done.uncompacted.add(table)
-                last = self._snapshot(table, identity) if committed is None else committed.last
                 if last is not None:
                     done.snapshots[table] = last
                 if committed is not None:
@@ -110,16 +111,21 @@ class Commits:
     ) -> CommittedSnapshots | None:
         """Commit to one table. Return None if the table has the batch already."""
         committer = Committer(store, identity.user)
-        if self._has(store, committer, identity):
+        # Read once for all steps. Whether it still is the newest one is decided by the creation of the next.
+        newest = store.snapshots.latest()
+        found = committer.committed(identity.number, newest)
+        if self._has(store, found, identity):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
             return None
         # What matters of the layout is checked again by each attempt, with the newest schema.
         done = SharedBuckets(store, Layout.of(store.schema_last_read())).commit(
             messages,
-            lambda current: committer.commit(
+            newest if found is None else None,
+            lambda current, after: committer.commit(
                 current,
                 identity.number,
+                newest=after,
                 watermark=watermark,
                 properties=identity.properties_of(store.name),
                 # A table is listed without messages if its options or the pipeline ask for a snapshot of every batch.
@@ -142,8 +148,9 @@ class Commits:
         """Return the snapshot by which the table already had the batch, or None if another checkpoint committed it."""
         return Committer(self.warehouse.store(table), identity.user).committed(identity.number)
 
-    def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
-        if identity.is_in(committer.committed(identity.number), store.name):
+    def _has(self, store: TableStore, found: Snapshot | None, identity: BatchIdentity) -> bool:
+        """Return whether the table has the batch. `found` is the commit of its user that may be the batch."""
+        if identity.is_in(found, store.name):
             return True
         # Searching for another checkpoint's commit reads snapshots backwards until it finds one of this pipeline.
         # Once per table is enough: after the first commit, the newest snapshot of the pipeline is one of this run.

@@ -53,7 +53,7 @@ class TableState:
         self._partitions.update(dict.fromkeys(missing))
         if self.snapshot is None:
             return
-        for entry in live_entries(self._store, self.snapshot, partitions=missing):
+        for entry in live_entries(self._store, self.snapshot, partitions=missing, to_commit=True):
             self._buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
             # Dynamic and postponed buckets record -1 and -2, which fix no number for the partition.
             if entry.total_buckets > 0:
@@ -85,7 +85,7 @@ class TableState:
         # An index manifest lists the index files of all buckets, so it is read once.
         if self._index is None:
             self._index = {}
-            for entry in index_entries(self._store, self.snapshot) if self.snapshot else ():
+            for entry in index_entries(self._store, self.snapshot, to_commit=True) if self.snapshot else ():
                 self._index.setdefault((entry.partition, entry.bucket), []).append(entry)
         return self._index.get(bucket, ())
 

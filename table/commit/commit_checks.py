@@ -50,7 +50,7 @@ class CommitChecks:
             layout = Layout.of(self.store.schema_last_read())
             # On the snapshot that the writers read, their bucket numbers were checked already.
             if latest.id != base:
-                live = live_entries(self.store, latest, partitions=changes.partitions)
+                live = live_entries(self.store, latest, partitions=changes.partitions, to_commit=True)
                 check_bucket_totals(live, changes.entries, self.store.name)
             if layout.has_keys:
                 check_foreign_writers(self.store, layout, messages, latest)
@@ -72,7 +72,7 @@ class CommitChecks:
         def check(latest: Snapshot | None, first: bool) -> CommitChanges:
             if self.store.schema_last_read().primary_keys:
                 check_not_overwritten(self.store, messages, latest, own)
-            index = index_entries(self.store, latest) if latest else []
+            index = index_entries(self.store, latest, to_commit=True) if latest else []
             check_vectors(index, messages, self.store.name)
             return self._checked_rewrite(changes, latest)
 
@@ -80,7 +80,7 @@ class CommitChecks:
 
     def _checked_rewrite(self, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
         layout = Layout.of(self.store.schema_last_read())
-        live = live_entries(self.store, latest, partitions=changes.partitions) if latest else []
+        live = live_entries(self.store, latest, partitions=changes.partitions, to_commit=True) if latest else []
         check_deletes(live, changes.entries, self.store.name)
         check_vectors_have_files(live, changes.entries, changes.index, self.store.name)
         # Above level 0 key ranges must not overlap: a level is read as one sorted run.
@@ -110,12 +110,12 @@ class CommitChecks:
                 )
             # Each attempt deletes the files that are live by then, so that files committed in the meantime are replaced
             # too.
-            live = live_entries(self.store, latest) if latest else []
+            live = live_entries(self.store, latest, to_commit=True) if latest else []
             if latest is not None and any(not covers(entry.partition) for entry in live):
                 layout = Layout.of(self.store.schema_last_read())
                 check_kept_partitions(self.store, layout, messages, covers, latest)
             gone = [entry.deleted() for entry in live if covers(entry.partition)]
-            old_index = index_entries(self.store, latest) if latest else []
+            old_index = index_entries(self.store, latest, to_commit=True) if latest else []
             dropped = [entry.deleted() for entry in old_index if covers(entry.partition)]
             return CommitChanges(CommitKind.OVERWRITE, gone + append.entries, [], dropped + append.index)
 

@@ -54,12 +54,15 @@ class Committer:
     def _checks(self) -> CommitChecks:
         return CommitChecks(self.store)
 
-    def committed(self, identifier: int) -> Snapshot | None:
-        """Return this user's newest snapshot if it committed `identifier` or a later one, else None."""
-        return self._committed(identifier, None if identifier == BATCH_IDENTIFIER else self.store.snapshots.latest())
+    def committed(self, identifier: int, newest: Snapshot | None = None) -> Snapshot | None:
+        """Return this user's newest snapshot if it committed `identifier` or a later one, else None.
 
-    def _committed(self, identifier: int, newest: Snapshot | None) -> Snapshot | None:
-        snapshot = newest
+        `newest` is the newest snapshot if the caller has just read it.
+        """
+        # Many commits have the batch identifier, so it proves nothing, and no snapshot need be read.
+        if identifier == BATCH_IDENTIFIER:
+            return None
+        snapshot = newest or self.store.snapshots.latest()
         while snapshot is not None:
             if snapshot.commit_user == self.user and snapshot.commit_identifier != BATCH_IDENTIFIER:
                 # The identifiers of a user rise, so that its newest one decides.
@@ -94,16 +97,19 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         force_empty: bool = False,
+        newest: Snapshot | None = None,
     ) -> CommittedSnapshots:
         """Make `messages` visible: new rows as an APPEND snapshot, the result of compaction as a COMPACT snapshot.
 
         Called again with an identifier this user already committed, it changes nothing. A crash between the two
         snapshots leaves the rows committed and the compaction undone, its files as orphans. Keeps the entries of the
-        touched buckets in memory.
+        touched buckets in memory. `newest` is the newest snapshot if the caller has just read it, and `committed` as of
+        it has returned None.
         """
-        newest = self.store.snapshots.latest()
-        if (already := self._committed(identifier, newest)) is not None:
-            return CommittedSnapshots(already=already)
+        if newest is None:
+            newest = self.store.snapshots.latest()
+            if (already := self.committed(identifier, newest)) is not None:
+                return CommittedSnapshots(already=already)
         identity = Identity(self.user, identifier, watermark, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         snapshots = []
@@ -185,15 +191,18 @@ class Committer:
         *,
         properties: Mapping[str, str] | None = None,
         seen: Contents | None = None,
+        newest: Snapshot | None = None,
     ) -> CommittedSnapshots:
         """Replace everything in the partitions selected by `covers` with the new files, as one OVERWRITE snapshot.
 
         The result of compaction follows as a COMPACT snapshot, which may be lost as in `commit`. `seen` is what
-        `contents` returned for these partitions: CommitConflict when they have changed since.
+        `contents` returned for these partitions: CommitConflict when they have changed since. `newest` is as in
+        `commit`.
         """
-        newest = self.store.snapshots.latest()
-        if (already := self._committed(identifier, newest)) is not None:
-            return CommittedSnapshots(already=already)
+        if newest is None:
+            newest = self.store.snapshots.latest()
+            if (already := self.committed(identifier, newest)) is not None:
+                return CommittedSnapshots(already=already)
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         try:
@@ -212,7 +221,7 @@ class Committer:
     def rewrite(self, changes: CommitChanges, identifier: int = BATCH_IDENTIFIER) -> CommittedSnapshots:
         """Commit changes that delete files: CommitConflict when one of the files has been deleted already."""
         newest = self.store.snapshots.latest()
-        already = self._committed(identifier, newest)
+        already = self.committed(identifier, newest)
         if changes.is_empty or already is not None:
             return CommittedSnapshots(already=already)
         try:

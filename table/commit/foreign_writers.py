@@ -234,5 +234,5 @@ def _hash_files_at(store: TableStore, base: int, latest: Snapshot) -> dict[Bucke
 
 
 def _hash_files(store: TableStore, snapshot: Snapshot) -> dict[Bucket, str]:
-    entries = index_entries(store, snapshot)
+    entries = index_entries(store, snapshot, to_commit=True)
     return {(entry.partition, entry.bucket): entry.name for entry in entries if entry.index_type == HASH_INDEX}

@@ -14,7 +14,7 @@ from penstock.table.commit.changes import CommitChanges
 from penstock.table.meta.container import manifest_codec
 from penstock.table.meta.data_file import EMPTY_STATS
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
-from penstock.table.meta.live import base_manifests, delta_manifests, index_entries, manifest_entries
+from penstock.table.meta.live import index_entries, manifest_entries, manifests_to_commit_on
 from penstock.table.meta.manifest import partition_stats, write_index_manifest, write_manifest, write_manifest_list
 from penstock.table.meta.manifest_merge import merge_manifests
 from penstock.table.meta.snapshot import Snapshot
@@ -120,13 +120,8 @@ class ManifestListWriter:
     def _base(self, latest: Snapshot | None, schema: TableSchema) -> list[ManifestFile]:
         if latest is None:
             return []
-        # Only commits use the cached lists. To others, a list that is gone shows that its snapshot has expired.
-        # A commit on an expired snapshot is refused in any case.
-        cached = self._store.lists.get
-        base = cached(latest.base_manifest_list) or base_manifests(self._store, latest)
-        manifests = base + (cached(latest.delta_manifest_list) or delta_manifests(self._store, latest))
         return merge_manifests(
-            manifests,
+            manifests_to_commit_on(self._store, latest),
             read=lambda manifest: manifest_entries(self._store, manifest, latest),
             write=lambda entries: self._manifests(entries, schema, self._of_attempt),
             options=schema.typed,
@@ -165,17 +160,19 @@ class ManifestListWriter:
     def _list(self, manifests: Sequence[ManifestFile], schema: TableSchema, made: list[str]) -> WrittenManifest:
         written = self._put("manifest-list", write_manifest_list(manifests, manifest_codec(schema.typed)), made)
         # The next commit of this process begins with the lists of this one.
-        if manifests:
-            self._store.lists.put(written.name, list(manifests))
+        self._store.lists.put(written.name, list(manifests))
         return written
 
     def _index(self, latest: Snapshot | None, changes: Sequence[IndexEntry], schema: TableSchema) -> str | None:
         if not changes:
             return latest.index_manifest if latest else None
         # Unlike manifests, an index manifest lists all index files of the table.
-        entries = index_entries(self._store, latest) if latest else []
-        data = write_index_manifest(with_changes(entries, changes), manifest_codec(schema.typed))
-        return self._put("index-manifest", data, self._of_attempt).name
+        before = index_entries(self._store, latest, to_commit=True) if latest else []
+        entries = with_changes(before, changes)
+        data = write_index_manifest(entries, manifest_codec(schema.typed))
+        written = self._put("index-manifest", data, self._of_attempt)
+        self._store.indexes.put(written.name, entries)
+        return written.name
 
     def _put(self, what: str, data: bytes, made: list[str]) -> WrittenManifest:
         name = f"{what}-{self._uuid}-{self._counters[what]}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.table.merge.engines.registry import merge_engine
+from penstock.table.options.buckets import BUCKET
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED
 from penstock.table.options.table_options import TableOptions
 
@@ -39,9 +40,12 @@ def requests_of_batch(options: TableOptions, buckets: int, *, keyed: bool) -> Re
     if keyed and compacts:
         # Two snapshots. A bucket has a file of new rows, the compacted file and the changelog; the compaction reads
         # the files of before.
-        return Requests(puts=12 + 3 * buckets, lists=4, reads=23 + 4 * buckets)
+        return Requests(puts=12 + 3 * buckets, lists=3, reads=17 + 4 * buckets)
+    # Dynamic buckets: the snapshot that all tasks look keys up in, and the hash index of each bucket. New keys add what
+    # their index costs: it is read again, and written with an index manifest.
+    reads = 13 + buckets if keyed and options[BUCKET] == -1 else 11
     # Writing: manifest, base list, delta list, snapshot and the hint LATEST; with `input` a manifest and a list of the
-    # changelog, too. Listings find the newest schema before and after the commit.
+    # changelog, too. A listing finds the newest schema for the commit.
     if keyed and producer == "input":
-        return Requests(puts=7 + 2 * buckets, lists=2, reads=15)
-    return Requests(puts=5 + buckets, lists=2, reads=15)
+        return Requests(puts=7 + 2 * buckets, lists=1, reads=reads)
+    return Requests(puts=5 + buckets, lists=1, reads=reads)

@@ -31,7 +31,8 @@ from penstock.table.options.compaction import WRITE_ONLY
 log = logging.getLogger(__name__)
 
 _TRIES = 10  # how often other jobs may commit to the buckets while this one writes its rows again
-Commit = Callable[[Sequence[CommitMessage]], CommittedSnapshots]
+# The messages, and the newest snapshot if it has just been read.
+Commit = Callable[[Sequence[CommitMessage], Snapshot | None], CommittedSnapshots]
 Messages = tuple[CommitMessage, ...]
 Names = tuple[str, ...]  # of the files of messages
 
@@ -52,8 +53,10 @@ class SharedBuckets:
         """Return the renumbered messages that an uncertain commit had in the place of these."""
         return self._uncertain.get(_names(messages), messages)
 
-    def commit(self, messages: Sequence[CommitMessage], commit: Commit) -> CommittedSnapshots:
+    def commit(self, messages: Sequence[CommitMessage], newest: Snapshot | None, commit: Commit) -> CommittedSnapshots:
         """Commit the messages, renumbered as often as other jobs commit rows to their buckets first.
+
+        `newest` is the newest snapshot if the caller has just read it.
 
         ForeignWriter if the table is not write-only, or if the rows cannot be renumbered. The caller owns the files of
         `messages`, as without renumbering. After a commit, only the files in the table are left.
@@ -61,7 +64,7 @@ class SharedBuckets:
         current = messages
         for attempt in range(_TRIES + 1):
             try:
-                done = commit(current)
+                done = commit(current, newest if attempt == 0 else None)
             except ForeignWriter as conflict:
                 # The rows are read from the files of `current`, so these are deleted only afterwards.
                 later = self._renumbered(current) if attempt < _TRIES else None

@@ -82,6 +82,7 @@ def keep_up(
     seconds: float = 60.0,
     committed: Snapshot | None = None,
     write_only: bool | None = None,
+    schema_id: int | None = None,
 ) -> Upkeep:
     """Expire everything the table's options allow to expire, and create the tags that are due.
 
@@ -97,13 +98,14 @@ def keep_up(
     gets its tags by the clock (an empty snapshot is committed for such a tag, as in Paimon). `last` is the result of
     the previous round: with it partitions are checked every `partition.expiration-check-interval`, without it at once.
     `committed` is the batch commit that was just made: tags of mode `batch` are created for it. A `write-only` table is
-    skipped, as in Paimon, unless `write_only` is False (a compaction job).
+    skipped, as in Paimon, unless `write_only` is False (a compaction job). `schema_id` is that of the
+    newest schema if the caller has just read it.
     """
     last, now = last or Upkeep(), store.ambient.now_millis()
     run = _Round(store, now + int(seconds * 1000))
     try:
         # Read once for all steps: each time costs two requests.
-        schema = store.schema()
+        schema = store.schema() if schema_id is None else store.schemas.get(schema_id)
         skipped = schema.typed[WRITE_ONLY] if write_only is None else write_only
     except (PenstockError, OSError) as error:
         run.fail("options", error)
@@ -128,7 +130,8 @@ def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
 
     def committed(snapshot: Snapshot, alone: bool) -> None:
         nonlocal last
-        last = keep_up(store, last, committed=snapshot if alone else None)
+        # The commit has read the newest schema.
+        last = keep_up(store, last, committed=snapshot if alone else None, schema_id=snapshot.schema_id)
 
     return committed
 

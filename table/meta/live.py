@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock.errors import TableCorrupt
 from penstock.table.errors import HistoryExpired, ManifestMissing
@@ -58,6 +58,25 @@ def all_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
     return base_manifests(store, snapshot) + delta_manifests(store, snapshot)
 
 
+def manifests_to_commit_on(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    """Return what `all_manifests` returns, to writers and commits, from the cache if possible.
+
+    To others, a list that is gone shows that its snapshot has expired. A commit on an expired snapshot is refused in
+    any case.
+    """
+    return _cached_list(store, snapshot.base_manifest_list, lambda: base_manifests(store, snapshot)) + _cached_list(
+        store, snapshot.delta_manifest_list, lambda: delta_manifests(store, snapshot)
+    )
+
+
+def _cached_list(store: TableStore, name: str, read: Callable[[], list[ManifestFile]]) -> list[ManifestFile]:
+    found = store.lists.get(name)
+    if found is None:
+        found = read()
+        store.lists.put(name, found)
+    return found
+
+
 def changelog_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
     """Return the manifests of the snapshot's changelog files; an empty list if it has no changelog."""
     name = snapshot.changelog_manifest_list
@@ -80,9 +99,13 @@ def live_entries(
     *,
     partitions: Collection[bytes] | None = None,
     buckets: Collection[Bucket] | None = None,
+    to_commit: bool = False,
 ) -> list[ManifestEntry]:
-    """Return the data files of the table at `snapshot`, limited to `partitions` or `buckets` if they are given."""
-    manifests = all_manifests(store, snapshot)
+    """Return the data files of the table at `snapshot`, limited to `partitions` or `buckets` if they are given.
+
+    `to_commit`: see `manifests_to_commit_on`.
+    """
+    manifests = manifests_to_commit_on(store, snapshot) if to_commit else all_manifests(store, snapshot)
     # The ADD and the DELETE of a file may be in different manifests. Conditions must therefore depend on what both have
     # in common, such as the partition, or a deleted file would reappear.
     if buckets is not None and not buckets:
@@ -138,11 +161,24 @@ def remaining_changelog(store: TableStore, snapshot: Snapshot) -> tuple[list[Man
         return [], []
 
 
-def index_entries(store: TableStore, snapshot: Snapshot) -> list[IndexEntry]:
-    """Return the entries of the snapshot's index manifest."""
+def index_entries(store: TableStore, snapshot: Snapshot, *, to_commit: bool = False) -> list[IndexEntry]:
+    """Return the entries of the snapshot's index manifest.
+
+    `to_commit`: from the cache if possible, as in `manifests_to_commit_on`.
+    """
     name = snapshot.index_manifest
     if not name:
         return []
+    if not to_commit:
+        return _read_index(store, name, snapshot)
+    found = store.indexes.get(name)
+    if found is None:
+        found = _read_index(store, name, snapshot)
+        store.indexes.put(name, found)
+    return found
+
+
+def _read_index(store: TableStore, name: str, snapshot: Snapshot) -> list[IndexEntry]:
     data = _read(store, name, snapshot)
     return read_index_manifest(data, store.paths.manifest(name), table=store.name, snapshot=snapshot.id)
 

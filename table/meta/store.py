@@ -10,7 +10,7 @@ from typing import Protocol
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
-from penstock.table.meta.entries import ManifestEntry, ManifestFile
+from penstock.table.meta.entries import IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.entry_cache import EntryCache
 from penstock.table.meta.paths import TablePaths, name_in_warehouse
 from penstock.table.meta.snapshot import Snapshot
@@ -126,7 +126,8 @@ class TableStore:
     snapshots: SnapshotFiles
     ambient: Environment = field(default_factory=Environment)
     cache: EntryCache[ManifestEntry] = field(default_factory=EntryCache)
-    lists: EntryCache[ManifestFile] = field(default_factory=lambda: EntryCache(20_000))  # of lists that commits wrote
+    lists: EntryCache[ManifestFile] = field(default_factory=lambda: EntryCache(20_000))  # of lists and index
+    indexes: EntryCache[IndexEntry] = field(default_factory=lambda: EntryCache(20_000))  # manifests, for commits only
     commits: TableCommits = field(default_factory=FileCommits)
     catalog_name: str | None = None
 

@@ -131,7 +131,7 @@ class ChangedFiles:
 
             Raise CommitConflict when a file or a vector disappeared, so that the change is repeated.
             """
-            live = live_entries(store, latest, partitions=changes.partitions) if latest else []
+            live = live_entries(store, latest, partitions=changes.partitions, to_commit=True) if latest else []
             try:
                 check_deletes(live, changes.entries, store.name)
                 check_vectors_have_files(live, changes.entries, changes.index, store.name)
@@ -147,7 +147,7 @@ class ChangedFiles:
 
 
 def _vector_files(store: TableStore, snapshot: Snapshot | None) -> list[IndexEntry]:
-    entries = index_entries(store, snapshot) if snapshot else []
+    entries = index_entries(store, snapshot, to_commit=True) if snapshot else []
     return [entry for entry in entries if entry.index_type == DELETION_VECTORS]
 
 

@@ -119,6 +119,7 @@ class OverwriteWriter(TableWriter):
         committer: Committer,
         messages: Sequence[CommitMessage],
         number: int,
+        newest: Snapshot | None,
         watermark: int | None,
         properties: Mapping[str, str] | None,
     ) -> CommittedSnapshots:
@@ -133,7 +134,7 @@ class OverwriteWriter(TableWriter):
         if self._dynamic and not messages:
             return CommittedSnapshots()
         self._check_keys(covers)
-        return committer.overwrite(messages, covers, number, properties=properties)
+        return committer.overwrite(messages, covers, number, properties=properties, newest=newest)
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
         if self._dynamic:

@@ -43,14 +43,21 @@ class PreparedCommits:
     uncertain: bool
 
     def run(
-        self, messages: Sequence[CommitMessage], number: int, commit: Callable[[Committer], CommittedSnapshots]
+        self,
+        messages: Sequence[CommitMessage],
+        number: int,
+        newest: Snapshot | None,
+        commit: Callable[[Committer], CommittedSnapshots],
     ) -> CompletionResult:
-        """Commit the messages by `commit`, unless they are committed already, and complete what is missing."""
+        """Commit the messages by `commit`, unless they are committed already, and complete what is missing.
+
+        `newest` is the newest snapshot, which the caller has just read.
+        """
         committer = Committer(self.store, self.user)
         completion = Completion(committer, self.layout, self.open_bucket)
         # All commits without an identifier share one number; they are recognised by the names of their files
         # instead.
-        already = committer.committed(number) or self._committed_before(messages)
+        already = committer.committed(number, newest) or self._committed_before(messages)
         if already is not None:
             return completion.finish(messages, already)
         try:
@@ -90,12 +97,14 @@ class PreparedCommits:
         self.abort()
 
 
-def check_same_table(store: TableStore, schema: TableSchema, base: Snapshot | None) -> None:
+def check_same_table(store: TableStore, schema: TableSchema, base: Snapshot | None, newest: Snapshot | None) -> None:
     """Raise ConfigError when the schema or snapshot that a writer read has been replaced under the same id.
+
+    `newest` is the newest snapshot now.
 
     Readers would read its files by the wrong columns, and its rows were routed by buckets that no longer exist.
     """
-    found = store.snapshots.find(base.id) if base is not None else None
+    found = None if base is None else newest if newest and newest.id == base.id else store.snapshots.find(base.id)
     if not store.schemas.is_current(schema):
         replaced = f"schema {schema.id}"
     elif base is not None and found is not None and found != base:

@@ -211,10 +211,15 @@ class TableWriter:
         number = BATCH_IDENTIFIER if identifier is None else identifier
         messages = self._shared.current(messages)
         try:
-            check_same_table(self.store, self._opened_at, self._state.snapshot)
+            # Read once for all steps. Whether it still is the newest one is decided by the creation of the next.
+            newest = self.store.snapshots.latest()
+            check_same_table(self.store, self._opened_at, self._state.snapshot, newest)
             commits = PreparedCommits(self.store, self.user, self.layout, self.open_bucket, self.abort, self._uncertain)
             done = commits.run(
-                messages, number, lambda committer: self._committed(committer, messages, number, watermark, properties)
+                messages,
+                number,
+                newest,
+                lambda committer: self._committed(committer, messages, number, newest, watermark, properties),
             )
             return self._complete(done, identifier)
         except OSError as failure:
@@ -239,11 +244,16 @@ class TableWriter:
         committer: Committer,
         messages: Sequence[CommitMessage],
         number: int,
+        newest: Snapshot | None,
         watermark: int | None,
         properties: Mapping[str, str] | None,
     ) -> CommittedSnapshots:
         return self._shared.commit(
-            messages, lambda current: committer.commit(current, number, watermark=watermark, properties=properties)
+            messages,
+            newest,
+            lambda current, after: committer.commit(
+                current, number, watermark=watermark, properties=properties, newest=after
+            ),
         )
 
     def _rebase(self, newest: Snapshot | None) -> None:

@@ -478,16 +478,16 @@ def test_plan_and_status_estimate_the_requests_to_an_object_store(
     monkeypatch.setattr("penstock.storage.open.is_object_store", lambda url: True)
     write(shop, **{"until: caught-up": "until: caught-up, trigger: 60s"})
     cost = answered(capsys, "plan", "shop.yaml")["store_cost"]
-    # Two tables with 8 writes and listings and 15 reads each, in 1,440 batches a day.
-    assert (cost["tables"], cost["requests_per_day"], cost["dollars_per_month"]) == (2, 66_240, 3.97)
+    # Two tables with 7 writes and listings and 11 reads each, in 1,440 batches a day.
+    assert (cost["tables"], cost["requests_per_day"], cost["dollars_per_month"]) == (2, 51_840, 3.40)
     dearer = answered(capsys, "plan", "shop.yaml", "--request-prices", "0.05,0.004")["store_cost"]
-    assert dearer["dollars_per_month"] == 39.74
-    assert "$3.97 a month" in output_of(capsys, "plan", "shop.yaml")
+    assert dearer["dollars_per_month"] == 34.04
+    assert "$3.40 a month" in output_of(capsys, "plan", "shop.yaml")
     assert main(["plan", "shop.yaml", "--request-prices", "cheap"]) == 2
     run(yaml_file.load(Path("shop.yaml")))
     seen = answered(capsys, "status", "shop.yaml")["store_cost"]
-    assert (seen["estimate"], seen["requests_per_day"], seen["dollars_per_month"]) == (True, 66_240, 3.97)
-    assert "estimate: at most about 66,240 requests a day" in output_of(capsys, "status", "shop.yaml")
+    assert (seen["estimate"], seen["requests_per_day"], seen["dollars_per_month"]) == (True, 51_840, 3.40)
+    assert "estimate: at most about 51,840 requests a day" in output_of(capsys, "status", "shop.yaml")
 
 
 def test_freshness_of_a_table_is_refused_by_name(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from penstock.table.commit.identity import Identity
 from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage, ManifestEntry
 from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.store import FileCommits, TableStore
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
@@ -349,3 +350,24 @@ def test_manifests_are_durable_before_the_snapshot_exists(tmp_path: Path, monkey
     assert [name.startswith(".manifest-") for name in files] == [True, True, True]
     assert (folder, snapshot, names) == ("manifest", "link snapshot-2", "snapshot")
     assert content.startswith(".snapshot-2.")
+
+
+@pytest.mark.parametrize("identifier", [None, 8])
+def test_only_a_commit_with_an_identifier_looks_for_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, identifier: int | None
+) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+    for number in range(3):
+        Committer(table.store, "other").commit((), number, force_empty=True)
+    read: list[int] = []
+    find = SnapshotFiles.find
+
+    def noted(files: SnapshotFiles, snapshot_id: int) -> Snapshot | None:
+        read.append(snapshot_id)
+        return find(files, snapshot_id)
+
+    writer = table.writer(commit_user="job")
+    writer.write(rows(table, (1, "x", None)))
+    monkeypatch.setattr(SnapshotFiles, "find", noted)
+    writer.commit(identifier)
+    assert [one for one in read if one < 3] == ([] if identifier is None else [2, 1, 0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,11 +17,10 @@ from moto.server import DomainDispatcherApplication, ThreadedMotoServer
 import penstock
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
-from penstock.pipelines.mapping.target_tables import TableVersion
+from penstock.pipelines.mapping.target_tables import versions_now
+from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import pieces
 from penstock.pipelines.tasks.table_task_writer import TableTaskWriter
-from penstock.table.buckets.layout import Layout
-from penstock.table.buckets.route import route
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.request_estimate import Requests, requests_of_batch
 from penstock.table.meta.entries import CommitMessage
@@ -96,12 +96,13 @@ def table_of(log: Log, name: str, keys: tuple[str, ...], options: dict[str, str]
 
 
 def written(tasks: CatalogSettings, name: str, number: int) -> list[CommitMessage]:
-    """Return the messages of the write tasks of a batch."""
-    layout = Layout.of(tasks.store(name).schema_last_read())
-    rows = pa.RecordBatch.from_pydict({"id": list(range(50)), "v": [f"{number}"] * 50}, schema=ROWS)
-    writer = TableTaskWriter(tasks, name, TableVersion(layout.schema.id), 0, 1, WriteBudget(), user="job")
-    messages = []
-    for part in route(layout, rows):
+    """Return the messages of the read and write tasks of a batch."""
+    versions = versions_now(tasks, {name: tasks.store(name).schema_last_read().id})
+    ids = list(range(50))
+    rows = pa.RecordBatch.from_pydict({"id": ids, "v": [f"{number}"] * 50}, schema=ROWS)
+    writer = TableTaskWriter(tasks, name, versions[name], 0, 1, WriteBudget(), user="job")
+    messages: list[CommitMessage] = []
+    for part in Router(tasks, name, versions[name], 1).parts(rows, 0):
         if not writer.accepts(part.partition, part.bucket):
             messages += writer.finish()
         for _, blob in pieces(rows.take(pa.array(part.rows)), np.zeros(len(part.rows), np.int8), name):
@@ -114,14 +115,17 @@ def identity(number: int) -> BatchIdentity:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("buckets", [1, 4])
-@pytest.mark.parametrize("producer", ["append", "none", "input", "lookup"])
+@pytest.mark.parametrize(
+    ("producer", "buckets"), [*itertools.product(["append", "none", "input", "lookup"], [1, 4]), ("dynamic", 1)]
+)
 def test_a_batch_makes_as_many_requests_as_the_estimate_says(log: Log, producer: str, buckets: int) -> None:
     name = f"db.{producer}_{buckets}"
     keys = () if producer == "append" else ("id",)
-    driver = table_of(
-        log, name, keys, {"bucket": str(buckets)} | ({"changelog-producer": producer} if keys else {"bucket-key": "id"})
-    )
+    options = {
+        "append": {"bucket": f"{buckets}", "bucket-key": "id"},
+        "dynamic": {"bucket": "-1"},
+    }.get(producer, {"bucket": f"{buckets}", "changelog-producer": producer})
+    driver = table_of(log, name, keys, options)
     # Other options make other stores: tasks share no cache with the driver, as in a cluster.
     tasks = CatalogSettings.of(driver.warehouse, {**log.options, "s3.region": "us-east-1"})
     commits = Commits(driver)

@@ -26,9 +26,10 @@ from penstock.table.values.html import facts_html, rows_html
 class TableDescription:
     """A table opened at one version of its schema: its names, schema, options, snapshots, tags and branches."""
 
-    def __init__(self, store: TableStore) -> None:
+    def __init__(self, store: TableStore, *, just_opened: bool = False) -> None:
+        """Describe the table. A store that was `just_opened` has read the newest schema."""
         self._store = store
-        self._schema = store.schema()
+        self._schema = store.schema_last_read() if just_opened else store.schema()
 
     def __repr__(self) -> str:
         keys = f" primary_keys={list(self.primary_keys)}" if self.primary_keys else ""
@@ -154,7 +155,7 @@ class TableDescription:
 
     def branch(self, name: str) -> Self:
         """Return the table opened on a branch."""
-        return type(self)(self._store.on_branch(name))
+        return type(self)(self._store.on_branch(name), just_opened=True)
 
     def _on_branch(
         self, options: Mapping[str, str] | None, branch: str | None = None

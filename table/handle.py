@@ -67,6 +67,7 @@ class Table(TableMaintenance):
             mode=mode,
             options=options,
             limit=limit,
+            schema=store.schema_last_read(),
         )
 
     def head(self, rows: int = 10) -> pa.Table:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from penstock.errors import ConfigError
 from penstock.table.meta.data_file import DataFile
@@ -60,6 +61,11 @@ class Layout:
     @classmethod
     def of(cls, schema: TableSchema) -> Layout:
         """Return the layout of a schema; ConfigError when its options are not supported or contradict each other."""
+        return _layout_of(schema)
+
+    @classmethod
+    def checked(cls, schema: TableSchema) -> Layout:
+        """Return the layout of a schema that no layout was made of before; see `of`."""
         check_readable(schema.options)
         options = schema.typed
         # In schemas of the first releases, a missing option meant one bucket.
@@ -113,6 +119,11 @@ class Layout:
     @property
     def key_types(self) -> tuple[DataType, ...]:
         return tuple(field.type for field in self.key_fields)
+
+
+@lru_cache(maxsize=1024)
+def _layout_of(schema: TableSchema) -> Layout:
+    return Layout.checked(schema)
 
 
 def _mode_of(schema: TableSchema, count: int, bucket_keys: tuple[str, ...]) -> BucketMode:

@@ -164,7 +164,7 @@ class Catalog:
         if parse_name(name)[2] is not None:
             # Users of the typed interface call system_table; for everybody else this method accepts all names.
             return cast(Table, self.system_table(name))
-        return Table(self.store(name))
+        return Table(self.store(name), just_opened=True)
 
     def system_table(self, name: str) -> SystemTable:
         """Return a system table: `db.t$snapshots`, `db.t$branch_b$files`."""

@@ -25,7 +25,7 @@ from penstock.table.usable import check_usable
 
 def open_table(path: str, options: Mapping[str, str] | None = None, *, branch: str | None = None) -> Table:
     """Open the table in the folder `path`, which may belong to any catalog."""
-    return Table(open_store(path, options or {}, branch))
+    return Table(open_store(path, options or {}, branch), just_opened=True)
 
 
 def open_store(path: str, options: Mapping[str, str], branch: str | None = None) -> TableStore:

@@ -37,7 +37,12 @@ def read_manifest(data: bytes, where: str, **facts: object) -> list[ManifestEntr
 
     A TableCorrupt names the file `where` and the facts, such as snapshot= and manifest_list=.
     """
-    return read_records(data, ENTRY_SHAPE, where, facts)
+    if len(data) > _SMALL_MANIFEST:
+        return read_records(data, ENTRY_SHAPE, where, facts)
+    try:
+        return list(_small_manifest(data))
+    except TableCorrupt:
+        return read_records(data, ENTRY_SHAPE, where, facts)  # raises again, and names the file
 
 
 def read_manifest_list(data: bytes, where: str, **facts: object) -> list[ManifestFile]:
@@ -57,6 +62,15 @@ _SMALL_LIST = 16 << 10
 @lru_cache(maxsize=128)
 def _small_list(data: bytes) -> tuple[ManifestFile, ...]:
     return tuple(read_records(data, LIST_SHAPE, "", {}))
+
+
+# A table that is opened again has no entries in its cache.
+_SMALL_MANIFEST = 4 << 10
+
+
+@lru_cache(maxsize=128)
+def _small_manifest(data: bytes) -> tuple[ManifestEntry, ...]:
+    return tuple(read_records(data, ENTRY_SHAPE, "", {}))
 
 
 def read_index_manifest(data: bytes, where: str, **facts: object) -> list[IndexEntry]:

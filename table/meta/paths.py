@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY, INDEX_FILE_IN_DATA_FILE_DIR
@@ -38,6 +39,7 @@ def external(url: str | None) -> str | None:
     return match["path"]
 
 
+@lru_cache(maxsize=1024)
 def name_in_warehouse(path: str) -> str | None:
     """Return `database.table` for the path `.../database.db/table`; None for paths of another form."""
     folder, _, table = path.rstrip("/").rpartition("/")

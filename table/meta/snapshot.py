@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from penstock.errors import TableCorrupt
 from penstock.table.schema.json_file import JsonFile, pretty_json
@@ -136,7 +137,16 @@ def parse_snapshot(data: bytes, where: str) -> Snapshot:
 
     Raise TableCorrupt when it is not a snapshot.
     """
-    return snapshot_of(JsonFile.parse(data, where))
+    try:
+        return _snapshot_in(data)
+    except TableCorrupt:
+        return snapshot_of(JsonFile.parse(data, where))  # raises again, and names the file
+
+
+# A process reads a few snapshots again and again: what is read shows whether a snapshot still is the one that it was.
+@lru_cache(maxsize=128)
+def _snapshot_in(data: bytes) -> Snapshot:
+    return snapshot_of(JsonFile.parse(data, ""))
 
 
 def snapshot_of(node: JsonFile) -> Snapshot:

@@ -11,6 +11,8 @@ from penstock.table.options.declaration import TableOption
 T = TypeVar("T")
 # None is the value of an option without a default.
 _UNSET = object()
+# The defaults of this process, by key: they do not depend on the table.
+_DEFAULTS: dict[str, object] = {}
 
 
 class TableOptions:
@@ -71,17 +73,26 @@ class TableOptions:
 
     def _key(self, option: TableOption[object]) -> str:
         """Return the key under which the option is set."""
-        if option.key in self.texts:
-            return option.key
         # The current key wins over old ones if a table has both.
-        return next((key for key in (*option.old_keys, option.key.lower()) if key in self.texts), option.key)
+        for key in (option.key, *option.old_keys, option.key.lower()):
+            if key in self.texts:
+                return key
+        return option.key
 
     def _parsed(self, option: TableOption[T]) -> T | None:
-        key = self._key(option)
-        text = self.texts.get(key, option.default)
-        if text is None:
+        text = self.texts.get(self._key(option))
+        if text is not None:
+            return _value(option, text)
+        if option.default is None:
             return None
-        try:
-            return option.kind.parse(text)
-        except ConfigError as reason:
-            raise ConfigError(reason.message, hint=reason.hint, option=option.key) from reason
+        value = _DEFAULTS.get(option.key, _UNSET)
+        if value is _UNSET:
+            value = _DEFAULTS[option.key] = _value(option, option.default)
+        return cast("T", value)
+
+
+def _value(option: TableOption[T], text: str) -> T:
+    try:
+        return option.kind.parse(text)
+    except ConfigError as reason:
+        raise ConfigError(reason.message, hint=reason.hint, option=option.key) from reason

@@ -65,11 +65,12 @@ class Scan(EngineRead):
         options: Mapping[str, object] | None = None,
         falls_back: bool = True,
         limit: int | None = None,
+        schema: TableSchema | None = None,
     ) -> Scan:
         """Build a scan.
 
         With `falls_back`, partitions that this branch does not have are read from the fallback branch, if the table has
-        one.
+        one. `schema` is the newest schema if the caller has just read it.
         """
         if isinstance(columns, str):
             raise ConfigError("columns must be a list of names, not a text", hint=f"write columns=[{columns!r}]")
@@ -79,7 +80,7 @@ class Scan(EngineRead):
                 "a scan reads only one branch", table=store.name, hint="open the branch: table.branch(...)"
             )
         refuse_two_points(given, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
-        merged = {**store.schema().options, **given}
+        merged = {**(schema or store.schema()).options, **given}
         travel = Travel.of(merged, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
         return cls(
             store,
@@ -139,7 +140,9 @@ class Scan(EngineRead):
     def _fallback(self, schema: TableSchema, snapshot: Snapshot | None) -> Fallback | None:
         if not self.falls_back:
             return None
-        options = {**self.store.schema().options, **self.options}
+        # The options of the newest schema decide, whichever schema the rows are read by.
+        newest = self.store.schema() if self.travel.travels else schema
+        options = {**newest.options, **self.options}
         return Fallback.of(self.store, options, snapshot, travels=self.travel.travels)
 
     def at_one_snapshot(self) -> Scan:

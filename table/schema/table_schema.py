@@ -27,9 +27,10 @@ class TableSchema:
         object.__setattr__(self, "typed", TableOptions(self.options))
 
     def __hash__(self) -> int:
-        # Caches are keyed by schemas. A version of a table never changes, so hashing all its columns would not
-        # distinguish more schemas.
-        return hash((self.id, self.time_millis, self.highest_field_id, self.primary_keys))
+        # Caches are keyed by schemas. A version of a table never changes, so hashing all its columns would hardly
+        # distinguish more schemas. One read may have other options than the next.
+        options = frozenset(self.options.items())
+        return hash((self.id, self.time_millis, self.highest_field_id, self.primary_keys, options))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,5 +47,7 @@ class TableSchema:
 
     def select(self, names: tuple[str, ...]) -> tuple[Field, ...]:
         """Return the named columns, in the order of the names."""
+        if not names:
+            return ()
         by_name = {column.name: column for column in self.fields}
         return tuple(by_name[name] for name in names)

@@ -347,12 +347,12 @@ class SimStore:
         operation = plain if fault is None else Operation(plain.number, name, path, fault)
         self.log.append(operation)
         self.disk.clock.pass_(SLOW_MILLIS if fault is Fault.SLOW else 1)
+        if fault is None or fault is Fault.SLOW or fault is Fault.STALE:
+            return whole()
         if fault is Fault.DENIED:
             done = whole()
             # As for a client that repeats a request whose answer was lost: its own first try has created the file.
             return False if name == "create" else done  # type: ignore[return-value] # the T of a create is bool
-        if fault in {None, Fault.SLOW, Fault.STALE}:
-            return whole()
         # A read that arrives late has no effect, so it only fails.
         if fault in {Fault.LATE, Fault.DIES_LATE} and name in MUTATIONS:
             self.disk.under_way.append((self._random.randint(1, LATE_BY), _arriving(whole)))

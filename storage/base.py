@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 from penstock.errors import PenstockError, StoreError
 
@@ -95,7 +95,6 @@ class Storage(Protocol):
         ...
 
 
-@runtime_checkable
 class FolderStorage(Protocol):
     """A store in which a file is durable only once its folder is synced, which costs as much as a small file."""
 
@@ -108,10 +107,16 @@ class FolderStorage(Protocol):
         ...
 
 
+def _by_folders(storage: Storage) -> FolderStorage | None:
+    # isinstance would look at all methods of the protocol, each time.
+    return cast(FolderStorage, storage) if hasattr(storage, "write_hint") else None
+
+
 def write_together(storage: Storage, files: Mapping[str, bytes]) -> None:
     """Write the files in order. All are durable afterwards; no file needs to be durable earlier."""
-    if isinstance(storage, FolderStorage):
-        storage.write_together(files)
+    by_folders = _by_folders(storage)
+    if by_folders is not None:
+        by_folders.write_together(files)
         return
     for path, data in files.items():
         storage.write(path, data)
@@ -119,8 +124,9 @@ def write_together(storage: Storage, files: Mapping[str, bytes]) -> None:
 
 def write_hint(storage: Storage, path: str, data: bytes) -> None:
     """Write a file whose content is verified by everyone who reads it, so that it need not be durable."""
-    if isinstance(storage, FolderStorage):
-        storage.write_hint(path, data)
+    by_folders = _by_folders(storage)
+    if by_folders is not None:
+        by_folders.write_hint(path, data)
     else:
         storage.write(path, data)
 

@@ -8,6 +8,7 @@ columns too.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -47,6 +48,7 @@ def row_fields(schema: TableSchema) -> tuple[Field, ...]:
     return (*SYSTEM_FIELDS, *schema.fields) if schema.primary_keys else schema.fields
 
 
+@lru_cache(maxsize=512)
 def file_fields(schema: TableSchema) -> tuple[Field, ...]:
     """Return the columns of a data file, in the file's order."""
     if schema.typed[DATA_FILE_THIN_MODE]:
@@ -65,6 +67,12 @@ def source_of(field: Field) -> str:
     return field.name.removeprefix(KEY_PREFIX) if field.id >= _KEY_ID_BASE else field.name
 
 
+@lru_cache(maxsize=512)
+def has_nanosecond_columns(fields: tuple[Field, ...]) -> bool:
+    """Return whether the type of one of these columns contains such a timestamp."""
+    return any(has_nanoseconds(field.type) for field in fields)
+
+
 def has_nanoseconds(type_: DataType) -> bool:
     """Return whether the type contains, at any depth, a timestamp with more than six fractional digits."""
     match type_:
@@ -79,6 +87,7 @@ def has_nanoseconds(type_: DataType) -> bool:
     return False
 
 
+@lru_cache(maxsize=512)
 def stored_schema(fields: tuple[Field, ...], file_format: str) -> pa.Schema:
     """Return the Arrow schema that a Parquet or ORC file is written with: its units, nullability and field ids."""
     return pa.schema([stored_field(field, file_format) for field in fields])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
 from penstock.storage.base import Storage
 from penstock.table.files.columns import row_fields
-from penstock.table.files.encoding import encoding_of
+from penstock.table.files.encoding import Encoding, encoding_of
 from penstock.table.files.open_file import OpenFile
 from penstock.table.files.relayout import relayout, trim_chars
-from penstock.table.files.statistics import stats_modes
+from penstock.table.files.statistics import StatsMode, stats_modes
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.options.changelogs import CHANGELOG_FILE_PREFIX
 from penstock.table.options.checks import check_writable
@@ -26,6 +28,31 @@ GROUP_ROWS, COMPACTED_GROUP_ROWS = 131_072, 32_768
 _GROUP_BYTES = 32 << 20
 _LEAST_GROUP_ROWS = 1_024
 _TARGET_KEYED, _TARGET_APPEND = 128 << 20, 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the files of a schema version have in common, by level and kind: small files cost little more than this."""
+
+    encoding: Encoding
+    prefix: str
+    target: int
+    rows: pa.Schema
+    modes: tuple[StatsMode, ...]
+
+
+@lru_cache(maxsize=1024)
+def _form_of(schema: TableSchema, level: int, changelog: bool) -> _Form:
+    """Return the form of the files. ConfigError if rows of the table would be written incorrectly."""
+    check_writable(schema.options)
+    options = schema.typed
+    return _Form(
+        encoding_of(options, level, changelog=changelog),
+        options[CHANGELOG_FILE_PREFIX if changelog else DATA_FILE_PREFIX],
+        options.get(TARGET_FILE_SIZE, _TARGET_KEYED if schema.primary_keys else _TARGET_APPEND),
+        pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)]),
+        tuple(stats_modes(options, schema.fields, level, changelog=changelog)),
+    )
 
 
 class FileNames:
@@ -69,18 +96,14 @@ class RollingWriter:
         target_size: int | None = None,
     ) -> None:
         """Create the writer without opening a file. `clock` returns the local wall clock time."""
-        check_writable(schema.options)
-        options = schema.typed
-        keyed = bool(schema.primary_keys)
-        default = options.get(TARGET_FILE_SIZE, _TARGET_KEYED if keyed else _TARGET_APPEND)
+        self._form = form = _form_of(schema, level, changelog)
         self._storage, self._folder, self._schema, self._names = storage, folder, schema, names
         self._clock, self._level, self._source = clock, level, source
-        self._encoding = encoding_of(schema.typed, level, changelog=changelog)
+        self._encoding = form.encoding
         self._changelog = changelog
-        self._prefix = options[CHANGELOG_FILE_PREFIX if changelog else DATA_FILE_PREFIX]
-        self._target = default if target_size is None else target_size
+        self._target = form.target if target_size is None else target_size
         self._sequence = first_sequence
-        self._rows = pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)])
+        self._rows = form.rows
         self._buffered: list[pa.RecordBatch] = []
         self._buffered_rows = self._buffered_bytes = 0
         self._open: OpenFile | None = None
@@ -145,12 +168,11 @@ class RollingWriter:
             self._close()
 
     def _start(self, sample: pa.Table) -> OpenFile:
-        name = self._names.next(self._prefix, self._encoding.extension)
+        name = self._names.next(self._form.prefix, self._encoding.extension)
         path = f"{self._folder}/{name}"
         # Recorded before the file is opened, because a failed open may have created it, and abort must delete it.
         self._made.append(path)
-        modes = stats_modes(self._schema.typed, self._schema.fields, self._level, changelog=self._changelog)
-        return OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, modes)
+        return OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, self._form.modes)
 
     def _close(self) -> None:
         if self._open is None:

@@ -18,7 +18,6 @@ from penstock.table.files.parquet.reader import ParquetWriter
 from penstock.table.files.statistics import FileStatistics, StatsMode
 from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
 from penstock.table.options.files import METADATA_STATS_DENSE_STORE
-from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import encode_row
 from penstock.table.values.buffers import fixed_values
@@ -100,8 +99,7 @@ class OpenFile:
         self.stream.close()
         if footer is not None:
             self._statistics.pass_footer(footer)
-        options = self._schema.options
-        dense = TableOptions(options)[METADATA_STATS_DENSE_STORE]
+        dense = self._schema.typed[METADATA_STATS_DENSE_STORE]
         stats, columns = self._statistics.value_stats(self._modes, dense=dense)
         # Append tables have no column of sequence numbers: their rows are numbered in order.
         low, high = self._sequences or (first_sequence, first_sequence + self._rows - 1)

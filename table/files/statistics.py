@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.files.columns import has_nanoseconds
+from penstock.table.files.columns import has_nanosecond_columns
 from penstock.table.files.value_bounds import (
     FLOATS,
     bounds_of_rows,
@@ -107,7 +107,7 @@ class FileStatistics:
         self._fields = tuple(fields)
         self._format = file_format
         self._spans = {field.name: Span() for field in fields}
-        int96 = any(has_nanoseconds(field.type) for field in fields)
+        int96 = has_nanosecond_columns(self._fields)
         # Only Parquet has bounds in a footer that is read here. They are missing for INT96, and one INT96 column makes
         # all timestamps of a file INT96.
         self._from_rows = {

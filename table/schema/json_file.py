@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from json.encoder import encode_basestring
 
 from penstock.errors import TableCorrupt
 
@@ -35,7 +36,14 @@ def _printed(value: object, indent: str) -> str:
             return _quoted(value)
         case Decimal():
             return format(value, "f")
+        case bool() | None:
+            return _WORDS[value]
+        case int():
+            return str(value)
     return json.dumps(value)
+
+
+_WORDS = {True: "true", False: "false", None: "null"}
 
 
 # An odd number of backslashes: the last one of an even number belongs to an escaped backslash, not to \u.
@@ -43,8 +51,11 @@ _LOWER_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
 
 
 def _quoted(text: str) -> str:
+    quoted = encode_basestring(text)
+    if "\\u00" not in quoted:
+        return quoted
     # Java writes the hexadecimal digits of a control character in upper case.
-    return _LOWER_ESCAPE.sub(lambda m: f"{m[1]}\\u00{m[2].upper()}", json.dumps(text, ensure_ascii=False))
+    return _LOWER_ESCAPE.sub(lambda m: f"{m[1]}\\u00{m[2].upper()}", quoted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_rows, stored_schema
+from penstock.table.files.columns import fitting_rows, has_nanosecond_columns, stored_rows, stored_schema
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_contain
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
@@ -117,7 +117,7 @@ class ParquetWriter:
             dictionary_pagesize_limit=encoding.dictionary_bytes,
             column_encoding=codings.encodings,
             # One INT96 column makes all timestamps of the file INT96; Java reads them by the table's types.
-            use_deprecated_int96_timestamps=any(has_nanoseconds(field.type) for field in fields),
+            use_deprecated_int96_timestamps=has_nanosecond_columns(self._fields),
             store_decimal_as_integer=True,
             # parquet-mr stores no Arrow schema either, by which readers would restore other types.
             store_schema=False,

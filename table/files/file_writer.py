@@ -32,7 +32,7 @@ _TARGET_KEYED, _TARGET_APPEND = 128 << 20, 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the files of a schema version have in common, by level and kind: small files cost little more than this."""
+    """The common part of the files of a schema version, by level and kind: small files cost little more than this."""
 
     encoding: Encoding
     prefix: str

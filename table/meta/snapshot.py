@@ -144,7 +144,7 @@ def parse_snapshot(data: bytes, where: str) -> Snapshot:
 
 
 # A process reads a few snapshots again and again: what is read shows whether a snapshot still is the one that it was.
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=1024)
 def _snapshot_in(data: bytes) -> Snapshot:
     return snapshot_of(JsonFile.parse(data, ""))
 

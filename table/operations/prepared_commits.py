@@ -97,20 +97,22 @@ class PreparedCommits:
         self.abort()
 
 
-def check_same_table(store: TableStore, schema: TableSchema, base: Snapshot | None, newest: Snapshot | None) -> None:
-    """Raise ConfigError when the schema or snapshot that a writer read has been replaced under the same id.
+def newest_of_same_table(store: TableStore, schema: TableSchema, base: Snapshot | None) -> Snapshot | None:
+    """Return the newest snapshot, for all steps of a commit.
 
-    `newest` is the newest snapshot now.
-
-    Readers would read its files by the wrong columns, and its rows were routed by buckets that no longer exist.
+    Raise ConfigError when the schema or snapshot that a writer read has been replaced under the same id: readers would
+    read its files by the wrong columns, and its rows were routed by buckets that no longer exist.
     """
+    is_same_schema = store.schemas.is_current(schema)
+    # Last, because the commit builds on it: nothing that another process does before this is missed.
+    newest = store.snapshots.latest()
     found = None if base is None else newest if newest and newest.id == base.id else store.snapshots.find(base.id)
-    if not store.schemas.is_current(schema):
+    if not is_same_schema:
         replaced = f"schema {schema.id}"
     elif base is not None and found is not None and found != base:
         replaced = f"snapshot {base.id}"
     else:
-        return
+        return newest
     raise ConfigError(
         f"{replaced} was replaced after the writer had read it",
         table=store.name,

@@ -24,7 +24,7 @@ from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.operations.prepared_commits import PreparedCommits, check_same_table
+from penstock.table.operations.prepared_commits import PreparedCommits, newest_of_same_table
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, optional_text, optional_whole_number
 from penstock.table.values.buffers import rows_at
@@ -212,8 +212,7 @@ class TableWriter:
         messages = self._shared.current(messages)
         try:
             # Read once for all steps. Whether it still is the newest one is decided by the creation of the next.
-            newest = self.store.snapshots.latest()
-            check_same_table(self.store, self._opened_at, self._state.snapshot, newest)
+            newest = newest_of_same_table(self.store, self._opened_at, self._state.snapshot)
             commits = PreparedCommits(self.store, self.user, self.layout, self.open_bucket, self.abort, self._uncertain)
             done = commits.run(
                 messages,

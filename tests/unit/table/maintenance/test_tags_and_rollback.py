@@ -12,8 +12,10 @@ import pytest
 from _pytest.logging import LogCaptureFixture
 
 from penstock.errors import ConfigError, TableCorrupt
+from penstock.storage.environment import seeded
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import SnapshotMissing, TagMissing
+from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
@@ -25,6 +27,8 @@ from penstock.table.meta.snapshot import snapshot_json
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, SetOption, evolve
+from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_schema import TableSchema
 from tests.simulation.store import Died, Disk, Fault, StoreFailure, at
 from tests.unit.table.maintenance.tables import (
     LATE,
@@ -389,6 +393,33 @@ def test_a_follower_reports_a_rollback(tmp_path: Path) -> None:
         write(table, 10 + number)
     with pytest.raises(ConfigError, match="snapshot 3 was replaced"):
         next(following)
+
+
+@pytest.mark.parametrize("identifier", [None, 5])
+def test_a_commit_detects_a_rollback_after_which_its_snapshot_was_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, identifier: int | None
+) -> None:
+    """The commit begins before the rollback: a snapshot that it had read by then is not the one to build on."""
+    table = new_table(tmp_path)
+    write(table, 1)
+    write(table, 2)
+    is_current, done = SchemaFiles.is_current, []
+
+    def after_another_process(files: SchemaFiles, schema: TableSchema) -> bool:
+        if not done:
+            done.append(True)
+            other = Table(TableStore.open(files._storage, table.store.paths.root, ambient=seeded(9)))
+            other.rollback_to(1)
+            write(other, 3)
+        return is_current(files, schema)
+
+    with table.writer() as writer:
+        writer.write(rows(table, (4, "late", None)))
+        monkeypatch.setattr(SchemaFiles, "is_current", after_another_process)
+        with pytest.raises(ConfigError, match="snapshot 2 was replaced after the writer had read it"):
+            writer.commit(identifier)
+    assert [snapshot.id for snapshot in table.snapshots] == [1, 2]
+    assert {row[0] for row in content(table)} == {1, 3}
 
 
 @pytest.mark.parametrize("change", ["rollback", "fast-forward", "made anew"])

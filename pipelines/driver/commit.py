@@ -114,6 +114,8 @@ class Commits:
         # Read once for all steps. Whether it still is the newest one is decided by the creation of the next.
         newest = store.snapshots.latest()
         found = committer.committed(identity.number, newest)
+        # The first time, other checkpoints are searched for in all snapshots. By then `newest` may have expired.
+        still = newest if found is None and store.name in self._checked else None
         if self._has(store, found, identity):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
@@ -121,7 +123,7 @@ class Commits:
         # What matters of the layout is checked again by each attempt, with the newest schema.
         done = SharedBuckets(store, Layout.of(store.schema_last_read())).commit(
             messages,
-            newest if found is None else None,
+            still,
             lambda current, after: committer.commit(
                 current,
                 identity.number,

@@ -11,8 +11,8 @@ from penstock.table.options.declaration import TableOption
 T = TypeVar("T")
 # None is the value of an option without a default.
 _UNSET = object()
-# The defaults of this process, by key: they do not depend on the table.
-_DEFAULTS: dict[str, object] = {}
+# The defaults of this process, by parser and text: keys contain the names of columns, of which there is no end.
+_DEFAULTS: dict[tuple[object, str], object] = {}
 
 
 class TableOptions:
@@ -85,9 +85,10 @@ class TableOptions:
             return _value(option, text)
         if option.default is None:
             return None
-        value = _DEFAULTS.get(option.key, _UNSET)
+        declared = (option.kind.read, option.default)
+        value = _DEFAULTS.get(declared, _UNSET)
         if value is _UNSET:
-            value = _DEFAULTS[option.key] = _value(option, option.default)
+            value = _DEFAULTS[declared] = _value(option, option.default)
         return cast("T", value)
 
 

@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.options import table_options
 from penstock.table.options.commits import COMMIT_MIN_RETRY_WAIT
 from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER, WRITE_ONLY
 from penstock.table.options.files import FILE_COMPRESSION_PER_LEVEL, TARGET_FILE_SIZE
@@ -30,6 +31,14 @@ def test_sizes_accept_units(text: str, size: int) -> None:
 )
 def test_durations_accept_units(text: str, millis: int) -> None:
     assert parse_duration(text) == millis
+
+
+def test_defaults_are_kept_once_for_the_columns_of_all_tables() -> None:
+    assert TableOptions({})[FIELD_DISTINCT.of("first")] is False
+    before = len(table_options._DEFAULTS)
+    for number in range(100):
+        assert TableOptions({})[FIELD_DISTINCT.of(f"column_{number}")] is False
+    assert len(table_options._DEFAULTS) == before
 
 
 def test_an_option_that_is_not_set_has_its_declared_default() -> None:

@@ -1,10 +1,13 @@
-"""The marks of snapshots, by which readers notice that an id was used again."""
+"""Marks of snapshots, by which readers notice that an id was used again, and snapshots that are kept by their bytes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from penstock.table.meta.snapshot import _snapshot_in, parse_snapshot, snapshot_json
 from penstock.table.read.follow import is_another
 from tests.unit.table.meta.test_snapshot_files import snapshot
 from tests.unit.table.meta.test_snapshot_times import HOUR, NOON, committed
@@ -30,3 +33,19 @@ def test_a_mark_of_an_older_version_is_the_time() -> None:
     assert one.has_mark(one.mark)
     assert not replace(one, time_millis=one.time_millis + 1).has_mark(one.mark)
     assert one.mark == int(float(one.mark))  # exact in JSON readers with 53 bits
+
+
+@pytest.mark.parametrize("text", ["short", "long " * 10_000])
+def test_a_caller_that_changes_properties_changes_no_snapshot_that_is_read_later(text: str) -> None:
+    one = replace(snapshot(1, 5), properties={"offsets": text})
+    read = parse_snapshot(snapshot_json(one), "snapshot-1")
+    read.properties["offsets"] = "changed"
+    assert parse_snapshot(snapshot_json(one), "snapshot-1") == one
+
+
+def test_long_snapshots_are_not_kept() -> None:
+    """A snapshot has the offsets of all partitions of a pipeline's source, and a process keeps a thousand snapshots."""
+    before = _snapshot_in.cache_info().currsize
+    for number in range(5):
+        parse_snapshot(snapshot_json(replace(snapshot(number, 5), properties={"offsets": "x" * 20_000})), "snapshot")
+    assert _snapshot_in.cache_info().currsize == before

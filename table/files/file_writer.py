@@ -50,9 +50,15 @@ def _form_of(schema: TableSchema, level: int, changelog: bool) -> _Form:
         encoding_of(options, level, changelog=changelog),
         options[CHANGELOG_FILE_PREFIX if changelog else DATA_FILE_PREFIX],
         options.get(TARGET_FILE_SIZE, _TARGET_KEYED if schema.primary_keys else _TARGET_APPEND),
-        pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)]),
+        _rows_of(schema),
         tuple(stats_modes(options, schema.fields, level, changelog=changelog)),
     )
+
+
+# Levels share it: it is the largest part of a form.
+@lru_cache(maxsize=512)
+def _rows_of(schema: TableSchema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)])
 
 
 class FileNames:

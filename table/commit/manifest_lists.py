@@ -14,7 +14,7 @@ from penstock.table.commit.changes import CommitChanges
 from penstock.table.meta.container import manifest_codec
 from penstock.table.meta.data_file import EMPTY_STATS
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
-from penstock.table.meta.live import index_entries, manifest_entries, manifests_to_commit_on
+from penstock.table.meta.live import index_entries, keep_index, manifest_entries, manifests_to_commit_on
 from penstock.table.meta.manifest import partition_stats, write_index_manifest, write_manifest, write_manifest_list
 from penstock.table.meta.manifest_merge import merge_manifests
 from penstock.table.meta.snapshot import Snapshot
@@ -171,7 +171,7 @@ class ManifestListWriter:
         entries = with_changes(before, changes)
         data = write_index_manifest(entries, manifest_codec(schema.typed))
         written = self._put("index-manifest", data, self._of_attempt)
-        self._store.indexes.put(written.name, entries)
+        keep_index(self._store, written.name, entries)
         return written.name
 
     def _put(self, what: str, data: bytes, made: list[str]) -> WrittenManifest:

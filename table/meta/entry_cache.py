@@ -41,13 +41,16 @@ class EntryCache(Generic[T]):
                 self._pool.used((id(self), name))
             return entries
 
-    def put(self, name: str, entries: list[T]) -> None:
+    def put(self, name: str, entries: list[T], parts: int = 0) -> None:
+        """Keep the entries of a manifest. `parts` is how many objects the entries consist of, besides themselves."""
+        # A manifest without entries takes memory, too.
+        held = max(1, len(entries) + parts)
         with self._pool.lock:
             # Another thread may have read the same manifest meanwhile. One manifest over the limit would evict all
             # others and then itself.
-            if name not in self._manifests and len(entries) <= self._pool.most:
+            if name not in self._manifests and held <= self._pool.most:
                 self._manifests[name] = entries
-                self._pool.add((id(self), name), weakref.ref(self), len(entries))
+                self._pool.add((id(self), name), weakref.ref(self), held)
 
     def drop(self, name: str) -> None:
         """Remove a manifest. The caller holds the lock of the pool."""

@@ -174,8 +174,13 @@ def index_entries(store: TableStore, snapshot: Snapshot, *, to_commit: bool = Fa
     found = store.indexes.get(name)
     if found is None:
         found = _read_index(store, name, snapshot)
-        store.indexes.put(name, found)
+        keep_index(store, name, found)
     return found
+
+
+def keep_index(store: TableStore, name: str, entries: list[IndexEntry]) -> None:
+    """Keep the entries of an index manifest for commits. An entry may name the vectors of thousands of data files."""
+    store.indexes.put(name, entries, sum(len(entry.vector_ranges or ()) for entry in entries))
 
 
 def _read_index(store: TableStore, name: str, snapshot: Snapshot) -> list[IndexEntry]:

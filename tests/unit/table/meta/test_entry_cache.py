@@ -78,3 +78,16 @@ def test_entries_of_a_closed_table_do_not_count() -> None:
     for number in range(10):
         other.put(f"m{number}", [number] * 3)
     assert len(other) == 30
+
+
+def test_manifests_count_by_what_they_hold() -> None:
+    """An index manifest without entries takes memory, and one entry may name the vectors of thousands of files."""
+    cache = EntryCache[int](50)
+    for number in range(100):
+        cache.put(f"empty{number}", [])
+    assert sum(cache.get(f"empty{number}") is not None for number in range(100)) == 50
+    cache.put("large", [1, 2], parts=30)
+    cache.put("larger", [3], parts=25)
+    assert (cache.get("large"), cache.get("larger")) == (None, [3])
+    cache.put("too large", [4], parts=50)
+    assert (cache.get("too large"), cache.get("larger")) == (None, [3])

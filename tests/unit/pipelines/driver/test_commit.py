@@ -9,7 +9,7 @@ import pytest
 
 from penstock.pipelines.driver import commit
 from penstock.pipelines.driver.commit import Commits
-from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, was_committed_before
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.schema.new_schema import create_schema
@@ -29,14 +29,14 @@ def test_snapshots_that_expire_while_earlier_checkpoints_are_looked_for(
     """The search reads all snapshots of a table, which takes its time: the newest one may be long gone then."""
     warehouse = CatalogSettings.of(str(tmp_path), {"local.sync": "false"})
     warehouse.created("d.t", create_schema([("id", "INT")], options={"bucket": "-1"}, now=1))
-    table, search = Table(warehouse.store("d.t")), commit.was_committed_before
+    table = Table(warehouse.store("d.t"))
     put(table, 1)
     task = table.writer(commit_user=IDENTITY.user)
     task.write(pa.table({"id": pa.array([7], pa.int32())}))
     messages = task.prepare()
 
     def searched(*args: object, **named: object) -> bool:
-        found = search(*args, **named)  # type: ignore[arg-type]
+        found = was_committed_before(*args, **named)  # type: ignore[arg-type]
         for number in (2, 3, 4):
             put(table, number)
         table.expire_snapshots(retain_max=1, retain_min=1, older_than=1 << 60)

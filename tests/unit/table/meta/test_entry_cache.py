@@ -80,7 +80,7 @@ def test_entries_of_a_closed_table_do_not_count() -> None:
     assert len(other) == 30
 
 
-def test_manifests_count_by_what_they_hold() -> None:
+def test_manifests_count_by_their_content() -> None:
     """An index manifest without entries takes memory, and one entry may name the vectors of thousands of files."""
     cache = EntryCache[int](50)
     for number in range(100):

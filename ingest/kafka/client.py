@@ -45,13 +45,10 @@ _READING = {
     "socket.keepalive.enable": "true",
     "reconnect.backoff.max.ms": "2000",
 }
-_UNLESS_GIVEN = {
-    # librdkafka creates no consumer without a group id, even if the consumer joins no group.
-    "group.id": "penstock",
-    # The client drops the connection at a larger answer, and asks for it again for ever. A broker sends a record of any
-    # size, and the Java client reads it.
-    "receive.message.max.bytes": str(1 << 30),
-}
+# The client drops the connection at a larger answer, and asks for it again for ever. A broker sends a record of any
+# size, and the Java client reads it.
+_LARGEST_ANSWER = 1 << 30
+_AROUND_RECORDS = 512  # bytes that an answer has beside its records: the client wants this difference between limits
 # A connection that has fallen silent is given up when its first request times out.
 _ASKING = {"socket.timeout.ms": f"{REQUEST_SECONDS * 1000:.0f}", "socket.keepalive.enable": "true"}
 
@@ -130,10 +127,18 @@ def _reason(error: Exception) -> str:
 
 def consumer(properties: Mapping[str, str]) -> Consumer:
     """Return a consumer for explicit assignment: it joins no group and never commits by itself."""
-    settings = _UNLESS_GIVEN | client_properties(properties) | _READING
+    given = client_properties(properties)
+    # librdkafka creates no consumer without a group id, even if the consumer joins no group.
+    unless_given = {"group.id": "penstock", "receive.message.max.bytes": str(_largest_answer(given))}
+    settings = unless_given | given | _READING
     if "isolation.level" in properties:
         settings["isolation.level"] = properties["isolation.level"]
     return _made(Consumer, settings)
+
+
+def _largest_answer(given: Mapping[str, str]) -> int:
+    fetched = given.get("fetch.max.bytes", "")
+    return max(_LARGEST_ANSWER, int(fetched) + _AROUND_RECORDS if fetched.isdigit() else 0)
 
 
 def admin(properties: Mapping[str, str], heard: Callable[[KafkaError], None] | None = None) -> AdminClient:

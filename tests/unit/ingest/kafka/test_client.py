@@ -61,6 +61,11 @@ def test_a_record_as_large_as_a_row_may_be_is_received(monkeypatch: pytest.Monke
     assert made[1]["receive.message.max.bytes"] == "7"
 
 
+@pytest.mark.parametrize("most", ["60000000", "1500000000", "2147483135"])
+def test_a_limit_for_answers_may_be_as_large_as_the_client_allows(most: str) -> None:
+    client.consumer({"bootstrap.servers": "127.0.0.1:1", "fetch.max.bytes": most}).close()
+
+
 def test_a_java_keystore_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
     store = tmp_path / "trust.jks"
     store.write_bytes(bytes.fromhex("feedfeed0000000200000000"))

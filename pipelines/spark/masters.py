@@ -82,9 +82,11 @@ def registering(master: str) -> Iterator[None]:
 LOOK_SECONDS = 30.0
 # Workers replace a lost executor within seconds, unless the machine is busy.
 WITHOUT_EXECUTORS_SECONDS = 60.0
-# A master with a recovery mode tells its applications that it is back. It first waits for its workers, for a minute.
-RECOVERY_SECONDS = 180.0
+# A master with a recovery mode connects to its applications again. If there are several masters, this takes about a
+# minute: so long ZooKeeper waits for the former one.
+RECOVERY_SECONDS = 120.0
 _ALL = (1 << 31) - 1  # how many executors Spark asks for, unless they are allocated dynamically
+_LATE = "RpcTimeoutException"  # in the error of a request that was not answered in time
 
 
 @dataclass(slots=True)
@@ -99,19 +101,24 @@ class MasterWatch:
     clock: Callable[[], float] = time.monotonic
     _looked: float = field(default=0.0, init=False)
     _alone_since: float | None = field(default=None, init=False)
+    _unconnected_since: float | None = field(default=None, init=False)
 
     def look(self) -> None:
         """Raise MasterUnreachable if there are no executors for a minute, and a master that is there gives none."""
+        pause = self.clock() - self._looked
+        if pause < LOOK_SECONDS or not self.context.master.startswith(_STANDALONE):
+            return
+        has_executors = self._executors() > 0
+        if has_executors or pause > 2 * LOOK_SECONDS:  # between two batches nobody looks
+            self._alone_since = self._unconnected_since = None
+        if not has_executors:
+            self._check()
+        self._looked = self.clock()  # later than before: a master may take long to answer
+
+    def _check(self) -> None:
         now = self.clock()
-        if now - self._looked < LOOK_SECONDS or not self.context.master.startswith(_STANDALONE):
-            return
-        self._looked = now
-        if self._executors():
-            self._alone_since = None
-            return
         self._alone_since = now if self._alone_since is None else self._alone_since
-        alone = now - self._alone_since
-        if alone >= WITHOUT_EXECUTORS_SECONDS and self._is_forgotten(alone):
+        if now - self._alone_since >= WITHOUT_EXECUTORS_SECONDS and self._is_forgotten(now):
             raise MasterUnreachable(
                 "the Spark master does not know this application any more, and all its executors are gone: the master "
                 "was started again",
@@ -124,20 +131,33 @@ class MasterWatch:
     def _executors(self) -> int:
         return int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # one is the driver
 
-    def _is_forgotten(self, alone: float) -> bool:
+    def _is_forgotten(self, now: float) -> bool:
         from py4j.protocol import Py4JError
 
-        if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        if self.context.getConf().get("spark.dynamicAllocation.enabled", "false").strip().lower() == "true":
             return False  # the request would change how many executors Spark wants
         jvm = self.context._jvm
         assert jvm is not None
         nowhere = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({})
         try:
             # What Spark asks for at its start; a master refuses it for an application that it does not know.
-            return not self.context._jsc.sc().requestTotalExecutors(_ALL, 0, nowhere)
-        except Py4JError:
-            # The connection to the master is lost. Spark makes no other: it waits until a master makes one.
-            return alone >= RECOVERY_SECONDS and self._is_there()
+            is_known = self.context._jsc.sc().requestTotalExecutors(_ALL, 0, nowhere)
+        except Py4JError as error:
+            return self._is_left_alone(now, is_late=_LATE in str(error))
+        self._unconnected_since = None
+        return not is_known
+
+    def _is_left_alone(self, now: float, *, is_late: bool) -> bool:
+        """Return whether a master is there, but has made no connection since it was started again.
+
+        The former connection is lost, and Spark makes no other: it waits until a master makes one. A master that is
+        late is busy, and its connection exists.
+        """
+        if is_late or not self._is_there():
+            self._unconnected_since = None
+            return False
+        self._unconnected_since = now if self._unconnected_since is None else self._unconnected_since
+        return now - self._unconnected_since >= RECOVERY_SECONDS
 
     def _is_there(self) -> bool:
         try:

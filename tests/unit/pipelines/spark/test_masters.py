@@ -70,11 +70,11 @@ def test_a_driver_that_the_master_does_not_register_is_named() -> None:
 class Jvm:
     """A session's JVM with a number of executors, whose master knows the application, or not, or does not answer."""
 
-    def __init__(self, master: str, executors: int, answer: bool | None, *, dynamic: bool = False) -> None:
+    def __init__(self, master: str, executors: int, answer: bool | str | None, *, dynamic: str = "false") -> None:
         self.master, self.executors, self.answer, self.applicationId = master, executors, answer, "app-1"
         self._jsc = SimpleNamespace(sc=lambda: self)
         self._jvm = MagicMock()
-        self.conf = {"spark.dynamicAllocation.enabled": "true" if dynamic else "false"}
+        self.conf = {"spark.dynamicAllocation.enabled": dynamic}
 
     def getConf(self) -> dict[str, str]:
         return self.conf
@@ -83,17 +83,26 @@ class Jvm:
         return SimpleNamespace(size=lambda: self.executors + 1)
 
     def requestTotalExecutors(self, *_: object) -> bool:
-        if self.answer is None:
-            raise Py4JError("no answer")
+        if self.answer is None or isinstance(self.answer, str):
+            raise Py4JError(self.answer or "the connection is lost")
         return self.answer
 
 
+class Watched:
+    """A watch over a session, by a clock that only moves when somebody looks or waits."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self.now = 100.0
+        self.watch = MasterWatch(jvm, lambda: self.now)  # type: ignore[arg-type]
+
+    def look(self, seconds: int) -> None:
+        for _ in range(2 * seconds):
+            self.watch.look()
+            self.now += 0.5
+
+
 def watched(jvm: Jvm, seconds: int) -> None:
-    now = [100.0]
-    watch = MasterWatch(jvm, lambda: now[0])  # type: ignore[arg-type]
-    for _ in range(2 * seconds):
-        watch.look()
-        now[0] += 0.5
+    Watched(jvm).look(seconds)
 
 
 def test_a_master_that_has_forgotten_the_application_ends_a_run_without_executors() -> None:
@@ -118,10 +127,56 @@ def test_a_master_that_was_started_again_is_waited_for_three_minutes() -> None:
         Jvm("spark://m:7077", 1, answer=False),
         Jvm("spark://m:7077", 0, answer=True),
         Jvm("spark://127.0.0.1:1", 0, answer=None),
-        Jvm("spark://m:7077", 0, answer=False, dynamic=True),
+        Jvm("spark://m:7077", 0, answer=False, dynamic="true"),
+        Jvm("spark://m:7077", 0, answer=False, dynamic=" TRUE"),
         Jvm("local[2]", 0, answer=False),
     ],
-    ids=["has executors", "knows it", "is not there", "dynamic", "local"],
+    ids=["has executors", "knows it", "is not there", "dynamic", "dynamic as Spark reads it", "local"],
 )
 def test_a_run_waits_for_executors_that_may_come(jvm: Jvm) -> None:
     watched(jvm, 300)
+
+
+@pytest.fixture
+def reachable(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The masters that accept connections."""
+    found: set[str] = set()
+
+    def check(master: str) -> None:
+        if master not in found:
+            raise MasterUnreachable("no Spark master answers at this address", master=master)
+
+    monkeypatch.setattr("penstock.pipelines.spark.masters.check_master", check)
+    return found
+
+
+def test_a_master_that_comes_back_late_may_still_recover_the_application(reachable: set[str]) -> None:
+    jvm = Jvm("spark://m:7077", 0, answer=None)
+    watch = Watched(jvm)
+    watch.look(600)
+    reachable.add(jvm.master)
+    watch.look(100)
+    jvm.answer = True
+    watch.look(600)
+    jvm.answer = None
+    watch.look(100)
+    with pytest.raises(MasterUnreachable):
+        watch.look(60)
+
+
+def test_executors_that_were_gone_before_a_pause_do_not_count_after_it(reachable: set[str]) -> None:
+    jvm = Jvm("spark://m:7077", 0, answer=None)
+    reachable.add(jvm.master)
+    watch = Watched(jvm)
+    watch.look(20)
+    watch.now += 3600
+    watch.look(170)
+    with pytest.raises(MasterUnreachable):
+        watch.look(60)
+
+
+def test_a_master_that_answers_late_ends_no_run(reachable: set[str]) -> None:
+    late = "org.apache.spark.rpc.RpcTimeoutException: Futures timed out after [120 seconds]"
+    jvm = Jvm("spark://m:7077", 0, answer=late)
+    reachable.add(jvm.master)
+    watched(jvm, 900)

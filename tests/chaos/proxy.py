@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -18,12 +19,17 @@ class Proxy:
     cuts: list[int] = field(default_factory=list)
     cut: int = 0
     _generation: int = 0
+    _paused_until: float = 0.0
     _silent: list[socket.socket] = field(default_factory=list)
     _open: bool = True
 
     def hush(self) -> None:
         """Let the connections of now stay open and carry nothing more; new ones are served."""
         self._generation += 1
+
+    def pause(self, seconds: float) -> None:
+        """Carry nothing for so long, and then everything that has come meanwhile."""
+        self._paused_until = time.monotonic() + seconds
 
     def serve(self, listener: socket.socket) -> None:
         while self._open:
@@ -40,6 +46,7 @@ class Proxy:
         generation = self._generation
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
+                time.sleep(max(0.0, self._paused_until - time.monotonic()))
                 if generation != self._generation:
                     continue
                 if 0 <= left <= len(data):

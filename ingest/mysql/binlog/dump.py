@@ -46,9 +46,8 @@ def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Se
         facts = server_facts(connection)
         _introduce(connection, facts, request)
         _ask_for_log(connection, facts, request)
-        # Three heartbeats may be missing before the connection counts as lost. Set last: PyMySQL sets the time for
-        # reading back whenever it sends a command.
-        read_timeout(connection, request.heartbeat_s * 3)
+        # Set last: PyMySQL sets the time for reading back whenever it sends a command.
+        read_timeout(connection, request.silence_s)
         yield _segments(connection, request)
     except pymysql.MySQLError as error:
         raise _dump_refused(error, server, request) from error
@@ -57,7 +56,7 @@ def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Se
 
 
 def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
-    # In nanoseconds. An idle server then sends heartbeats, so that a silent connection is known to be broken.
+    # In nanoseconds. A server that has nothing to send then sends heartbeats, so that its silence means something.
     ask(connection, f"SET @master_heartbeat_period = {int(request.heartbeat_s * 1e9)}")
     # A server that writes checksums refuses a dump to a reader that has not announced that it understands them.
     ask(connection, "SET @master_binlog_checksum = @@global.binlog_checksum")

@@ -53,6 +53,9 @@ class DumpRequest:
     verify: bool = True
     block_bytes: int = BLOCK_BYTES
     heartbeat_s: float = 10.0
+    # As long as TCP's probes need to notice a machine that is gone. A server that is only paused, or MariaDB when it
+    # looks for a GTID in a large file, may send nothing for more than half a minute.
+    silence_s: float = 120.0
 
 
 class SegmentCutter:

@@ -48,13 +48,23 @@ def read_while_silent(address: ServerAddress, proxy: Proxy) -> None:
 def test_a_dump_from_a_silent_server_is_a_lost_connection(server: Playground) -> None:
     start = server.here()
     with_rows(server)
-    request = DumpRequest(start, 6061, block_bytes=SMALL, heartbeat_s=0.5)
+    request = DumpRequest(start, 6061, block_bytes=SMALL, silence_s=1.5)
     began = time.monotonic()
     with proxied(server.port) as proxy, pytest.raises(ConnectionLost) as caught:
         dump_while_silent(replace(server.address, port=proxy.port), proxy, request)
     assert time.monotonic() - began < 30
     assert caught.value.retryable
     assert caught.value.facts["position"] == start
+
+
+def test_a_dump_goes_on_after_a_pause_of_the_server(server: Playground) -> None:
+    start = server.here()
+    with_rows(server)
+    request = DumpRequest(start, 6061, block_bytes=SMALL, heartbeat_s=0.2)
+    with proxied(server.port) as proxy, dumping(replace(server.address, port=proxy.port), request) as segments:
+        next(segments)
+        proxy.pause(2)
+        assert list(segments)[-1].after == server.here().pos
 
 
 def test_a_connection_that_fails_between_rows_of_a_chunk_is_a_lost_connection(server: Playground) -> None:

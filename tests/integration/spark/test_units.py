@@ -28,6 +28,7 @@ from tests.unit.table.operations.test_row_copies import made as table_of
 from tests.unit.table.tables import content
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
@@ -126,25 +127,28 @@ def test_a_merge_beside_a_session_runs_on_spark(
     catalog = Catalog(str(tmp_path))
     catalog.create_database("shop")
     for name, rows in (("orders", [(1, "a"), (2, "b"), (3, "c")]), ("news", [(1, "paid"), (2, None), (7, "new")])):
-        made = catalog.create_table(f"shop.{name}", [("id", "INT"), ("v", "STRING")], ["id"], options={"bucket": "2"})
+        columns = [("id", "INT"), ("n", "INT NOT NULL"), ("v", "STRING")]
+        made = catalog.create_table(f"shop.{name}", columns, ["id"], options={"bucket": "2"})
         with made.writer() as writer:
-            writer.write(pa.table({"id": [row[0] for row in rows], "v": [row[1] for row in rows]}))
+            writer.write(
+                pa.table({"id": [row[0] for row in rows], "n": [5] * len(rows), "v": [row[1] for row in rows]})
+            )
             writer.commit()
     place = ["merge-into", "--warehouse", str(tmp_path), "--database", "shop", "--table", "orders", "--json"]
     flags = ["--source-sql", "CREATE OR REPLACE TEMPORARY VIEW s AS SELECT * FROM news", "--source-table", "s"]
     flags += ["--on", "orders.id = s.id", "--merge-actions", "matched-upsert,matched-delete,not-matched-insert"]
     flags += ["--matched-upsert-set", "v = upper(s.v)", "--matched-upsert-condition", "s.v IS NOT NULL"]
-    flags += ["--not-matched-insert-values", "*", "--parallelism", "2"]
-    before = spark.catalog.currentCatalog()
+    flags += ["--not-matched-insert-values", "*", "--parallelism", "3"]
+    before, tasks = spark.catalog.currentCatalog(), spark.conf.get(PARTITIONS)
     assert main([*place, *flags, "--matched-delete-condition", "s.v IS NULL OR s.id = 1"]) == 2
     assert "several actions, would change one row" in capsys.readouterr().err
     assert main([*place, *flags, "--matched-delete-condition", "s.v IS NULL"]) == 0
     assert json.loads(capsys.readouterr().out) == {"snapshots": [2]}
     table = catalog.table("shop.orders")
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
-        {"id": 1, "v": "PAID"},
-        {"id": 3, "v": "c"},
-        {"id": 7, "v": "new"},
+        {"id": 1, "n": 5, "v": "PAID"},
+        {"id": 3, "n": 5, "v": "c"},
+        {"id": 7, "n": 5, "v": "new"},
     ]
-    assert spark.catalog.currentCatalog() == before
+    assert (spark.catalog.currentCatalog(), spark.conf.get(PARTITIONS)) == (before, tasks)
     check_invariants(table)

@@ -43,15 +43,20 @@ class TagParserBuilder extends AbstractFunction2 {
 /** Hands statements that Spark refuses to the catalog, as a CALL or a query, if they are about tags. */
 class TagParser implements ParserInterface {
     private static final String NAME = "((?:`(?:[^`]|``)+`|[\\w$]+)(?:\\s*\\.\\s*(?:`(?:[^`]|``)+`|[\\w$]+))*)";
-    private static final Pattern CHANGE = pattern("~*ALTER~+TABLE~+" + NAME
-        + "~+(?:CREATE|CREATE~+OR~+REPLACE|REPLACE|DELETE|DROP|RENAME)~+TAG\\b.*");
-    private static final Pattern LIST = pattern("~*SHOW~+TAGS~+" + NAME + "(?:~|;)*");
+    private static final Pattern CHANGE = pattern("~*+ALTER~++TABLE~++" + NAME
+        + "~++(?:CREATE|CREATE~++OR~++REPLACE|REPLACE|DELETE|DROP|RENAME)~++TAG\\b.*");
+    private static final Pattern LIST = pattern("~*+SHOW~++TAGS~++" + NAME + "(?:~|;)*+");
 
     private final ParserInterface parser;
 
-    /** Returns the pattern with white space and comments for each ~. */
+    /**
+     * Returns the pattern with white space and comments for each ~.
+     *
+     * It never tries another end of a comment: the code between two comments would be part of one, and Java would need a
+     * place on its stack for each line of a long comment.
+     */
     private static Pattern pattern(String text) {
-        String blank = "(?:\\s++|--[^\n]*+(?:\n|$)|/\\*.*?\\*/)";
+        String blank = "(?:\\s++|--[^\n]*+(?:\n|$)|/\\*(?:[^*]|\\*(?!/))*+\\*/)";
         return Pattern.compile(text.replace("~", blank), Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
     }
 

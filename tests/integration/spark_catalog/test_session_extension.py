@@ -60,6 +60,8 @@ STEPS = [
     ("ALTER TABLE spark_catalog.default.t CREATE TAG x", "spark_catalog does not support procedures"),
     ("SHOW TAGS", "PARSE_SYNTAX_ERROR"),
     ("SELEC 1 AS tag", "PARSE_SYNTAX_ERROR"),
+    ("ALTER /* a */ OTHER /* b */ TABLE t CREATE TAG x", "PARSE_SYNTAX_ERROR"),
+    (r"-- a line of many\n" * 10_000 + "SELEC 1", "PARSE_SYNTAX_ERROR"),
     ("ALTER TABLE t RENAME COLUMN tag TO label", "[]"),
 ]
 # The shell has not called register, which adds this refusal to sessions of Python.

@@ -20,7 +20,13 @@ from penstock.table.schema.changes import (
     UpdateComment,
 )
 from penstock.table.schema.type_text import written
-from penstock.table.sql.grammar.column_grammar import read_column, read_column_type, read_default
+from penstock.table.sql.grammar.column_grammar import (
+    is_clause_of_others,
+    read_column,
+    read_column_type,
+    read_default,
+    refuse_clause,
+)
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.statements import AlterTable, DropPartitions, ModifyColumn, RenameTable, Statement
 from penstock.table.sql.grammar.tag_grammar import alter_tag
@@ -188,7 +194,10 @@ def _altered(cursor: Cursor) -> Changes:
 def _altered_part(cursor: Cursor, name: Name) -> SchemaChange:
     if cursor.skip("type") or cursor.skip("set", "data", "type"):
         # Spark's TYPE clause does not state whether the column may be null.
-        return UpdateColumnType(name, written(read_column_type(cursor)), keep_nullability=True)
+        changed = UpdateColumnType(name, written(read_column_type(cursor)), keep_nullability=True)
+        if is_clause_of_others(cursor):
+            refuse_clause(cursor)
+        return changed
     if cursor.skip("comment"):
         return UpdateColumnComment(name, cursor.string())
     if cursor.skip("set", "not", "null"):

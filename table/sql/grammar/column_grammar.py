@@ -99,18 +99,28 @@ def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> Wr
             place = ColumnPlace(after=cursor.name())
         elif cursor.skip("null"):
             says_null = True
-        elif cursor.skip("collate", _BYTES):
-            continue  # as Spark's SHOW CREATE TABLE writes it
         else:
-            cursor.fail(f"{word.upper()} is not supported in a column", hint=_INSTEAD.get(word, _COMPUTED))
+            refuse_clause(cursor)
     return WrittenColumn(column, place, is_key, says_null)
+
+
+def refuse_clause(cursor: Cursor) -> None:
+    """Refuse a clause that columns of other databases have. The collation that Spark writes for texts is skipped."""
+    if not cursor.skip("collate", _BYTES):  # as Spark's SHOW CREATE TABLE writes it
+        word = cursor.word()
+        cursor.fail(f"{word.upper()} is not supported in a column", hint=_INSTEAD.get(word, _COMPUTED))
+
+
+def is_clause_of_others(cursor: Cursor) -> bool:
+    """Return whether a clause follows that columns of other databases have."""
+    return cursor.word() in _INSTEAD
 
 
 def read_default(cursor: Cursor) -> str | None:
     """Read the literal of DEFAULT, and return its text; None for NULL."""
     if cursor.kind() == "string":
         return cursor.string()
-    text = cursor.until(",", ")", "comment", "first", "after", "not")
+    text = cursor.until(",", ")", "comment", "first", "after", "not", *_INSTEAD)
     if not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?|true|false|null", text, re.IGNORECASE):
         cursor.fail(f"the default {text!r} is not a literal", hint="a number, a text in single quotes, TRUE or FALSE")
     return None if text.lower() == "null" else text

@@ -17,12 +17,16 @@ _NO_QUERY = {
 }
 _MERGES = "MERGE INTO t USING s ON ... changes rows of a table by those of another"
 _QUERY_WORDS = {"select", "with", "values", "from", "table", "("}
-_CHOSEN = "choose the rows by the condition: WHERE id IN (SELECT id FROM t ORDER BY id LIMIT 1)"
+_CHOSEN = (
+    "choose the rows by the condition: WHERE id IN (SELECT id FROM t ORDER BY id LIMIT 1). "
+    "A column of this name is written in backquotes"
+)
 # What to write instead of clauses behind a condition.
 _INSTEAD = {
     "order": _CHOSEN,
     "limit": _CHOSEN,
-    "returning": "leave it out: the statement returns the number of rows; t$audit_log shows the changes",
+    "returning": "leave it out: the statement returns the number of rows, and t$audit_log shows the changes. "
+    "A column of this name is written in backquotes",
 }
 
 

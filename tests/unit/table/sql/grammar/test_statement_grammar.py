@@ -342,7 +342,10 @@ def test_a_column_may_be_called_tag() -> None:
         ("DELETE FROM t USING s WHERE t.a = s.a", "MERGE INTO t USING s"),
         ("DELETE FROM t WHERE a > 1 LIMIT 1", "WHERE id IN (SELECT id"),
         ("UPDATE t SET a = 1 WHERE b = 2 RETURNING a", "returns the number of rows"),
+        ("DELETE FROM t WHERE a = 1 AND limit > 2", "column of this name is written in backquotes"),
         ("CREATE TABLE t (id INT UNIQUE)", "PRIMARY KEY"),
+        ("CREATE TABLE t (id INT DEFAULT 5 UNIQUE)", "PRIMARY KEY"),
+        ("ALTER TABLE t ALTER COLUMN id TYPE BIGINT CHECK (id > 0)", "before they are written"),
         ("CREATE TABLE t (id INT CHECK (id > 0))", "before they are written"),
         ("CREATE TABLE t (id INT REFERENCES s(id))", "no foreign keys"),
         ("CREATE TABLE t (id INT, UNIQUE (id))", "leave it out"),
@@ -359,6 +362,11 @@ def test_statements_of_other_engines_are_refused_with_what_to_write(statement: s
 def test_a_column_may_have_the_collation_that_spark_writes() -> None:
     read = read_statement("CREATE TABLE t (v STRING COLLATE UTF8_BINARY COMMENT 'x', `unique` INT)")
     assert read == read_statement("CREATE TABLE t (v STRING COMMENT 'x', `unique` INT)")
+
+
+def test_the_type_of_a_column_may_be_changed_to_one_with_the_collation_that_spark_writes() -> None:
+    read = read_statement("ALTER TABLE t ALTER COLUMN v TYPE STRING COLLATE UTF8_BINARY COMMENT 'x'")
+    assert read == read_statement("ALTER TABLE t ALTER COLUMN v TYPE STRING COMMENT 'x'")
 
 
 @pytest.mark.parametrize("column", ["branch", "tag"])

@@ -108,16 +108,29 @@ def messages_gone(topic: str, partition: int, asked: Position, found: Position |
     )
 
 
-def beginning_gone(topic: str, partition: int, asked: Position, found: Position | None) -> PositionLost:
-    """Return the error for a first start at an id whose ledger a partition does not have."""
-    return PositionLost(
+def beginning_gone(
+    topic: str, partition: int, asked: Position, found: Position | None, *, looked_up: bool
+) -> PositionLost:
+    """Return the error for a first start at an id whose ledger a partition does not have, or may not have.
+
+    `looked_up` if the admin interface has listed the ledgers.
+    """
+    gone = (
         "the Pulsar partition does not have the ledger of startup.message-id: its messages were deleted, or the id is "
-        "that of another topic",
+        "that of another topic"
+    )
+    unknown = (
+        "no message of the ledger of startup.message-id is received, and the ledgers of the partition are not known: "
+        "its messages may have been deleted, or the id may be that of another topic"
+    )
+    return PositionLost(
+        gone if looked_up else unknown,
         topic=topic,
         partition=None if partition < 0 else partition,
         asked_for=f"{asked.ledger}:{asked.entry}",
         found=None if found is None else str(found),
-        hint=f"{ACCEPT_GAP} and start with the first message that is left after this id; or start with another id, or"
+        hint=("" if looked_up else "set pulsar.admin.adminUrl, where ledgers are looked up; or ")
+        + f"{ACCEPT_GAP} and start with the first message that is left after this id; or start with another id, or"
         " with mode  earliest ,  latest  or  publish-time",
     )
 

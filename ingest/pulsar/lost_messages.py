@@ -67,9 +67,12 @@ def lost_beginnings(cluster: PulsarCluster, named: Mapping[Place, Position], *, 
         first = next((found for found, _, _ in cluster.received(place, position, 5000, 1)), None)
         # Brokers delete whole ledgers. Of a ledger that is left, a reader may receive nothing: its last entries may be
         # markers, or the end of a message in chunks.
-        if (first is not None and first.ledger == position.ledger) or position.ledger in cluster.ledgers(place):
+        if first is not None and first.ledger == position.ledger:
             continue
-        error = beginning_gone(*place, position, first)
+        ledgers = cluster.ledgers(place)
+        if position.ledger in ledgers:
+            continue
+        error = beginning_gone(*place, position, first, looked_up=bool(ledgers))
         if not accepts:
             raise error
         log.warning("event=gap_accepted topic=%s partition=%d reason=%s", *place, error.message)

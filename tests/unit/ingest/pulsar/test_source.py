@@ -115,6 +115,25 @@ def test_a_new_checkpoint_begins_as_configured(startup: PulsarStart, begin: str)
     assert end["began"] == position(begin)
 
 
+class WithoutAdmin(Cluster):
+    def ledgers(self, place: Place) -> dict[int, int]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "error", "hint"),
+    [
+        (Cluster(5), "the Pulsar partition does not have the ledger", "use --accept-gap"),
+        (WithoutAdmin(5), "the ledgers of the partition are not known", "set pulsar.admin.adminUrl"),
+    ],
+)
+def test_a_first_start_in_a_ledger_that_is_not_found_is_refused(cluster: Cluster, error: str, hint: str) -> None:
+    one = source(cluster, startup=PulsarStart("message-id", (2, 4, -1)))
+    with pytest.raises(PositionLost, match=error) as caught:
+        one.latest_offsets({}, NO_LIMIT)
+    assert (caught.value.hint or "").startswith(hint)
+
+
 def test_a_bounded_run_ends_at_its_target() -> None:
     cluster = Cluster(5)
     one = source(cluster)

@@ -63,16 +63,17 @@ def _on_duckdb(given: Given, clauses: list[Clause]) -> int:
 
 
 def _on_spark(given: Given, clauses: list[Clause]) -> int:
-    from penstock.pipelines.commands.spark_merge import SparkMerge
+    from penstock.pipelines.commands.spark_merge import TASKS, SparkMerge
     from penstock.pipelines.commands.spark_statements import spark_session
 
     database, name = needed(given, "database"), needed(given, "table")
     source, on = needed(given, "source-table"), needed(given, "on")
     merge = SparkMerge(table_of(given), f"`{database}`.`{name}`", text(given, "target-as"), source, on, clauses)
-    settings = pairs(given.get("spark-conf", ()))
-    opened = spark_session(*warehouse_and_options(given), database, text(given, "master"), settings)
+    settings, parallelism = pairs(given.get("spark-conf", ())), parallelism_of(given)
+    meanwhile = {} if parallelism is None else {TASKS: str(parallelism)}
+    opened = spark_session(*warehouse_and_options(given), database, text(given, "master"), settings, meanwhile)
     with opened as session:
-        made = merge.run(session, given.get("source-sql", []), parallelism_of(given))
+        made = merge.run(session, given.get("source-sql", []))
     return committed(given, made, _NOTHING)
 
 

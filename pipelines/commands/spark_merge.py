@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ _HEADS = {
 }
 _DOUBLED = "several actions would change one row"
 _CHANGED_TWICE = (_DOUBLED, "MERGE_CARDINALITY_VIOLATION")
-_PARTITIONS = "spark.sql.shuffle.partitions"
+TASKS = "spark.sql.shuffle.partitions"  # after a shuffle
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +49,14 @@ class SparkMerge:
         # Before Spark starts, which takes long.
         check_merge(self.table, self.clauses)
 
-    def run(self, session: SparkSession, source_sql: Sequence[str], parallelism: int | None) -> list[int]:
+    def run(self, session: SparkSession, source_sql: Sequence[str]) -> list[int]:
         """Run the statement; return the snapshots that it has committed."""
-        with _tasks(session, parallelism):
-            for statement in source_sql:
-                _ran(session, statement)
-            columns = _ran(session, f"SELECT * FROM {self.source}").columns
-            before = self.table.snapshots
-            with in_words_of_the_merge(self.on, self.clauses):
-                self._merge(session, self.statement(columns))
+        for statement in source_sql:
+            _ran(session, statement)
+        columns = _ran(session, f"SELECT * FROM {self.source}").columns
+        before = self.table.snapshots
+        with in_words_of_the_merge(self.on, self.clauses):
+            self._merge(session, self.statement(columns))
         newest, users = max((one.id for one in before), default=0), {one.commit_user for one in before}
         # The statement has a commit user of its own, and another job may have committed meanwhile.
         made = (one for one in self.table.refresh().snapshots if one.id > newest and one.commit_user not in users)
@@ -117,19 +115,6 @@ class SparkMerge:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-@contextmanager
-def _tasks(session: SparkSession, parallelism: int | None) -> Iterator[None]:
-    """Let shuffles of the session have so many tasks; a session that goes on gets its own number back."""
-    before = session.conf.get(_PARTITIONS)
-    if parallelism is not None:
-        session.conf.set(_PARTITIONS, str(parallelism))
-    try:
-        yield
-    finally:
-        if parallelism is not None and before is not None:
-            session.conf.set(_PARTITIONS, before)
 
 
 def _ran(session: SparkSession, statement: str) -> DataFrame:

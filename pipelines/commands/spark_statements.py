@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
@@ -17,11 +19,41 @@ if TYPE_CHECKING:
 CATALOG = "lake"
 
 
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """What a running session has again after a command: its current database, and settings."""
+
+    catalog: str
+    database: str
+    settings: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, session: SparkSession, names: Iterable[str]) -> _Former:
+        settings = {name: session.conf.get(name, None) for name in names}
+        return cls(session.catalog.currentCatalog(), session.catalog.currentDatabase(), settings)
+
+    def restore(self, session: SparkSession) -> None:
+        session.sql(f"USE `{self.catalog}`.`{self.database}`")
+        for name, value in self.settings.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
+
+
 @contextmanager
 def spark_session(
-    warehouse: str, options: Mapping[str, str], database: str | None, master: str | None, settings: Mapping[str, str]
+    warehouse: str,
+    options: Mapping[str, str],
+    database: str | None,
+    master: str | None,
+    settings: Mapping[str, str],
+    meanwhile: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[SparkSession]:
-    """Yield a session in which the warehouse is the current catalog; end it if it was started here."""
+    """Yield a session in which the warehouse is the current catalog; end it if it was started here.
+
+    `settings` are those of a session that is started. `meanwhile` are settings that a running session has, too.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException
 
@@ -33,8 +65,10 @@ def spark_session(
         _refuse_other_warehouse(running, warehouse, options)
     session = running or open_session("penstock sql", master=master, settings=settings)
     ignored: tuple[type[Exception], ...] = (Py4JError, OSError)  # the JVM may have ended already
-    before = None if running is None else (session.catalog.currentCatalog(), session.catalog.currentDatabase())
+    former = None if running is None else _Former.of(running, meanwhile)
     try:
+        for name, value in meanwhile.items():
+            session.conf.set(name, value)
         register(session, CATALOG, warehouse, options)
         try:
             session.sql(f"USE {CATALOG}" if database is None else f"USE {CATALOG}.`{database}`")
@@ -48,11 +82,11 @@ def spark_session(
         ignored = (Exception,)
         raise
     finally:
-        if before is None:
-            with suppress(*ignored):
+        with suppress(*ignored):
+            if former is None:
                 session.stop()
-        else:
-            session.sql("USE " + ".".join(f"`{name}`" for name in before))
+            else:
+                former.restore(session)
 
 
 def _refuse_other_warehouse(session: SparkSession, warehouse: str, options: Mapping[str, str]) -> None:
@@ -60,7 +94,7 @@ def _refuse_other_warehouse(session: SparkSession, warehouse: str, options: Mapp
     from penstock.pipelines.spark_catalog.registration import place_of
 
     known = session.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", None)
-    if known is not None and known != place_of(warehouse, options):
+    if known is not None and known.rstrip("/") != place_of(warehouse, options).rstrip("/"):
         raise ConfigError(
             f"the running session has a catalog {CATALOG} of another warehouse",
             warehouse=known,

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from penstock.storage.environment import seeded
+from penstock.table.commit.commit_checks import Covers
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.entries import HASH_INDEX
 from penstock.table.meta.live import index_entries
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.sql.queries.table_partitions import live_partitions
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
@@ -36,6 +40,27 @@ def test_an_overwrite_does_not_compact_other_partitions(tmp_path: Path, producer
         writer.write(rows(table, (1, 7, 7)))
         writer.commit()
     assert content(table) == [(1, 7, 7), (2, 0, 2)]
+
+
+def test_a_rollback_while_keys_of_other_partitions_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check reads the keys of all partitions, which takes its time."""
+    table = new_table(tmp_path, PARTITIONED, keys=("id",), partitions=("p",), options={"bucket": "-1"})
+    write(table, (1, 1, 1))
+    write(table, (2, 2, 2))
+    check = OverwriteWriter._check_keys
+
+    def checked(writer: OverwriteWriter, covers: Covers) -> None:
+        check(writer, covers)
+        other = Table(TableStore.open(table.store.storage, table.store.paths.root, ambient=seeded(9)))
+        other.rollback_to(1)
+        write(other, (3, 3, 3))
+
+    with table.overwrite() as writer:
+        writer.write(rows(table, (1, 7, 7)))
+        monkeypatch.setattr(OverwriteWriter, "_check_keys", checked)
+        writer.commit()
+    assert content(table) == [(1, 7, 7), (3, 3, 3)]
+    check_invariants(table)
 
 
 @pytest.mark.parametrize("options", [{"changelog-producer": "lookup", "lookup-wait": "false"}, {}])

@@ -47,11 +47,11 @@ class PreparedCommits:
         messages: Sequence[CommitMessage],
         number: int,
         newest: Snapshot | None,
-        commit: Callable[[Committer], CommittedSnapshots],
+        commit: Callable[[Committer, Snapshot | None], CommittedSnapshots],
     ) -> CompletionResult:
         """Commit the messages by `commit`, unless they are committed already, and complete what is missing.
 
-        `newest` is the newest snapshot, which the caller has just read.
+        `newest` is the newest snapshot, which the caller has just read. `commit` receives it if it still is just read.
         """
         committer = Committer(self.store, self.user)
         completion = Completion(committer, self.layout, self.open_bucket)
@@ -61,7 +61,8 @@ class PreparedCommits:
         if already is not None:
             return completion.finish(messages, already)
         try:
-            done = commit(committer)
+            # The search for an uncertain commit reads the files of all later snapshots.
+            done = commit(committer, None if self.uncertain else newest)
         except (CommitConflict, ConfigError):
             # This commit was refused and has committed nothing, but an earlier attempt of it may still have taken
             # effect.

@@ -218,7 +218,7 @@ class TableWriter:
                 messages,
                 number,
                 newest,
-                lambda committer: self._committed(committer, messages, number, newest, watermark, properties),
+                lambda committer, after: self._committed(committer, messages, number, after, watermark, properties),
             )
             return self._complete(done, identifier)
         except OSError as failure:

@@ -6,14 +6,16 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from _pytest.logging import LogCaptureFixture
 
-from penstock.errors import ConfigError, TableCorrupt
+from penstock.errors import ConfigError, StoreError, TableCorrupt
 from penstock.storage.environment import seeded
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.commit.completion import CommittedFiles, find_committed
 from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
@@ -23,8 +25,10 @@ from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag, delete_tags, expire_tags
 from penstock.table.maintenance.tags import create_tag, replace_tag, tag_files
 from penstock.table.meta.live import live_entries
-from penstock.table.meta.snapshot import snapshot_json
+from penstock.table.meta.snapshot import Snapshot, snapshot_json
+from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.store import TableStore
+from penstock.table.operations import prepared_commits
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, SetOption, evolve
 from penstock.table.schema.schema_files import SchemaFiles
@@ -420,6 +424,35 @@ def test_a_commit_detects_a_rollback_after_which_its_snapshot_was_made_again(
             writer.commit(identifier)
     assert [snapshot.id for snapshot in table.snapshots] == [1, 2]
     assert {row[0] for row in content(table)} == {1, 3}
+
+
+def test_a_rollback_while_a_repeated_commit_looks_for_its_first_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+    write(table, 1)
+    write(table, 2)
+
+    def failing(files: SnapshotFiles, snapshot: Snapshot) -> bool:
+        raise OSError("no answer")
+
+    def looked_for(*args: Any) -> CommittedFiles:
+        found = find_committed(*args)
+        other = Table(TableStore.open(table.store.storage, table.store.paths.root, ambient=seeded(9)))
+        other.rollback_to(1)
+        write(other, 3)
+        return found
+
+    with table.writer() as writer:
+        writer.write(rows(table, (4, "late", None)))
+        messages = writer.prepare()
+        with monkeypatch.context() as patched:
+            patched.setattr(SnapshotFiles, "create", failing)
+            with pytest.raises(StoreError):
+                writer.commit_messages(messages)
+        monkeypatch.setattr(prepared_commits, "find_committed", looked_for)
+        writer.commit_messages(messages)
+    assert {row[0] for row in content(table)} == {1, 3, 4}
 
 
 @pytest.mark.parametrize("change", ["rollback", "fast-forward", "made anew"])

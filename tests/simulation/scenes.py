@@ -94,8 +94,6 @@ class Writers(Ours):
     """
 
     def _write(self, rows: list[list[Any]], *, task: int | None = None, **named: Any) -> None:
-        width = len(self.table().definition.fields) + 1
-        rows = [[*row, *[None] * (width - len(row))] for row in rows]
         if task is None:
             super()._write(rows, **named)
             return
@@ -103,8 +101,11 @@ class Writers(Ours):
         columns = [(field.name, type_json(field.type)) for field in table.definition.fields]
         with table.writer(self._user) as writer:
             writer._assigner = Assigner(writer.store, writer.layout, writer._state, task, 2)
-            writer.write(*arrow_changes(rows, columns))
+            writer.write(*arrow_changes(self._fitted(rows, len(columns)), columns))
             writer.commit(named["identifier"])
+
+    def _fitted(self, rows: list[list[Any]], columns: int) -> list[list[Any]]:
+        return [[*row, *[None] * (columns + 1 - len(row))] for row in rows]
 
 
 @dataclass(frozen=True)

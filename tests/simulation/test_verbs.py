@@ -6,13 +6,14 @@ A normal run tries the creates, on which all commits rely, and some of the other
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
 import pytest
 
 from tests.simulation.store import Fault, Operation, at, sometimes
-from tests.simulation.verbs import KINDS, VERBS, VerbPlay, is_for
+from tests.simulation.verbs import KINDS, PATH, VERBS, VerbPlay, is_for
 
 OF_CREATES = (Fault.DENIED, Fault.LATE)
 EVERY = 30
@@ -76,3 +77,22 @@ def test_an_operation_that_fails_repeatedly_succeeds_in_the_end(kind: str, night
                 play.run(lambda item, fails=fails, end=end: fails(item) if item.number < end else None)  # type: ignore[misc]
             except Exception as error:
                 raise AssertionError(f"VerbPlay({kind!r}, {verb!r}) with seed {seed}") from error
+
+
+@pytest.mark.slow
+@each_verb
+def test_a_commit_begins_with_the_newest_snapshot(kind: str, verb: str) -> None:
+    """What takes its time comes before: after a rollback in between, its id may be that of another snapshot."""
+    operations = VerbPlay(kind, verb).operations
+    folder = f"{PATH}/snapshot/snapshot-"
+    for place, operation in enumerate(operations):
+        if operation.name != "create" or not operation.path.startswith(folder):
+            continue
+        newest = f"{folder}{int(operation.path.removeprefix(folder)) - 1}"
+        last = max(at for at, one in enumerate(operations[:place]) if (one.name, one.path) == ("read", newest))
+        between = Counter(
+            (one.name, one.path.removeprefix(f"{PATH}/").split("/")[0]) for one in operations[last + 1 : place]
+        )
+        # The schema is looked at once, by the attempt itself.
+        assert between.pop(("list", "schema")) == 1
+        assert between.keys() <= {("size", "schema"), ("read", "manifest"), ("write", "manifest")}

@@ -127,7 +127,7 @@ class TableStore:
     ambient: Environment = field(default_factory=Environment)
     cache: EntryCache[ManifestEntry] = field(default_factory=EntryCache)
     lists: EntryCache[ManifestFile] = field(default_factory=lambda: EntryCache(20_000))  # of lists and index
-    indexes: EntryCache[IndexEntry] = field(default_factory=lambda: EntryCache(20_000))  # manifests, for commits only
+    indexes: EntryCache[IndexEntry] = field(default_factory=lambda: EntryCache(50_000))  # manifests, for commits only
     commits: TableCommits = field(default_factory=FileCommits)
     catalog_name: str | None = None
 

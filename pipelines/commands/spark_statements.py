@@ -21,7 +21,7 @@ CATALOG = "lake"
 
 @dataclass(frozen=True, slots=True)
 class _Former:
-    """What a running session has again after a command: its current database, and settings."""
+    """The current database and the settings of a running session, which it gets back after a command."""
 
     catalog: str
     database: str

@@ -57,7 +57,7 @@ def test_a_dump_from_a_silent_server_is_a_lost_connection(server: Playground) ->
     assert caught.value.facts["position"] == start
 
 
-def test_a_dump_goes_on_after_a_pause_of_the_server(server: Playground) -> None:
+def test_a_dump_continues_after_a_pause_of_the_server(server: Playground) -> None:
     start = server.here()
     with_rows(server)
     request = DumpRequest(start, 6061, block_bytes=SMALL, heartbeat_s=0.2)

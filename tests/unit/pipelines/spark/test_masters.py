@@ -164,7 +164,7 @@ def test_a_master_that_comes_back_late_may_still_recover_the_application(reachab
         watch.look(60)
 
 
-def test_executors_that_were_gone_before_a_pause_do_not_count_after_it(reachable: set[str]) -> None:
+def test_executors_that_were_missing_before_a_pause_do_not_count_after_it(reachable: set[str]) -> None:
     jvm = Jvm("spark://m:7077", 0, answer=None)
     reachable.add(jvm.master)
     watch = Watched(jvm)

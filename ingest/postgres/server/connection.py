@@ -182,11 +182,7 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     conninfo = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
     raw = pq.PGconn.connect(conninfo.encode())
     if raw.status == pq.ConnStatus.OK:
-        opened = PgConnection(server, raw)
-        # Older servers do not know this limit, and refuse a login with an unknown setting.
-        if raw.server_version >= _TRANSACTION_TIMEOUT_SINCE:
-            opened.rows("SET transaction_timeout = 0")
-        return opened
+        return _without_limit(PgConnection(server, raw))
     text = raw.error_message.decode("utf-8", "replace").strip()
     raw.finish()
     # For a failed login libpq has only the text of the server's message, and no SQLSTATE.
@@ -206,6 +202,18 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
         hint="check that the server is running, that hostname and port are correct, and that no firewall blocks the "
         "connection",
     )
+
+
+def _without_limit(opened: PgConnection) -> PgConnection:
+    """Return the connection without a limit for transactions; close it if it is lost meanwhile."""
+    try:
+        # Older servers do not know this limit, and refuse a login with an unknown setting.
+        if opened.raw.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+            opened.rows("SET transaction_timeout = 0")
+    except SourceError:
+        opened.close()
+        raise
+    return opened
 
 
 def _quoted(value: str) -> str:

@@ -1,0 +1,45 @@
+"""What happens between the login at a PostgreSQL server and the first query of its user."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg import pq
+
+from penstock.ingest.database.findings import ConnectionLost
+from penstock.ingest.postgres.server import connection
+from penstock.ingest.postgres.server.address import PgAddress
+from penstock.ingest.postgres.server.copy_stream import ServerRefused
+
+BACKEND = 4711
+
+
+class LoggedIn:
+    """A connection of libpq."""
+
+    status, server_version, backend_pid = pq.ConnStatus.OK, 17_00_00, BACKEND
+
+    def __init__(self) -> None:
+        self.is_finished = False
+
+    def finish(self) -> None:
+        self.is_finished = True
+
+
+def test_a_connection_that_is_lost_at_its_first_setting_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[LoggedIn] = []
+
+    class Libpq:
+        @staticmethod
+        def connect(_text: bytes) -> LoggedIn:
+            made.append(LoggedIn())
+            return made[-1]
+
+    def lost(*_: object) -> None:
+        raise ServerRefused("", "server closed the connection unexpectedly")
+
+    monkeypatch.setattr(pq, "PGconn", Libpq)
+    monkeypatch.setattr(connection, "run", lost)
+    with pytest.raises(ConnectionLost):
+        connection.connect(PgAddress("h", 5432, "cdc", "secret", "shop"))
+    assert [one.is_finished for one in made] == [True]
+    assert not connection.is_of_this_process(BACKEND)

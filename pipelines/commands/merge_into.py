@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from penstock.ingest.sync_actions import Flag, pairs
@@ -14,6 +15,7 @@ from penstock.pipelines.commands.target import ON_TABLE, catalog_of, needed, tab
 if TYPE_CHECKING:
     from penstock.table.sql.dml.merge_query import Clause
 
+log = logging.getLogger(__name__)
 _FLAGS = (
     *ON_TABLE,
     Flag("target-as", "alias of the table in the conditions", metavar="NAME"),
@@ -43,7 +45,28 @@ _NOTHING = "no row changes"
 def command(name: str, words: list[str]) -> int:
     given = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
     clauses = [_clause(given, one.strip()) for one in needed(given, "merge-actions").split(",") if one.strip()]
-    return _on_spark(given, clauses) if on_spark(given) else _on_duckdb(given, clauses)
+    return _on_spark(given, clauses) if _joins_on_spark(given) else _on_duckdb(given, clauses)
+
+
+def _joins_on_spark(given: Given) -> bool:
+    """Return whether Spark runs the merge.
+
+    Spark before 4.3 cannot: a merge without --master is then left to DuckDB, and one with --master is refused.
+    """
+    if not on_spark(given):
+        return False
+    from penstock.pipelines.spark.versions import Feature, pyspark_version
+    from penstock.pipelines.spark.versions import text as number_of
+
+    if "master" not in given and not Feature.CATALOG.is_there:
+        log.warning(
+            "event=merge_without_spark spark=%s needed=%s: conditions and values are SQL of DuckDB",
+            pyspark_version(),
+            number_of(Feature.CATALOG.since),
+        )
+        return False
+    Feature.CATALOG.require()
+    return True
 
 
 def _on_duckdb(given: Given, clauses: list[Clause]) -> int:

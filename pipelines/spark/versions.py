@@ -66,9 +66,14 @@ class Feature(Enum):
     def since(self) -> Version:
         return self.value.since
 
+    @property
+    def is_there(self) -> bool:
+        """Return whether the installed Spark is new enough."""
+        return installed() >= self.since
+
     def require(self) -> None:
         """Raise ConfigError if the installed Spark is too old for the feature."""
-        if installed() >= self.since:
+        if self.is_there:
             return
         raise ConfigError(
             f"{self.title} needs Spark {text(self.since)} or newer",

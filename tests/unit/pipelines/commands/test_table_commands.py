@@ -552,6 +552,18 @@ def test_a_merge_that_a_table_does_not_allow_is_refused_before_spark_starts(shop
     assert "needs Spark" in shop.run("merge-into", *flags, "--spark-conf", "a=b", table="log", expect=2)
 
 
+def test_a_merge_beside_an_older_spark_runs_on_duckdb(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("penstock.pipelines.spark.versions.pyspark_version", lambda: "4.2.1")
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    flags = ("--target-as", "t", "--source-table", "orders", "--on", "t.dt = orders.dt AND t.id = orders.id")
+    flags = (*flags, "--merge-actions", "matched-delete", "--matched-delete-condition", "t.id = 1")
+    assert shop.json("merge-into", *flags) == {"snapshots": [4]}
+    assert "event=merge_without_spark spark=4.2.1 needed=4.3" in caplog.text
+    assert "needs Spark 4.3 or newer" in shop.run("merge-into", *flags, "--master", "local[1]", expect=2)
+
+
 def test_statistics_of_columns_are_stored(shop: Shop) -> None:
     assert shop.json("analyze", "--columns", "id, v") == {"snapshots": [4]}
     (found,) = shop.orders.refresh().statistics.column("colstat").to_pylist()

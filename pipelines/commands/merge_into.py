@@ -55,13 +55,13 @@ def _joins_on_spark(given: Given) -> bool:
     """
     if not on_spark(given):
         return False
-    from penstock.pipelines.spark.versions import Feature, pyspark_version
+    from penstock.pipelines.spark.versions import Feature, installed
     from penstock.pipelines.spark.versions import text as number_of
 
     if "master" not in given and not Feature.CATALOG.is_there:
         log.warning(
             "event=merge_without_spark spark=%s needed=%s: conditions and values are SQL of DuckDB",
-            pyspark_version(),
+            number_of(installed()),
             number_of(Feature.CATALOG.since),
         )
         return False

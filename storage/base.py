@@ -54,7 +54,10 @@ class Storage(Protocol):
         ...
 
     def write(self, path: str, data: bytes) -> None:
-        """Write the whole file and replace an older one. Missing parent folders are created."""
+        """Write the whole file and replace an older one. Nobody ever finds a part of it.
+
+        Missing parent folders are created.
+        """
         ...
 
     def list(self, path: str) -> list[Entry]:

@@ -27,6 +27,7 @@ START = 1_700_000_000_000
 SLOW_MILLIS = 60_000
 STALE_BY = 4
 LATE_BY = 12
+HINTS = {"LATEST", "EARLIEST"}
 
 
 class Fault(enum.Enum):
@@ -253,15 +254,14 @@ class SimStore:
             self.disk.put(path, data)
             return True
 
-        def torn() -> None:
-            # A create that is torn leaves a part of the local store's temporary file, never a part of the target.
-            folder, _, name = path.rpartition("/")
-            self.disk.put(f"{folder}/.{name}.{self._random.getrandbits(64):016x}.tmp", self._part(data))
-
-        return self._do("create", path, whole, torn)
+        return self._do("create", path, whole, lambda: self._put_part_aside(path, data))
 
     def write(self, path: str, data: bytes) -> None:
-        self._put("write", path, data)
+        # A power failure may damage a hint on a local disk, where it is not synced.
+        if path.rpartition("/")[2] in HINTS:
+            self._put("write", path, data)
+        else:
+            self._do("write", path, lambda: self.disk.put(path, data), lambda: self._put_part_aside(path, data))
 
     def list(self, path: str) -> list[Entry]:
         found = self._do("list", path, lambda: list(self.disk.list(path).values()))
@@ -329,6 +329,11 @@ class SimStore:
         return pa.PythonFile(Upload(lambda data: self._put("close", path, data)), mode="w")
 
     # Execution of an operation --------------------------------------------------------------------------------
+
+    def _put_part_aside(self, path: str, data: bytes) -> None:
+        """Leave a part of the local store's temporary file: all stores replace a file as a whole."""
+        folder, _, name = path.rpartition("/")
+        self.disk.put(f"{folder}/.{name}.{self._random.getrandbits(64):016x}.tmp", self._part(data))
 
     def _put(self, name: str, path: str, data: bytes) -> None:
         self._do(name, path, lambda: self.disk.put(path, data), lambda: self.disk.put(path, self._part(data)))

@@ -49,15 +49,22 @@ def test_a_failure_before_writes_nothing_and_after_writes_everything(disk: Disk)
         assert SimStore(disk).exists(f"/t/{fault.name}") is left
 
 
-def test_a_torn_write_keeps_a_part_and_a_torn_create_a_hidden_file(disk: Disk) -> None:
-    with pytest.raises(StoreFailure):
-        SimStore(disk, at(1, Fault.TORN)).write("/t/old", b"0123456789")
-    assert b"0123456789".startswith(SimStore(disk).read("/t/old"))
-    assert SimStore(disk).size("/t/old") < 10
-    with pytest.raises(StoreFailure):
-        SimStore(disk, at(1, Fault.TORN)).create("/t/new", b"0123456789")
+def test_only_hints_and_new_files_of_writers_are_torn(disk: Disk) -> None:
+    older = SimStore(disk).read("/t/old")
+    for operation in ("write", "create"):
+        path = "/t/old" if operation == "write" else "/t/new"
+        with pytest.raises(StoreFailure):
+            getattr(SimStore(disk, at(1, Fault.TORN)), operation)(path, b"0123456789")
+        assert any(name.startswith(f".{path[3:]}.") for name in names(SimStore(disk)))
+    assert SimStore(disk).read("/t/old") == older
     assert not SimStore(disk).exists("/t/new")
-    assert any(name.startswith(".new") for name in names(SimStore(disk)))
+    with pytest.raises(StoreFailure):
+        SimStore(disk, at(1, Fault.TORN)).write("/t/LATEST", b"0123456789")
+    with pytest.raises(StoreFailure), SimStore(disk, at(2, Fault.TORN)).open_output("/t/data") as written:
+        written.write(b"0123456789")
+    for name in ("LATEST", "data"):
+        assert b"0123456789".startswith(SimStore(disk).read(f"/t/{name}"))
+        assert SimStore(disk).size(f"/t/{name}") < 10
 
 
 def test_stale_listing_misses_the_last_change_and_only_that_once(disk: Disk) -> None:

@@ -25,7 +25,7 @@ NEEDED = {
     "drop-partition": ["--partition", "dt=a"],
     "fast-forward": ["--branch-name", "b"],
     "mark-partition-done": ["--partition", "dt=a"],
-    "merge-into": ["--source-table", "shop.orders", "--on", "orders.id = s.id", "--merge-actions", "delete"],
+    "merge-into": ["--source-table", "shop.orders", "--on", "orders.id = s.id", "--merge-actions", "matched-delete"],
     "rename-tag": ["--tag-name", "t", "--target-tag-name", "u"],
     "replace-tag": ["--tag-name", "t"],
     "reset-consumer": ["--consumer-id", "c"],

@@ -49,6 +49,13 @@ def costs(folder: Path, count: int) -> dict[str, float]:
 @pytest.mark.slow
 def test_the_cost_grows_with_the_number_of_partitions(tmp_path: Path) -> None:
     """Ten times as many partitions cost ten times as much; a square would be a hundred times."""
-    few, many = costs(tmp_path, FEW), costs(tmp_path, MANY)
+    few = costs(tmp_path, FEW)
+    slow = dearer(few, costs(tmp_path, MANY))
+    # A machine that is busy with other work may have made one measurement dear, but not both.
+    assert not slow or slow.keys() & dearer(few, costs(tmp_path / "again", MANY)).keys() == set(), slow
+
+
+def dearer(few: dict[str, float], many: dict[str, float]) -> dict[str, float]:
+    """Return the operations that cost more than thirty times as much with many partitions, and how much more."""
     # The first call of SQL also imports modules, so that times below are those of a few milliseconds at least.
-    assert {name: many[name] / few[name] for name in few if many[name] > 30 * max(few[name], 0.01)} == {}
+    return {name: many[name] / few[name] for name in few if many[name] > 30 * max(few[name], 0.01)}

@@ -30,6 +30,7 @@ from penstock.pipelines.api.compared_columns import (
     differing_keys,
 )
 from penstock.pipelines.ledger.batch_identity import range_of
+from penstock.pipelines.mapping.described_tables import sources_by_target
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.row_versions import IS_CURRENT, keeps_versions
 from penstock.schema_evolution.soft_deletes import DELETED
@@ -102,7 +103,7 @@ class Verification:
                 self.source.release()
 
     def _verdicts(self, wanted: Collection[str]) -> Iterator[TableVerdict]:
-        targets = _targets(self.shape, self.source.tables())
+        targets = sources_by_target(self.source.tables(), self.shape)
         known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
         if wanted and not known:
             raise ConfigError(
@@ -184,15 +185,6 @@ class Verification:
                 rows, bad, lost = compared.rows_of(change, self.shape)
                 lost[NULLS] += sum(oddities.values())
                 yield rows, bad, +lost
-
-
-def _targets(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> dict[str, list[SourceSchema]]:
-    found: dict[str, list[SourceSchema]] = {}
-    for schema in schemas:
-        target = shape.target(schema.database, schema.table)
-        if target is not None:
-            found.setdefault(target, []).append(schema)
-    return found
 
 
 def _table_rows(compared: ComparedColumns, table: Table, snapshot: Snapshot | None) -> Iterator[Rows]:

@@ -69,7 +69,7 @@ def plan_described(
 
     All tables that cannot be created are reported at once.
     """
-    sources = _sources_by_target(found, shape)
+    sources = sources_by_target(found, shape)
     left_out: set[TableName] = set()
     plans: dict[str, TableSchema] = {}
     refused: dict[str, ConfigError] = {}
@@ -102,7 +102,8 @@ def plan_described(
     return DescribedTables(tables, unstored, reasons, _before_images(plans, sources, shape), tuple(warnings), plans)
 
 
-def _sources_by_target(found: Sequence[SourceSchema], shape: PipelineMapping) -> dict[str, list[SourceSchema]]:
+def sources_by_target(found: Sequence[SourceSchema], shape: PipelineMapping) -> dict[str, list[SourceSchema]]:
+    """Return the source tables by the table that stores their rows, without those that no table stores."""
     sources: dict[str, list[SourceSchema]] = {}
     for schema in found:
         target = shape.target(schema.database, schema.table)

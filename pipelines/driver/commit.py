@@ -85,8 +85,10 @@ class Commits:
                 committed = task.result()
                 last = self._snapshot(table, identity) if committed is None else committed.last
                 # Each commit reads the newest schema, so the next batch also knows what other jobs have altered.
-                new = committed is not None and last is not None
-                done.schemas[table] = last.schema_id if new and last else self.warehouse.store(table).schema().id
+                if committed is None or last is None:
+                    done.schemas[table] = self.warehouse.store(table).schema().id
+                else:
+                    done.schemas[table] = last.schema_id
                 if committed is None or committed.lost_compaction is not None:
                     done.uncompacted.add(table)
                 if last is not None:

@@ -64,8 +64,8 @@ class Layout:
         return _layout_of(schema)
 
     @classmethod
-    def checked(cls, schema: TableSchema) -> Layout:
-        """Return the layout of a schema that no layout was made of before; see `of`."""
+    def uncached(cls, schema: TableSchema) -> Layout:
+        """Do what `of` does, without its cache."""
         check_readable(schema.options)
         options = schema.typed
         # In schemas of the first releases, a missing option meant one bucket.
@@ -123,7 +123,7 @@ class Layout:
 
 @lru_cache(maxsize=1024)
 def _layout_of(schema: TableSchema) -> Layout:
-    return Layout.checked(schema)
+    return Layout.uncached(schema)
 
 
 def _mode_of(schema: TableSchema, count: int, bucket_keys: tuple[str, ...]) -> BucketMode:

@@ -46,6 +46,7 @@ def read_manifest(data: bytes, where: str, **facts: object) -> list[ManifestEntr
 
 
 def read_manifest_list(data: bytes, where: str, **facts: object) -> list[ManifestFile]:
+    """Return the manifests of a list in order. A TableCorrupt is as in `read_manifest`."""
     if len(data) > _SMALL_LIST:
         return read_records(data, LIST_SHAPE, where, facts)
     try:

@@ -126,8 +126,9 @@ class TableStore:
     snapshots: SnapshotFiles
     ambient: Environment = field(default_factory=Environment)
     cache: EntryCache[ManifestEntry] = field(default_factory=EntryCache)
-    lists: EntryCache[ManifestFile] = field(default_factory=lambda: EntryCache(20_000))  # of lists and index
-    indexes: EntryCache[IndexEntry] = field(default_factory=lambda: EntryCache(50_000))  # manifests, for commits only
+    # The manifests in lists, and the index files in index manifests. Only writers and commits read these caches.
+    lists: EntryCache[ManifestFile] = field(default_factory=lambda: EntryCache(20_000))
+    indexes: EntryCache[IndexEntry] = field(default_factory=lambda: EntryCache(50_000))
     commits: TableCommits = field(default_factory=FileCommits)
     catalog_name: str | None = None
 

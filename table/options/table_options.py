@@ -11,7 +11,8 @@ from penstock.table.options.declaration import TableOption
 T = TypeVar("T")
 # None is the value of an option without a default.
 _UNSET = object()
-# The defaults of this process, by parser and text: keys contain the names of columns, of which there is no end.
+# The parsed defaults of this process, by parser and text. Not by option key: some keys contain the name of a column, so
+# their number has no limit.
 _DEFAULTS: dict[tuple[object, str], object] = {}
 
 

@@ -11,7 +11,7 @@ SourceError
   TableEmptied              the rows of a table at a position are not known (of PastUnknown)
 PositionLost
   SlotMissing, SlotLost, SlotAhead, ServerChanged
-  Diverged                  a promoted standby lacks the end of the log that was read
+  Diverged                  a promoted standby or a restored server lacks the end of the log that was read
 """
 
 from __future__ import annotations

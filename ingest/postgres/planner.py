@@ -24,7 +24,7 @@ from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
-from penstock.ingest.postgres.server.server_identity import require_same_past, server_identity
+from penstock.ingest.postgres.server.server_identity import require_same_past, require_written, server_identity
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
 from penstock.ingest.postgres.server.table_checks import ambiguous_keys
 from penstock.ingest.postgres.server.table_version import versions_of
@@ -114,6 +114,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             )
         if progress.timeline not in {0, identity.timeline}:
             require_same_past(connection, progress.timeline, identity.timeline, progress.log)
+        require_written(connection, identity, progress.log)
         require_slot(connection, progress.slot, progress.log)
         return replace(progress, timeline=identity.timeline)
 

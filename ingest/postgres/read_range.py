@@ -25,6 +25,7 @@ from penstock.ingest.postgres.relation import FULL
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import parse_lsn
+from penstock.ingest.postgres.server.server_identity import require_written, server_identity
 from penstock.ingest.postgres.server.slot import free_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
@@ -121,7 +122,9 @@ class PgRangeReading:
         part = WalRange(settings.slot, (settings.publication.name,), first, last, binary)
         with ExitStack() as stack:
             catalog = stack.enter_context(connected(settings.server))
-            # Checked here as well: the slot may have been moved or dropped since the batch was planned.
+            # Checked here as well: the slot may have been moved or dropped since the batch was planned, and the server
+            # may have been restored: its reader would wait for the end of the range.
+            require_written(catalog, server_identity(catalog), last)
             require_slot(catalog, settings.slot, first)
             free_slot(catalog, settings.slot, first)
             stream = stack.enter_context(connected(settings.server, replication=True))

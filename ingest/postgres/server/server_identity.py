@@ -1,4 +1,8 @@
-"""Which server and which of its timelines a connection leads to. A promoted standby begins a new timeline."""
+"""Which server and which of its timelines a connection leads to. A promoted standby begins a new timeline.
+
+So does a backup that is restored to a point in time. A copy of the server's files or of its disk does not: the server
+continues on its timeline from an earlier position.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +22,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _PAUSE_S = 0.5
+# On a standby the functions of the last columns fail.
 _QUERY = (
-    "SELECT system_identifier, current_database(), CASE WHEN pg_is_in_recovery() THEN NULL "
-    "ELSE pg_walfile_name(pg_current_wal_insert_lsn()) END FROM pg_control_system()"
+    "SELECT system_identifier, current_database(), pg_walfile_name(written), written FROM pg_control_system(), "
+    "LATERAL (SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END AS written) AS log"
 )
 _TIMELINE_DIGITS = 8  # of the name of a WAL file
 
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """The identifier of a server and its copies, the database, and the timeline that the server writes."""
+    """The identifier of a server and its copies, the database, the timeline that the server writes, and its end."""
 
     system: str
     database: str
     timeline: int
+    end: int
 
 
 def server_identity(connection: PgConnection) -> ServerIdentity:
     """Return the identity of a primary. A standby may be about to be promoted: wait for that as for a connection."""
     began, waits = time.monotonic(), False
     while True:
-        system, database, file = connection.rows(_QUERY)[0]
+        system, database, file, end = connection.rows(_QUERY)[0]
         if file is not None:
-            return ServerIdentity(str(system), str(database), int(file[:_TIMELINE_DIGITS], 16))
+            return ServerIdentity(str(system), str(database), int(file[:_TIMELINE_DIGITS], 16), parse_lsn(str(end)))
         if time.monotonic() >= began + patience_seconds(connection.server.patience):
             raise SourceError(
                 "the server is a standby",
@@ -69,6 +75,22 @@ def require_same_past(connection: PgConnection, before: int, now: int, position:
             "(version 17 and newer) keeps readers behind the standby",
         )
     log.warning("event=promoted server=%s timeline=%d at=%s", connection.server.where, now, lsn_text(switch))
+
+
+def require_written(connection: PgConnection, identity: ServerIdentity, position: int) -> None:
+    """Raise Diverged if the log of the server ends before the position, up to which it was read.
+
+    The pipeline would wait until the log is as long again, and leave out the changes until then.
+    """
+    if position > identity.end:
+        raise Diverged(
+            "the server's log ends before the position of the pipeline: the server was restored from a backup, or has "
+            "lost the end of its log",
+            server=connection.server.where,
+            position=lsn_text(position),
+            end=lsn_text(identity.end),
+            hint="tables may have rows that the server lacks: start with --resnapshot",
+        )
 
 
 def _end_of_timeline(connection: PgConnection, before: int, now: int) -> int | None:

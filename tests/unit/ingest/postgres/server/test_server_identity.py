@@ -13,7 +13,12 @@ import pytest
 from penstock.errors import SourceError
 from penstock.ingest.postgres.errors import Diverged
 from penstock.ingest.postgres.server import server_identity as identities
-from penstock.ingest.postgres.server.server_identity import require_same_past, server_identity
+from penstock.ingest.postgres.server.server_identity import (
+    ServerIdentity,
+    require_same_past,
+    require_written,
+    server_identity,
+)
 
 HISTORY = "1\t0/3000000\tno recovery target specified\n\n3\t0/5000000\tno recovery target specified\n"
 
@@ -29,7 +34,8 @@ class Server:
         if sql == "TIMELINE_HISTORY 4":
             return [("00000004.history", HISTORY)]
         self.standby_for -= 1
-        return [("77", "shop", None if self.standby_for >= 0 else "0000001A0000000000000003")]
+        log = (None, None) if self.standby_for >= 0 else ("0000001A0000000000000003", "0/3000100")
+        return [("77", "shop", *log)]
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +52,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_timeline_is_that_of_the_file_that_is_written() -> None:
     found: Any = Server()
-    assert server_identity(found) == identities.ServerIdentity("77", "shop", 26)
+    assert server_identity(found) == identities.ServerIdentity("77", "shop", 26, 0x3000100)
 
 
 def test_standby_is_waited_for_until_patience_ends() -> None:
@@ -71,3 +77,13 @@ def test_log_is_lost_after_the_end_of_its_timeline(before: int, position: int, l
     with pytest.raises(Diverged) as caught:
         require_same_past(found, before, 4, position)
     assert caught.value.facts["timeline_before"] == before
+
+
+def test_log_that_ends_before_the_position_is_not_that_which_was_read() -> None:
+    found: Any = Server()
+    identity = ServerIdentity("77", "shop", 1, 0x3000100)
+    require_written(found, identity, 0x3000100)
+    with pytest.raises(Diverged, match="ends before the position") as caught:
+        require_written(found, identity, 0x3000101)
+    assert (caught.value.facts["position"], caught.value.facts["end"]) == ("0/3000101", "0/3000100")
+    assert "--resnapshot" in (caught.value.hint or "")

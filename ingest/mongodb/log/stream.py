@@ -79,8 +79,16 @@ def _events(replies: Sequence[Reply], end: ClusterTime) -> Events:
 def _replies(connection: MongoConnection, part: LogPart, opens: dict[str, Any]) -> Iterator[tuple[Reply, bool]]:
     """Yield the replies of one cursor, and whether the end is reached."""
     began, newest = time.monotonic(), 0
+    # The time of which the server has scanned nothing yet; None if empty replies may lack events of their own time.
+    unscanned = None if connection.is_router() else part.start
+    if unscanned is not None and "startAfter" in opens:
+        unscanned = time_of_token(opens["startAfter"]["_data"])
     for reply in connection.documents(part.database or "admin", command_of(part, opens)):
-        reached = time_of_last(reply) if len(reply.documents) else _time_reached(reply)
+        if len(reply.documents):
+            reached = time_of_last(reply)
+            unscanned = None if unscanned is None else 0
+        else:
+            reached = _time_reached(reply, unscanned)
         yield reply, reached >= part.end
         if reached > newest:
             began, newest = time.monotonic(), reached
@@ -94,10 +102,18 @@ def _replies(connection: MongoConnection, part: LogPart, opens: dict[str, Any]) 
             )
 
 
-def _time_reached(reply: Reply) -> ClusterTime:
-    """Return the time before which all events have come. A reply without events says so by its token."""
+def _time_reached(reply: Reply, unscanned: ClusterTime | None) -> ClusterTime:
+    """Return the time before which all events have come, which a reply without events says by its token.
+
+    A replica set answers without events when it has scanned its whole oplog: the time in the token is that of the last
+    entry, and its events have come too. Without this, the end of a quiet stream would be known only by the entry that
+    the server writes every ten seconds. A router merges several oplogs, and two shards may have entries with one time.
+    The first token of a stream repeats the time at which the stream was opened, and says nothing about its events.
+    """
     found = time_of_token(reply.token)
-    return reply.time if found is None else found
+    if found is None:
+        return reply.time
+    return found + 1 if unscanned is not None and found > unscanned else found
 
 
 def command_of(part: LogPart, opens: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +131,6 @@ def command_of(part: LogPart, opens: dict[str, Any]) -> dict[str, Any]:
         of_none = {"operationType": {"$in": ["dropDatabase", "invalidate"]}}
         renamed = {"operationType": "rename", "to.coll": part.collection}
         match = {"$or": [{**match, "ns.coll": part.collection}, renamed, of_none]}
-    # What updates changed is in the document already, and would be sent twice.
-    stages = [{"$changeStream": stage}, {"$match": match}, {"$unset": ["updateDescription"]}]
+    # What updates changed is in the document already, and would be sent twice. $unset needs MongoDB 4.2.
+    stages = [{"$changeStream": stage}, {"$match": match}, {"$project": {"updateDescription": 0}}]
     return {"aggregate": 1, "pipeline": stages, "cursor": {"batchSize": _EVENTS}}

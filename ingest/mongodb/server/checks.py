@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
 from penstock.ingest.mongodb.errors import NotAReplicaSet, OplogLost, ServerTooOld
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of, time_text
+from penstock.ingest.mongodb.server.connection import ROUTER
 
 if TYPE_CHECKING:
     from penstock.ingest.mongodb.server.connection import MongoConnection
@@ -16,14 +17,13 @@ if TYPE_CHECKING:
 # The wire version of MongoDB 4.0, the first whose change streams begin at a time.
 _FIRST_WIRE_VERSION = 7
 _DAY_SECONDS = 86_400
-_ROUTER = "isdbgrid"
 _RESIZE = "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 72})"
 
 
 def server_name(connection: MongoConnection) -> str:
     """Return the name of the replica set, or the identifier of the sharded cluster."""
     hello = connection.command("admin", {"hello": 1})
-    if hello.get("msg") != _ROUTER:
+    if hello.get("msg") != ROUTER:
         return str(hello.get("setName", ""))
     found = _first(connection, "config", {"find": "version", "limit": 1, "singleBatch": True})
     return f"sharded/{found.get('clusterId', '') if found else ''}"
@@ -78,7 +78,7 @@ def _findings(connection: MongoConnection) -> Iterator[ServerFinding]:
         message = "the server's change streams cannot begin at a time"
         fix = "upgrade it to 4.0 or newer"
         yield error_finding(ServerTooOld, message, f"wire version {version}", f"{_FIRST_WIRE_VERSION} or more", fix)
-    if hello.get("msg") != _ROUTER and not hello.get("setName"):
+    if hello.get("msg") != ROUTER and not hello.get("setName"):
         message = "only replica sets have change streams"
         fix = "start mongod with --replSet rs0, and call rs.initiate() once"
         yield error_finding(NotAReplicaSet, message, "a standalone server", "a replica set", fix)

@@ -34,6 +34,7 @@ _DENIED = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, and Atlas' own
 _LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, and its form before 4.4
 _CURSOR_GONE = {43, 136, 237}  # CursorNotFound, CappedPositionLost, CursorKilled
 _TOO_OLD = {239, 246}  # SnapshotTooOld, SnapshotUnavailable
+ROUTER = "isdbgrid"  # what a router says of itself
 _NO_REPLICA_SET, _TOO_LARGE, _NO_IMAGE = 40573, 10334, 47
 
 
@@ -52,6 +53,10 @@ class MongoConnection:
     def now(self) -> ClusterTime:
         """Return the time of the newest operation that the server has executed."""
         return time_of(self.command("admin", {"ping": 1})["operationTime"])
+
+    def is_router(self) -> bool:
+        """Return whether this is a router of a sharded cluster, and not a member of a replica set."""
+        return self.command("admin", {"hello": 1}).get("msg") == ROUTER
 
     def documents(self, database: str, command: dict[str, Any]) -> Iterator[Reply]:
         """Yield the replies of a cursor until it ends; with a change stream, until the caller stops."""

@@ -27,8 +27,11 @@ def reply(*seconds: int, token: str = "36", now: int = 0, cursor: int = 5) -> Re
 class Server:
     """Yields the replies of each stream that is opened, in turn."""
 
-    def __init__(self, *streams: list[Reply]) -> None:
-        self.streams, self.opened = list(streams), list[Any]()
+    def __init__(self, *streams: list[Reply], router: bool = False) -> None:
+        self.streams, self.opened, self.router = list(streams), list[Any](), router
+
+    def is_router(self) -> bool:
+        return self.router
 
     def documents(self, database: str, command: dict[str, Any]) -> Iterator[Reply]:
         self.opened.append(command["pipeline"][0]["$changeStream"])
@@ -36,7 +39,7 @@ class Server:
 
 
 def seconds(server: Server) -> list[int]:
-    found = streamed(server, PART)  # type: ignore[arg-type]  # it has the one method that is called
+    found = streamed(server, PART)  # type: ignore[arg-type]  # it has the methods that are called
     return [int(time) >> 32 for events, _ in found for time in events.time]
 
 
@@ -49,6 +52,39 @@ def test_events_end_before_the_end_of_the_part() -> None:
 def test_quiet_stream_ends_by_the_time_in_its_token() -> None:
     before, after = "82000000090000000129", "820000000A0000000029"
     assert seconds(Server([reply(2), reply(token=before, now=99), reply(token=after), reply(3)])) == [2]
+
+
+def token_of(second: int, number: int = 0) -> str:
+    return f"82{second:08X}{number:08X}29"
+
+
+LAST = token_of(9, 0xFFFFFFFF)  # the last time before the end of the part
+
+
+def test_quiet_stream_of_a_replica_set_ends_with_the_last_entry_of_the_log() -> None:
+    # The entry that is the newest when the batch is planned is the last one of the part. The next entry of a server
+    # without writes comes ten seconds later.
+    assert seconds(Server([reply(2), reply(token=token_of(8)), reply(token=LAST), reply(3)])) == [2]
+
+
+def test_quiet_stream_of_a_sharded_cluster_waits_for_an_entry_after_its_end() -> None:
+    # Another shard may have events with the same time.
+    server = Server([reply(2), reply(token=LAST), reply(9), reply(token=token_of(10)), reply(3)], router=True)
+    assert seconds(server) == [2, 9]
+
+
+def test_first_token_of_a_stream_says_nothing_about_events_of_its_time() -> None:
+    part = LogPart((9 << 32) + 1, (9 << 32) + 2, "d", "t")
+    opened, events = token_of(9, 1), reply(9)
+    server = Server([reply(token=opened), reply(token=opened), events, reply(token=opened), reply(3)])
+    found = list(streamed(server, part))  # type: ignore[arg-type]  # as above
+    assert [int(time) >> 32 for events, _ in found for time in events.time] == [9]
+
+
+def test_stream_that_is_opened_again_waits_for_a_later_entry() -> None:
+    ended = reply(3, token=LAST, cursor=0)
+    server = Server([reply(2), ended], [reply(token=LAST), reply(9), reply(token=token_of(10))])
+    assert seconds(server) == [2, 3, 9]
 
 
 def test_quiet_stream_with_other_tokens_ends_by_the_time_of_the_operation() -> None:

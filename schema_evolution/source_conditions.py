@@ -53,6 +53,8 @@ class SourceConditions:
             case Call("is null" | "is not null" as name, (inner,)):
                 column = self._column(inner)
                 return None if column is None else NullTest(column, negated=negated != (name == "is not null"))
+            case Call("coalesce", (inner, Literal(value=False))):  # a condition that is not null
+                return None if negated else self.implied(inner)
             case Call("in", (left, *values)):
                 found = [self._comparison(left, "=", value, negated=negated) for value in values]
                 return joined("and" if negated else "or", found)

@@ -17,7 +17,7 @@ from penstock.formats.change import BadRecord, ChangeBatch, SourceField, SourceS
 from penstock.formats.demand import Demand
 from penstock.row_kinds import RowKinds, is_retract
 from penstock.schema_evolution.expression_columns import ORIGINS, ExpressionColumns
-from penstock.schema_evolution.expressions.nodes import Call, ColumnReference, Item, Node, children, columns_of
+from penstock.schema_evolution.expressions.nodes import Call, ColumnReference, Dialect, Item, Node, children, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.masks import Mask
@@ -55,11 +55,12 @@ class Transform:
         primary_keys: tuple[str, ...] = (),
         partition_keys: tuple[str, ...] = (),
         options: Mapping[str, str] | None = None,
+        dialect: Dialect = "sql",
     ) -> Transform:
         return cls(
             TablePattern.of(tables),
-            parse_projection(projection) if projection else (),
-            parse_expression(filter_) if filter_ else None,
+            parse_projection(projection, dialect) if projection else (),
+            parse_expression(filter_, dialect) if filter_ else None,
             {name: Mask.of(text) for name, text in (masks or {}).items()},
             primary_keys,
             partition_keys,

@@ -28,9 +28,10 @@ _PIPELINE_OF_FLINK = {
     "operator.uid.prefix",
     "sink.partitioning.strategy",
     "transform.decimal.precision.mode",
+    "flink-conf",
 }
 _SECTIONS = {"source", "sink", "route", "transform", "pipeline"}
-_REFUSED = {"user-defined-function": "functions of Java", "model": "models", "udf": "functions of Java"}
+_REFUSED = {"user-defined-function": "user-defined functions", "model": "models", "udf": "user-defined functions"}
 _EXPRESSIONS = "remove it, and write expressions with the functions that docs/transforms.md lists"
 _ROUTE = {"source-table", "sink-table", "replace-symbol", "description"}
 _TRANSFORM = {
@@ -216,7 +217,7 @@ def _transform(rule: Mapping[str, Any], place: str) -> dict[str, Any]:
     if "projection" in made:
         # in a Flink CDC file the asterisk is escaped because of YAML
         made["projection"] = made["projection"].replace("\\*", "*")
-    return made
+    return made | {"dialect": "flink-cdc"}
 
 
 def _kept(rule: Mapping[str, Any], known: set[str], place: str) -> dict[str, Any]:

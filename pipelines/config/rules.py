@@ -14,6 +14,7 @@ from penstock.table_pattern import TablePattern
 EventType = Literal[
     "create.table", "add.column", "alter.column.type", "rename.column", "drop.column", "drop.table", "truncate.table"
 ]
+Dialect = Literal["sql", "flink-cdc"]
 Behavior = Literal["exception", "evolve", "try_evolve", "lenient", "ignore"]
 
 
@@ -76,6 +77,11 @@ class TransformConfig(Strict):
     """Changes rows of the source tables that match. If several rules match a table, only the first one applies."""
 
     source_table: str = Field(description="source tables as database.table; both parts may be regular expressions")
+    dialect: Dialect = Field(
+        default="sql",
+        description="language of projection and filter; `flink-cdc` has Flink CDC's rules for null, LIKE, TRIM and the"
+        " division of integers",
+    )
     lookup: tuple[LookupConfig, ...] = Field(
         default=(), description="dimensions whose columns are added first, one after the other"
     )
@@ -97,11 +103,11 @@ class TransformConfig(Strict):
                 case "source_table", str():
                     TablePattern.of(given)
                 case ("projection" | "filter" | "mask") as field, _:
-                    _check_expression(field, given)
+                    _check_expression(field, given, about.data.get("dialect", "sql"))
         return given
 
 
-def _check_expression(field: str, given: Any) -> None:
+def _check_expression(field: str, given: Any, dialect: Dialect = "sql") -> None:
     """Raise ConfigError if the parser of expressions does not accept it."""
     # Here, because most files contain no expression, and its functions take long to import.
     from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
@@ -109,9 +115,9 @@ def _check_expression(field: str, given: Any) -> None:
 
     match field, given:
         case "projection", str():
-            parse_projection(given)
+            parse_projection(given, dialect)
         case "filter", str():
-            parse_expression(given)
+            parse_expression(given, dialect)
         case "mask", Mapping():
             for mask in given.values():
                 Mask.of(mask)

@@ -246,6 +246,7 @@ def _transform_of(given: spec.TransformConfig) -> Transform:
         given.primary_keys,
         given.partition_keys,
         given.table_options,
+        given.dialect,
     )
     added = frozenset(text.split()[-1] for one in given.lookup for text in one.columns)
     drops = any(one.join == "inner" for one in given.lookup)

@@ -34,6 +34,13 @@ def evaluated(node: Node, columns: Mapping[str, pa.Array], moment: Moment, misfi
     return value
 
 
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
+
+
+def _is_fractional(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
 class _Evaluation:
     """The evaluation of an expression on the columns of one batch."""
 
@@ -48,8 +55,8 @@ class _Evaluation:
                 return self._column(name)
             case Call(name, arguments):
                 return self._call(name, [self.of(argument) for argument in arguments])
-            case Cast(value, type_):
-                return self._cast(self.of(value), type_)
+            case Cast(value, type_, tries):
+                return self._cast(self.of(value), type_, Misfits() if tries else self._misfits)
             case Case(branches, default):
                 return self._case([(self.of(one), self.of(value)) for one, value in branches], self.of(default))
 
@@ -67,12 +74,14 @@ class _Evaluation:
             types = ", ".join(str(one.type) for one in given)
             raise ConfigError(f"{name} does not accept {types}: {reason}") from reason
 
-    def _cast(self, value: Values, type_: DataType) -> Values:
+    def _cast(self, value: Values, type_: DataType, misfits: Misfits) -> Values:
         if isinstance(type_, AtomicType) and type_.root == "VARCHAR" and not pa.types.is_binary(value.type):
             value = texts(value)
+        if _is_fractional(value.type) and isinstance(type_, AtomicType) and type_.root in _INTEGERS:
+            value = pc.trunc(value)  # as Flink and Spark do
         constant = isinstance(value, pa.Scalar)
         column = pa.repeat(value, 1) if constant else value
-        fitted = fit_column(column, Field(-1, "cast", type_), TypeMapping(), self._misfits)
+        fitted = fit_column(column, Field(-1, "cast", type_), TypeMapping(), misfits)
         return fitted[0] if constant else fitted
 
     def _case(self, branches: list[tuple[Values, Values]], default: Values) -> Values:

@@ -1,10 +1,11 @@
-"""The grammar of SQL expressions: literals, columns, operators by precedence, calls, CASE and CAST."""
+"""The grammar of SQL expressions: literals, columns, arithmetic operators, calls, CASE and CAST."""
 
 from __future__ import annotations
 
 import re
 
 from penstock.errors import did_you_mean
+from penstock.schema_evolution.expressions.condition_parser import ConditionParser
 from penstock.schema_evolution.expressions.functions import FUNCTIONS, REFUSED
 from penstock.schema_evolution.expressions.nodes import (
     Call,
@@ -15,13 +16,11 @@ from penstock.schema_evolution.expressions.nodes import (
     Literal,
     Node,
     Token,
-    TokenReader,
     unquoted,
 )
 from penstock.schema_evolution.expressions.time_functions import UNITS
 from penstock.table.values.types import parse_type
 
-_COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
 _BARE = {
     "current_timestamp",
     "current_date",
@@ -30,14 +29,16 @@ _BARE = {
     "localtime",
 }  # functions that may also be written without brackets
 _LEAST_BIGINT, _MOST_BIGINT = -(2**63), 2**63 - 1
+_CASTS = {"cast", "try_cast"}
 _FROM_FOR = {"substring", "substr"}
+_JAVA_BLANKS = "".join(map(chr, range(33)))  # what Java's trim, and so Flink CDC's, removes
 _UNIT_FIRST = {"timestampdiff", "timestamp_diff", "timestampadd"}
 _ENDS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 _RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between", "in", "like", "is", "from", "where"}
 
 
-class ExpressionParser(TokenReader):
-    """A recursive descent parser with a method per level of precedence."""
+class ExpressionParser(ConditionParser):
+    """A recursive descent parser with a method per level of precedence; conditions are those of its base."""
 
     def item(self) -> Item:
         if self.accept("*"):
@@ -51,57 +52,6 @@ class ExpressionParser(TokenReader):
             return Item(value.name, value)
         raise self.wrong("an expression in a projection needs a name", "write it as  expression AS name")
 
-    def expression(self) -> Node:
-        node = self._and()
-        while self.accept("or"):
-            node = Call("or", (node, self._and()))
-        return node
-
-    def _and(self) -> Node:
-        node = self._not()
-        while self.accept("and"):
-            node = Call("and", (node, self._not()))
-        return node
-
-    def _not(self) -> Node:
-        return Call("not", (self._not(),)) if self.accept("not") else self._comparison()
-
-    def _comparison(self) -> Node:
-        left = self._sum()
-        if self.now.kind == "sign" and self.now.value in _COMPARISONS:
-            sign = self.next().value
-            left = Call("<>" if sign == "!=" else sign, (left, self._sum()))
-        if self.accept("is"):
-            return self._is(left, negated=self.accept("not"))
-        negated = self.accept("not")
-        node = self._membership(left)
-        if node is None:
-            if negated:
-                raise self.wrong("NOT must be followed by BETWEEN, IN or LIKE")
-            return left
-        return Call("not", (node,)) if negated else node
-
-    def _is(self, left: Node, *, negated: bool) -> Node:
-        for truth in (True, False):
-            if self.accept(str(truth).lower()):
-                # IS TRUE and IS FALSE are never null.
-                holds = Call("coalesce", (left if truth else Call("not", (left,)), Literal(value=False)))
-                return Call("not", (holds,)) if negated else holds
-        self.need("null")
-        return Call("is not null" if negated else "is null", (left,))
-
-    def _membership(self, left: Node) -> Node | None:
-        if self.accept("between"):
-            low = self._sum()
-            self.need("and")
-            return Call("and", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
-        if self.accept("in"):
-            self.need("(")
-            return Call("in", (left, *self._list()))
-        if self.accept("like"):
-            return Call("like", (left, self._sum()))
-        return None
-
     def _sum(self) -> Node:
         node = self._product()
         while (sign := self.now.value) in {"+", "-", "||"} and self.now.kind == "sign":
@@ -114,7 +64,8 @@ class ExpressionParser(TokenReader):
         node = self._unary()
         while (sign := self.now.value) in {"*", "/", "%"} and self.now.kind == "sign":
             self.next()
-            node = Call(sign, (node, self._unary()))
+            is_whole = sign == "/" and self._dialect == "flink-cdc"  # there an integer divided by one is an integer
+            node = Call("whole /" if is_whole else sign, (node, self._unary()))
         return node
 
     def _unary(self) -> Node:
@@ -161,7 +112,7 @@ class ExpressionParser(TokenReader):
         if token.value in _RESERVED:
             raise self.wrong(f"{token.written!r} is unexpected", "if it is a column name, quote it with `backticks`")
         if self.accept("("):
-            return self._cast() if token.value in {"cast", "try_cast"} else self._call(token)
+            return self._cast(tries=token.value == "try_cast") if token.value in _CASTS else self._call(token)
         if token.value in _BARE:
             return Call(token.value, ())
         return self._column(token.written)
@@ -192,7 +143,7 @@ class ExpressionParser(TokenReader):
         word = self.now.value if self.now.kind == "word" and self.now.value in _ENDS else None
         if word is not None:
             self.next()
-        characters: Node = Literal(" ")
+        characters: Node = Literal(_JAVA_BLANKS if self._dialect == "flink-cdc" else " ")
         if word is not None and self.accept("from"):
             value = self.expression()
         else:
@@ -231,7 +182,7 @@ class ExpressionParser(TokenReader):
         self.need(")")
         return tuple(found)
 
-    def _cast(self) -> Node:
+    def _cast(self, *, tries: bool) -> Node:
         value = self.expression()
         self.need("as")
         # The type is parsed from the text up to the closing bracket of CAST, since types may have brackets too.
@@ -243,15 +194,17 @@ class ExpressionParser(TokenReader):
         self.need(")")
         # Without a length, standard SQL would make it one character long, which is never intended.
         text = re.sub(r"(?i)^\s*varchar\b(?!\s*\()", "STRING", text).strip()
-        return Cast(value, parse_type(text))
+        return Cast(value, parse_type(text), tries)
 
     def _case(self) -> Node:
         subject = None if self.now.value == "when" else self.expression()
         branches: list[tuple[Node, Node]] = []
         while self.accept("when"):
-            condition = self.expression()
+            wanted = [self.expression()]
+            while subject is not None and self.accept(","):  # CASE x WHEN 1, 2 THEN
+                wanted.append(self.expression())
             self.need("then")
-            condition = condition if subject is None else Call("=", (subject, condition))
+            condition = wanted[0] if subject is None else Call("in", (subject, *wanted))
             branches.append((condition, self.expression()))
         default = self.expression() if self.accept("else") else Literal(None)
         self.need("end")

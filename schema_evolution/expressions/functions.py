@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.schema_evolution.expressions import text_functions as texts_of
 from penstock.schema_evolution.expressions import time_functions as times
-from penstock.schema_evolution.expressions.operators import aligned, common, divided, stamps, texts, whole
+from penstock.schema_evolution.expressions.arithmetic import divided
+from penstock.schema_evolution.expressions.operators import aligned, common, stamps, texts, whole
 from penstock.schema_evolution.expressions.time_functions import Moment, constant, formatted, read_time
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
@@ -40,68 +43,11 @@ REFUSED = {
         "uuid() returns other values when a batch is read again, so one row could get two values",
         "use a stable value, for example  md5(concat_ws('/', __table_name__, id))",
     ),
+    "date_add": ("date_add returns a text in Flink CDC and a date elsewhere", "write  timestampadd(day, n, x)"),
+    "extract": ("EXTRACT(unit FROM x) is not supported", "write  year(x), month(x), day(x), hour(x) or the like"),
+    "position": ("POSITION(a IN b) is not supported", "write  locate(a, b)"),
     "rand": ("rand() returns other values when a batch is read again", "use a hash of the key, for example  md5(id)"),
 }
-
-
-def _text(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    return lambda given, moment: change(texts(given[0]))
-
-
-def _trimmed(trim: Callable[..., Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    """Return a function that removes the characters of its second argument, or spaces without it."""
-
-    def trimmed(given: Sequence[Values], moment: Moment) -> Values:
-        return trim(texts(given[0]), constant(given[1], "trim") if len(given) > 1 else " ")
-
-    return trimmed
-
-
-def _concat(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.binary_join_element_wise(*map(texts, given), "", null_handling="emit_null")
-
-
-def _concat_ws(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.binary_join_element_wise(*map(texts, given[1:]), texts(given[0]), null_handling="skip")
-
-
-def _substring(given: Sequence[Values], moment: Moment) -> Values:
-    """Return part of a text, as in SQL: the first character is 1, a negative position counts from the end."""
-    begin = whole(given[1], "substring")
-    length = whole(given[2], "substring") if len(given) > 2 else None
-    value = texts(given[0])
-    if begin < 0:
-        stop = None if length is None or begin + length >= 0 else begin + length
-        return pc.utf8_slice_codeunits(value, begin, stop)
-    start = max(begin, 1) - 1
-    return pc.utf8_slice_codeunits(value, start, None if length is None else max(start + length, start))
-
-
-def _left(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.utf8_slice_codeunits(texts(given[0]), 0, max(0, whole(given[1], "left")))
-
-
-def _right(given: Sequence[Values], moment: Moment) -> Values:
-    # A start of -0 would be the beginning of the text.
-    count = whole(given[1], "right")
-    return (
-        pc.utf8_slice_codeunits(texts(given[0]), -count)
-        if count > 0
-        else pc.utf8_slice_codeunits(texts(given[0]), 0, 0)
-    )
-
-
-def _replace(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.replace_substring(texts(given[0]), constant(given[1], "replace"), constant(given[2], "replace"))
-
-
-def _regexp_replace(given: Sequence[Values], moment: Moment) -> Values:
-    pattern = constant(given[1], "regexp_replace")
-    return pc.replace_substring_regex(texts(given[0]), pattern, constant(given[2], "regexp_replace"))
-
-
-def _regexp_like(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.match_substring_regex(texts(given[0]), constant(given[1], "regexp_like"))
 
 
 def _hashed(kind: str) -> Callable[[Sequence[Values], Moment], Values]:
@@ -120,7 +66,32 @@ def hashed(column: Values, kind: str) -> Values:
 
 def _round(given: Sequence[Values], moment: Moment) -> Values:
     digits = whole(given[1], "round") if len(given) > 1 else 0
-    return pc.round(given[0], digits, round_mode="half_towards_infinity")
+    value = given[0]
+    if not pa.types.is_floating(value.type) or not 0 <= digits <= _EXACT_POWER:
+        return pc.round(value, digits, round_mode="half_towards_infinity")
+    if isinstance(value, pa.Scalar):
+        return _rounded_doubles(pa.array([value]), digits)[0]
+    return _rounded_doubles(value, digits)
+
+
+_EXACT_POWER = 22  # the largest power of 10 that is exact as a double
+
+
+def _rounded_doubles(values: pa.Array, digits: int) -> pa.Array:
+    """Round as if the numbers were the decimals that they are written as: 1.005 to 1.01, which is a little less."""
+    doubles = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
+    size, power = np.abs(doubles), 10.0**digits
+    with np.errstate(invalid="ignore", over="ignore"):
+        floor = np.floor(size.astype(np.float64) * power)
+        half = ((floor + 0.5) / power).astype(doubles.dtype)
+        rounded = np.copysign(np.where(size >= half, floor + 1, floor) / power, doubles).astype(doubles.dtype)
+        changes = floor < 1 << 52  # larger ones have no fraction; neither have infinity and NaN
+    nulls = pc.is_null(values).to_numpy(zero_copy_only=False)
+    return pa.array(np.where(changes, rounded, doubles), values.type, mask=nulls)
+
+
+def _to_whole(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
+    return lambda given, moment: given[0] if pa.types.is_integer(given[0].type) else change(given[0])
 
 
 def _coalesce(given: Sequence[Values], moment: Moment) -> Values:
@@ -167,35 +138,54 @@ def _sign(given: Sequence[Values], moment: Moment) -> Values:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "upper": Function(1, 1, "upper(text)", "the text in upper case", _text(pc.utf8_upper)),
-    "lower": Function(1, 1, "lower(text)", "the text in lower case", _text(pc.utf8_lower)),
+    "upper": Function(1, 1, "upper(text)", "the text in upper case", texts_of.changed(pc.utf8_upper)),
+    "lower": Function(1, 1, "lower(text)", "the text in lower case", texts_of.changed(pc.utf8_lower)),
     "trim": Function(1, 2, "trim(text[, characters])",
         "removes characters, or blanks, at both ends; `trim(leading 'x' from text)` also works",
-        _trimmed(pc.utf8_trim)),
-    "ltrim": Function(1, 2, "ltrim(text[, characters])", "removes them at the beginning", _trimmed(pc.utf8_ltrim)),
-    "rtrim": Function(1, 2, "rtrim(text[, characters])", "removes them at the end", _trimmed(pc.utf8_rtrim)),
-    "reverse": Function(1, 1, "reverse(text)", "the text reversed", _text(pc.utf8_reverse)),
-    "char_length": Function(1, 1, "char_length(text)", "the number of characters", _text(pc.utf8_length)),
-    "length": Function(1, 1, "length(text)", "the same as char_length", _text(pc.utf8_length)),
-    "concat": Function(1, MANY, "concat(a, b, ...)", "joins the texts; `a || b` is the same", _concat),
+        texts_of.trimmed(pc.utf8_trim)),
+    "ltrim": Function(1, 2, "ltrim(text[, characters])", "removes them at the beginning",
+        texts_of.trimmed(pc.utf8_ltrim)),
+    "rtrim": Function(1, 2, "rtrim(text[, characters])", "removes them at the end", texts_of.trimmed(pc.utf8_rtrim)),
+    "btrim": Function(1, 2, "btrim(text[, characters])", "the same as trim", texts_of.trimmed(pc.utf8_trim)),
+    "lpad": Function(3, 3, "lpad(text, n, fill)",
+        "the text filled at its beginning, or cut, to n characters", texts_of.padded(before=True)),
+    "rpad": Function(3, 3, "rpad(text, n, fill)",
+        "the text filled at its end, or cut, to n characters", texts_of.padded(before=False)),
+    "repeat": Function(2, 2, "repeat(text, n)", "the text n times", texts_of.repeated),
+    "reverse": Function(1, 1, "reverse(text)", "the text reversed", texts_of.changed(pc.utf8_reverse)),
+    "char_length": Function(1, 1, "char_length(text)", "the number of characters", texts_of.changed(pc.utf8_length)),
+    "length": Function(1, 1, "length(text)", "the same as char_length", texts_of.changed(pc.utf8_length)),
+    "concat": Function(1, MANY, "concat(a, b, ...)", "joins the texts; `a || b` is the same", texts_of.concat),
     "concat_ws": Function(2, MANY, "concat_ws(sep, a, ...)",
-        "joins the texts with a separator and skips nulls", _concat_ws),
+        "joins the texts with a separator and skips nulls", texts_of.concat_ws),
     "substring": Function(2, 3, "substring(text, from[, length])",
-        "a part of the text; the first character has position 1", _substring),
-    "substr": Function(2, 3, "substr(text, from[, length])", "the same as substring", _substring),
-    "left": Function(2, 2, "left(text, n)", "the first n characters", _left),
-    "right": Function(2, 2, "right(text, n)", "the last n characters", _right),
-    "replace": Function(3, 3, "replace(text, 'old', 'new')", "replaces each occurrence", _replace),
-    "regexp_replace": Function(3, 3, "regexp_replace(text, 'regex', 'new')", "replaces each match", _regexp_replace),
+        "a part of the text; the first character has position 1", texts_of.substring),
+    "substr": Function(2, 3, "substr(text, from[, length])", "the same as substring", texts_of.substring),
+    "left": Function(2, 2, "left(text, n)", "the first n characters", texts_of.left),
+    "right": Function(2, 2, "right(text, n)", "the last n characters", texts_of.right),
+    "replace": Function(3, 3, "replace(text, 'old', 'new')", "replaces each occurrence", texts_of.replaced),
+    "regexp_replace": Function(3, 3, "regexp_replace(text, 'regex', 'new')", "replaces each match",
+        texts_of.regexp_replace),
     "regexp_like": Function(2, 2, "regexp_like(text, 'regex')",
-        "whether the text contains a match of the regex", _regexp_like),
+        "whether the text contains a match of the regex", texts_of.regexp_like),
+    "regexp_extract": Function(2, 3, "regexp_extract(text, 'regex'[, group])",
+        "the first match of the regex, or a group of it; null without a match", texts_of.regexp_extract),
+    "regexp_substr": Function(2, 2, "regexp_substr(text, 'regex')",
+        "the first match of the regex; null without a match", texts_of.regexp_extract),
+    "regexp_count": Function(2, 2, "regexp_count(text, 'regex')", "the number of matches", texts_of.regexp_count),
+    "locate": Function(2, 2, "locate('part', text)",
+        "the position of the first occurrence, from 1; 0 without one", texts_of.locate),
+    "instr": Function(2, 2, "instr(text, 'part')", "the same, with the text first", texts_of.instr),
+    "startswith": Function(2, 2, "startswith(text, 'part')",
+        "whether the text begins with the part", texts_of.startswith),
+    "endswith": Function(2, 2, "endswith(text, 'part')", "whether the text ends with the part", texts_of.endswith),
     "md5": Function(1, 1, "md5(text)", "digest as hexadecimal text", _hashed("md5")),
     "sha256": Function(1, 1, "sha256(text)", "digest as hexadecimal text", _hashed("sha256")),
     "abs": Function(1, 1, "abs(x)", "the absolute value", lambda given, _: pc.abs_checked(given[0])),
     "sign": Function(1, 1, "sign(x)", "the sign: -1, 0 or 1", _sign),
-    "ceil": Function(1, 1, "ceil(x)", "rounds up to a whole number", lambda given, _: pc.ceil(given[0])),
-    "ceiling": Function(1, 1, "ceiling(x)", "the same as ceil", lambda given, _: pc.ceil(given[0])),
-    "floor": Function(1, 1, "floor(x)", "rounds down to a whole number", lambda given, _: pc.floor(given[0])),
+    "ceil": Function(1, 1, "ceil(x)", "rounds up to a whole number", _to_whole(pc.ceil)),
+    "ceiling": Function(1, 1, "ceiling(x)", "the same as ceil", _to_whole(pc.ceil)),
+    "floor": Function(1, 1, "floor(x)", "rounds down to a whole number", _to_whole(pc.floor)),
     "round": Function(1, 2, "round(x[, digits])", "rounds to this number of digits, halves up", _round),
     "mod": Function(2, 2, "mod(a, b)", "the remainder of a / b, with the sign of a; `a % b` is the same", _mod),
     "power": Function(2, 2, "power(x, y)", "x to the power of y, a double", lambda given, _: pc.power(

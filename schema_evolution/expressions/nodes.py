@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal as PythonLiteral
 from typing import TypeAlias
 
 from penstock.errors import ConfigError
@@ -35,10 +36,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A conversion to a type."""
+    """A conversion to a type. With `tries`, as of TRY_CAST, a value that cannot be converted becomes null."""
 
     value: Node
     type: DataType
+    tries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,9 @@ class Case:
     default: Node
 
 
+# `flink-cdc` is the language of the expressions in Flink CDC's files. It differs where condition_parser.py says so,
+# in the division of integers, and in TRIM.
+Dialect: TypeAlias = PythonLiteral["sql", "flink-cdc"]
 Node: TypeAlias = Literal | ColumnReference | Call | Cast | Case
 
 
@@ -68,7 +73,7 @@ def columns_of(node: Node) -> Iterator[str]:
         case Call(_, arguments):
             for argument in arguments:
                 yield from columns_of(argument)
-        case Cast(value, _):
+        case Cast(value=value):
             yield from columns_of(value)
         case Case(branches, default):
             for condition, value in branches:
@@ -82,7 +87,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Call(_, arguments):
             return arguments
-        case Cast(value, _):
+        case Cast(value=value):
             return (value,)
         case Case(branches, default):
             return (*(one for branch in branches for one in branch), default)
@@ -135,8 +140,8 @@ def unquoted(written: str) -> str:
 class TokenReader:
     """The tokens of an expression, read one after the other; the base of its parser."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, dialect: Dialect = "sql") -> None:
+        self._text, self._dialect = text, dialect
         self._tokens = tokens_of(text)
         self._at = 0
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.exact_decimals import rescaled
+from penstock.schema_evolution.expressions.arithmetic import ARITHMETIC, arithmetic, is_number
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 
@@ -59,7 +60,7 @@ def aligned(left: Values, right: Values) -> tuple[Values, Values]:
     if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return left, right
     for one, other, turned in ((left, right, False), (right, left, True)):
-        if pa.types.is_boolean(one.type) and _is_number(other.type):
+        if pa.types.is_boolean(one.type) and is_number(other.type):
             pair = pc.cast(one, pa.int8()), other
         elif pa.types.is_string(one.type) and pa.types.is_temporal(other.type):
             pair = _as_time(one, other.type), other
@@ -82,10 +83,6 @@ def _as_time(value: Values, type_: pa.DataType) -> Values:
         raise ConfigError(f"a text compared with {type_} cannot be converted to it: {reason}") from reason
 
 
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
-
-
 def common(values: Sequence[Values]) -> list[Values]:
     """Return the values in a common type: numbers by Arrow's rules, times as timestamps.
 
@@ -97,7 +94,7 @@ def common(values: Sequence[Values]) -> list[Values]:
     types = {value.type for value in typed}
     if len(types) == 1:
         wanted = typed[0].type
-    elif all(map(_is_number, types)):
+    elif all(map(is_number, types)):
         wanted = _wider(list(types))
     elif all(pa.types.is_temporal(type_) for type_ in types):
         wanted = pa.timestamp("us")
@@ -126,72 +123,6 @@ def _wider(types: Sequence[pa.DataType]) -> pa.DataType:
     # A BIGINT operand has up to 19 digits.
     digits = max([type_.precision - type_.scale for type_ in decimals] + [19] * (len(decimals) < len(types)))
     return pa.decimal128(min(38, digits + scale), scale)
-
-
-def arithmetic(sign: str, left: Values, right: Values) -> Values:
-    """Add, subtract, multiply or divide.
-
-    Whole numbers stay whole and must not overflow; decimals stay decimals; with a double operand both become doubles.
-    """
-    if sign in {"/", "%"}:
-        return divided(left, right, rest=sign == "%")
-    # The sum of two SMALLINT values need not be one.
-    left, right = (pc.cast(one, pa.int64()) if pa.types.is_integer(one.type) else one for one in (left, right))
-    if not all(_is_number(one.type) or pa.types.is_null(one.type) for one in (left, right)):
-        raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast strings to numbers first")
-    operation = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[sign]
-    decimals = any(pa.types.is_decimal(one.type) for one in (left, right))
-    if decimals and not any(pa.types.is_floating(one.type) for one in (left, right)):
-        return _decimal(sign, operation, left, right)
-    try:
-        return operation(left, right)
-    except pa.ArrowInvalid as reason:
-        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
-
-
-def _decimal(sign: str, operation: Callable[[Values, Values], Values], left: Values, right: Values) -> Values:
-    """Return the exact result. Its type has at most 38 digits, also where the types of the operands allow for more."""
-    try:
-        return operation(left, right)
-    except pa.ArrowInvalid:  # of the types: Arrow gives a result so many digits that all values fit
-        pass
-    try:
-        result = operation(_with_76_digits(left), _with_76_digits(right))
-        narrow = pa.decimal128(38, result.type.scale)
-    except (pa.ArrowInvalid, ValueError) as reason:
-        raise ConfigError(
-            f"{left.type} {sign} {right.type} would need more than 38 digits",
-            hint="cast one of them to fewer digits: cast(x as decimal(18, 2))",
-        ) from reason
-    try:
-        return pc.cast(result, narrow)
-    except pa.ArrowInvalid as reason:
-        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
-
-
-def _with_76_digits(value: Values) -> Values:
-    if pa.types.is_null(value.type):
-        return value
-    precision, scale = (value.type.precision, value.type.scale) if pa.types.is_decimal(value.type) else (19, 0)
-    return pc.cast(value, pa.decimal256(precision, scale))
-
-
-def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
-    """Return a double, or with `rest` the remainder, which has the sign of the left operand.
-
-    Null for a divisor of 0.
-    """
-    whole_numbers = rest and all(pa.types.is_integer(one.type) for one in (left, right))
-    zero = pa.scalar(0, right.type)
-    # Arrow raises an error for whole numbers and returns infinity for doubles.
-    safe = pc.if_else(pc.equal(right, zero), pa.scalar(None, right.type), right)
-    if whole_numbers:
-        left, safe = pc.cast(left, pa.int64()), pc.cast(safe, pa.int64())
-        # Arrow divides whole numbers towards zero, which gives the remainder its sign.
-        return pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
-    left, safe = pc.cast(left, pa.float64()), pc.cast(safe, pa.float64())
-    quotient = pc.divide(left, safe)
-    return pc.subtract(left, pc.multiply(pc.trunc(quotient), safe)) if rest else quotient
 
 
 _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
@@ -229,7 +160,7 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
             return _like(given[0], given[1])
     if name in _COMPARED:
         return _COMPARED[name](*aligned(given[0], given[1]))
-    return arithmetic(name, given[0], given[1]) if name in {"+", "-", "*", "/", "%"} else None
+    return arithmetic(name, given[0], given[1]) if name in ARITHMETIC else None
 
 
 def _like(value: Values, pattern: Values) -> Values:

@@ -7,24 +7,24 @@ from contextlib import contextmanager
 
 from penstock.errors import ConfigError
 from penstock.schema_evolution.expressions.expression_parser import ExpressionParser
-from penstock.schema_evolution.expressions.nodes import Item, Node, children
+from penstock.schema_evolution.expressions.nodes import Dialect, Item, Node, children
 
 DEEPEST = 250
 
 
-def parse_expression(text: str) -> Node:
+def parse_expression(text: str, dialect: Dialect = "sql") -> Node:
     """Return the tree of an expression. ConfigError names the position of a syntax error."""
     with _bounded(text):
-        parser = ExpressionParser(text)
+        parser = ExpressionParser(text, dialect)
         node = parser.expression()
         parser.expect_end()
         return _shallow(node)
 
 
-def parse_projection(text: str) -> tuple[Item, ...]:
+def parse_projection(text: str, dialect: Dialect = "sql") -> tuple[Item, ...]:
     """Return the items of `*, upper(name) as name, price * 2 as doubled`: each name once, `*` at most once."""
     with _bounded(text):
-        parser = ExpressionParser(text)
+        parser = ExpressionParser(text, dialect)
         items = [parser.item()]
         while parser.accept(","):
             items.append(parser.item())

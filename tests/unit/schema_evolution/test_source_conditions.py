@@ -61,7 +61,10 @@ def implied(text: str, made: str | None = None) -> str | None:
         ("day = '2024-02-30'", None),
         ("day = '2024-2-3'", None),
         ("elsewhere = 1", None),
-        ("coalesce(flag, false)", None),
+        ("coalesce(flag, false)", "flag = true"),
+        ("not coalesce(flag, false)", None),  # also met where the flag is null
+        ("id > 5 is true", "id > 5"),
+        ("id > 5 is not true", None),
     ],
 )
 def test_a_condition_is_met_by_every_row_that_passes(text: str, condition: str | None) -> None:

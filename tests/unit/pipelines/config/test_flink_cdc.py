@@ -12,6 +12,7 @@ from penstock.ingest.mysql.settings import follow_settings
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import request_of
+from penstock.schema_evolution.expressions.parse import parse_expression
 
 COLUMNS = {"add.column", "alter.column.type", "rename.column", "drop.column"}
 FILE = r"""
@@ -161,6 +162,19 @@ def test_functions_of_flink_cdc_are_known(expression: str) -> None:
     assert [item.name for item in transform.projection] == ["*", "product_name"]
 
 
+def test_expressions_have_the_rules_of_flink_cdc() -> None:
+    filtered = FILE.replace("filter: id > 10 AND order_id > 100", "filter: status <> 'paid' AND name LIKE '^A'")
+    assert filtered != FILE
+    spec = yaml_file.read(filtered)
+    (rule,) = spec.transform
+    assert rule.dialect == "flink-cdc"
+    transform = build.shape(spec, build.job_warehouse(spec)).table_rules.transform("adb", "web_order01")
+    assert transform is not None
+    assert transform.filter == parse_expression("not coalesce(status = 'paid', false) and name rlike '^A'")
+    with pytest.raises(ConfigError, match="LIKE as a regular expression"):
+        yaml_file.read(filtered.replace("'^A'", "'A%'"))
+
+
 def test_routes_have_the_targets_of_flink_cdc() -> None:
     spec = yaml_file.read(FILE)
     shape = build.shape(spec, build.job_warehouse(spec))
@@ -179,7 +193,7 @@ def test_routes_have_the_targets_of_flink_cdc() -> None:
             "    converter-after-transform: SOFT_DELETE",
             "converter-after-transform is not supported",
         ),
-        ("  parallelism: 4", "  user-defined-function: [x]", "functions of Java"),
+        ("  parallelism: 4", "  user-defined-function: [x]", "user-defined functions"),
         ("  tables: adb", "  tabels: adb", "Flink CDC does not know the key `tabels`"),
         ("  exclude.schema.changes: drop", "  exclude.schema.changes: [dorp]", "unknown schema change 'dorp'"),
         ("  schema-change.enabled", "  scan.read-changelog-as-append-only.enabled", "converting updates and deletes"),

@@ -48,12 +48,23 @@ BY_FUNCTION: dict[str, list[tuple[str, list[Any]]]] = {
     "trim": [("trim(s)", ["Ab", None])],
     "ltrim": [("ltrim(s)", ["Ab ", None])],
     "rtrim": [("rtrim(s)", [" Ab", None])],
+    "btrim": [("btrim(s)", ["Ab", None])],
+    "lpad": [("lpad(t, 7, '12')", ["12hello", "121212x"]), ("lpad(t, 2, '-')", ["he", "-x"]), ("lpad('a', 3, '-')", ["--a", "--a"])],
+    "rpad": [("rpad(t, 7, '12')", ["hello12", "x121212"]), ("rpad(s, 5, '-')", [" Ab -", None])],
+    "repeat": [("repeat(t, 2)", ["hellohello", "xx"]), ("repeat(t, -1)", ["", ""])],
+    "regexp_extract": [("regexp_extract(t, 'e(l(l))', 2)", ["l", None]), ("regexp_extract(t, '[(]|h(e)', 1)", ["e", None]), ("regexp_extract(t, '\\w')", ["h", "x"])],
+    "regexp_substr": [("regexp_substr(t, 'l+')", ["ll", None])],
+    "regexp_count": [("regexp_count(t, 'l')", [2, 0])],
+    "locate": [("locate('l', t)", [3, 0]), ("locate('é', 'éé')", [1, 1]), ("locate('b', 'éb')", [2, 2]), ("locate('', s)", [1, None])],
+    "instr": [("instr(s, 'b')", [3, None])],
+    "startswith": [("startswith(t, 'he')", [True, False])],
+    "endswith": [("endswith(t, 'x')", [False, True])],
     "reverse": [("reverse(t)", ["olleh", "x"])],
     "char_length": [("char_length(t)", [5, 1]), ("char_length('日本')", [2, 2])],
     "length": [("length(s)", [4, None])],
     "concat": [("concat(t, '-', i)", ["hello-7", "x--7"]), ("t || s", ["hello Ab ", None]), ("concat(d, '')", ["2.50", "-1.25"])],
     "concat_ws": [("concat_ws('/', t, s)", ["hello/ Ab ", "x"])],
-    "substring": [("substring(t, 2, 3)", ["ell", ""]), ("substring(t, -3)", ["llo", "x"]), ("substring(t, -3, 2)", ["ll", ""])],
+    "substring": [("substring(t, 2, 3)", ["ell", ""]), ("substring(t, -3)", ["llo", ""]), ("substring(t, -3, 2)", ["ll", ""]), ("substring(t, -4)", ["ello", ""])],
     "substr": [("substr(t, 3)", ["llo", ""])],
     "left": [("left(t, 2)", ["he", "x"])],
     "right": [("right(t, 2)", ["lo", "x"]), ("right(t, 0)", ["", ""])],
@@ -64,9 +75,9 @@ BY_FUNCTION: dict[str, list[tuple[str, list[Any]]]] = {
     "sha256": [("sha256(t)", [SHA, hashlib.sha256(b"x").hexdigest()]), ("sha256(s)", [hashlib.sha256(b" Ab ").hexdigest(), None])],
     "abs": [("abs(i)", [7, 7])],
     "sign": [("sign(i)", [1, -1])],
-    "ceil": [("ceil(f)", [3.0, -2.0])],
-    "floor": [("floor(f)", [2.0, -3.0])],
-    "round": [("round(f)", [3.0, -3.0]), ("round(d, 1)", [Decimal("2.50"), Decimal("-1.30")])],
+    "ceil": [("ceil(f)", [3.0, -2.0]), ("ceil(i)", [7, -7])],
+    "floor": [("floor(f)", [2.0, -3.0]), ("floor(i)", [7, -7])],
+    "round": [("round(1.005, 2)", [1.01, 1.01]), ("round(f / 100, 2)", [0.03, -0.03]), ("round(1e300 * f, 2)", [2.5e300, -2.5e300]), ("round(f)", [3.0, -3.0]), ("round(d, 1)", [Decimal("2.50"), Decimal("-1.30")])],
     "mod": [("mod(i, 4)", [3, -3]), ("i % z", [1, None])],
     "power": [("power(i, 2)", [49.0, 49.0])],
     "sqrt": [("sqrt(49)", [7.0, 7.0])],
@@ -149,6 +160,35 @@ OPERATORS: list[tuple[str, list[Any]]] = [
     ("trim(trailing 'ox' from t)", ["hell", ""]),
     ("trim('h' from t)", ["ello", "x"]),
     ("trim(t, 'o')", ["hell", "x"]),
+    ("try_cast(num as int)", [12, None]),
+    ("cast(f as int)", [2, -2]),
+    ("cast(d as bigint)", [2, -1]),
+    ("n is distinct from 3", [True, False]),
+    ("n is not distinct from null", [True, False]),
+    ("n > 1 is unknown", [True, False]),
+    ("n > 1 is not unknown", [False, True]),
+    ("'5%' like '5!%' escape '!'", [True, True]),
+    ("'5x' like '5!%' escape '!'", [False, False]),
+    (r"'a\b' like 'a\b' escape '!'", [True, True]),
+    ("t rlike '^h'", [True, False]),
+    ("t not rlike '^h'", [False, True]),
+    ("case i when 1, 7 then 'x' end", ["x", None]),
+]
+FLINK_CDC: list[tuple[str, list[Any]]] = [
+    ("i / z", [3, None]),
+    ("i / 2", [3, -3]),
+    ("d / 2", [1.25, -0.625]),
+    ("n <> 3", [True, False]),
+    ("n = 3", [False, True]),
+    ("not (n = 3)", [True, False]),
+    ("n not in (3, 4)", [True, False]),
+    ("n not between 2 and 4", [True, False]),
+    ("n is null or n > 5", [True, False]),
+    ("t like 'l'", [True, False]),
+    ("t like '^.$'", [False, True]),
+    ("t not like 'l+'", [False, True]),
+    ("t like 'h%' escape '!'", [True, False]),
+    ("trim(concat('\t', t, '\n '))", ["hello", "x"]),
 ]
 
 
@@ -166,6 +206,26 @@ def test_a_number_that_the_common_type_of_branches_cannot_contain_is_an_error() 
 
 def test_each_function_has_a_test() -> None:
     assert set(BY_FUNCTION) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize(("text", "wanted"), FLINK_CDC, ids=str)
+def test_an_expression_of_a_flink_cdc_file_has_the_result_of_flink_cdc(text: str, wanted: list[Any]) -> None:
+    tree = parse_expression(text, "flink-cdc")
+    assert evaluated(tree, COLUMNS, Moment(NOW, 2), Misfits()).to_pylist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("t like 'h%'", "reads the pattern of LIKE as a regular expression"),
+        ("t like 'h' escape '12'", "a constant pattern and one character"),
+        ("n is 3", "IS must be followed by NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM"),
+        ("extract(year from ts)", "EXTRACT"),
+    ],
+)
+def test_what_flink_cdc_has_and_is_refused_names_the_way_out(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_expression(text, "flink-cdc")
 
 
 @pytest.mark.parametrize(("text", "wanted"), OPERATORS, ids=str)
@@ -194,7 +254,7 @@ def test_an_invalid_cast_is_reported_with_its_row() -> None:
         ("i + + ) 1", "unexpected"),
         ("i $ 1", "'$ 1' is unexpected"),
         ("case i end", "CASE without WHEN"),
-        ("i not 7", "BETWEEN, IN or LIKE"),
+        ("i not 7", "BETWEEN, IN, LIKE or RLIKE"),
         ("t > 1", "cannot be compared"),
         ("t + 1", "cast strings to numbers first"),
         ("nobody", "column 'nobody' does not exist"),

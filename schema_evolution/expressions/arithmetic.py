@@ -1,0 +1,99 @@
+"""Arithmetic on whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError, DecodeError
+
+Values = Any  # an Arrow array, or a scalar when the expression is constant
+
+# `whole /` is the division of Flink CDC: of two integers it is an integer.
+ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "whole /"})
+
+
+def is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def arithmetic(sign: str, left: Values, right: Values) -> Values:
+    """Add, subtract, multiply or divide.
+
+    Whole numbers stay whole and must not overflow; decimals stay decimals; with a double operand both become doubles.
+    """
+    if sign in {"/", "%"}:
+        return divided(left, right, rest=sign == "%")
+    if sign == "whole /":
+        return _divided_whole(left, right)
+    # The sum of two SMALLINT values need not be one.
+    left, right = (pc.cast(one, pa.int64()) if pa.types.is_integer(one.type) else one for one in (left, right))
+    if not all(is_number(one.type) or pa.types.is_null(one.type) for one in (left, right)):
+        raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast strings to numbers first")
+    operation = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[sign]
+    decimals = any(pa.types.is_decimal(one.type) for one in (left, right))
+    if decimals and not any(pa.types.is_floating(one.type) for one in (left, right)):
+        return _decimal(sign, operation, left, right)
+    try:
+        return operation(left, right)
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
+
+
+def _decimal(sign: str, operation: Callable[[Values, Values], Values], left: Values, right: Values) -> Values:
+    """Return the exact result. Its type has at most 38 digits, also where the types of the operands allow for more."""
+    try:
+        return operation(left, right)
+    except pa.ArrowInvalid:  # of the types: Arrow gives a result so many digits that all values fit
+        pass
+    try:
+        result = operation(_with_76_digits(left), _with_76_digits(right))
+        narrow = pa.decimal128(38, result.type.scale)
+    except (pa.ArrowInvalid, ValueError) as reason:
+        raise ConfigError(
+            f"{left.type} {sign} {right.type} would need more than 38 digits",
+            hint="cast one of them to fewer digits: cast(x as decimal(18, 2))",
+        ) from reason
+    try:
+        return pc.cast(result, narrow)
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
+
+
+def _with_76_digits(value: Values) -> Values:
+    if pa.types.is_null(value.type):
+        return value
+    precision, scale = (value.type.precision, value.type.scale) if pa.types.is_decimal(value.type) else (19, 0)
+    return pc.cast(value, pa.decimal256(precision, scale))
+
+
+def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
+    """Return a double, or with `rest` the remainder, which has the sign of the left operand.
+
+    Null for a divisor of 0.
+    """
+    if rest and _are_integers(left, right):
+        return pc.subtract(pc.cast(left, pa.int64()), pc.multiply(_divided_whole(left, right), right))
+    left, safe = pc.cast(left, pa.float64()), pc.cast(_null_for_0(right), pa.float64())
+    quotient = pc.divide(left, safe)
+    return pc.subtract(left, pc.multiply(pc.trunc(quotient), safe)) if rest else quotient
+
+
+def _divided_whole(left: Values, right: Values) -> Values:
+    """Return an integer for two integers, without the fraction; else a double."""
+    if not _are_integers(left, right):
+        return divided(left, right)
+    # Arrow divides integers towards zero.
+    return pc.divide(pc.cast(left, pa.int64()), pc.cast(_null_for_0(right), pa.int64()))
+
+
+def _are_integers(left: Values, right: Values) -> bool:
+    return bool(pa.types.is_integer(left.type) and pa.types.is_integer(right.type))
+
+
+def _null_for_0(divisor: Values) -> Values:
+    """Return the divisor with null for 0: Arrow raises an error for integers and returns infinity for doubles."""
+    return pc.if_else(pc.equal(divisor, pa.scalar(0, divisor.type)), pa.scalar(None, divisor.type), divisor)

@@ -37,7 +37,7 @@ class PenstockError(Exception):
 
     def __str__(self) -> str:
         lines = [self.message]
-        lines += [f"  {name.replace('_', ' ')}: {value}" for name, value in self.facts.items()]
+        lines += [f"  {label(name)}: {value}" for name, value in self.facts.items()]
         if self.hint:
             lines.append(f"  to repair: {self.hint}")
         return "\n".join(lines)
@@ -45,6 +45,11 @@ class PenstockError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Spark pickles errors between processes, and the default pickling of exceptions loses keyword arguments.
         return _revive, (type(self), self.message, self.hint, self.facts)
+
+
+def label(fact: str) -> str:
+    """Return the name of a fact as it is shown; a name of a table or column stays as it is."""
+    return fact.replace("_", " ") if fact.isidentifier() else fact
 
 
 def _revive(kind: type[PenstockError], message: str, hint: str | None, facts: dict[str, object]) -> PenstockError:

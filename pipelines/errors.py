@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, label
 
 
 class CheckpointMismatch(PenstockError):
@@ -84,5 +84,11 @@ def not_created(errors: Mapping[str, PenstockError]) -> PenstockError:
     # Errors of one kind keep their exit code.
     kind = kinds.pop() if len(kinds) == 1 else ConfigError
     hints = dict.fromkeys(one.hint for one in found if one.hint)
-    messages = {table: error.message for table, error in errors.items()}
+    messages = {table: _in_one_line(error) for table, error in errors.items()}
     return kind(f"{len(found)} tables cannot be created", hint=";  ".join(hints) or None, **messages)
+
+
+def _in_one_line(error: PenstockError) -> str:
+    """Return an error with its facts, such as the column, except the table, which the reader has just read."""
+    facts = (f"{label(name)}: {value}" for name, value in error.facts.items() if name != "table")
+    return "; ".join((error.message, *facts))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, label
 
 Level = Literal["ok", "warning", "error"]
 _MARKS = {"ok": "ok     ", "warning": "warning", "error": "error  "}
@@ -35,7 +35,7 @@ class Finding:
 
 
 def of_error(about: str, error: PenstockError) -> Finding:
-    facts = "".join(f"; {name.replace('_', ' ')}: {value}" for name, value in error.facts.items())
+    facts = "".join(f"; {label(name)}: {value}" for name, value in error.facts.items())
     return Finding(about, "error", f"{error.message}{facts}", error.hint or "", error.exit_code)
 
 

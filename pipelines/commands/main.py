@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from penstock.errors import ConfigError, PenstockError, did_you_mean
+from penstock.errors import ConfigError, PenstockError, did_you_mean, label
 from penstock.pipelines.api import early_stop
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
 from penstock.pipelines.config.flags import all_actions, built_in_actions, sync_action
@@ -173,7 +173,7 @@ def shown(error: PenstockError) -> str:
     """Return the error with one line per fact, and the repair last."""
     from penstock.pipelines.commands.output import harmless
 
-    facts = {name.replace("_", " "): harmless(str(value)) for name, value in error.facts.items()}
+    facts = {label(name): harmless(str(value)) for name, value in error.facts.items()}
     if error.hint:
         facts["to repair"] = error.hint
     width = max(map(len, facts), default=0)

@@ -9,6 +9,8 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.formats.change import SourceField, SourceSchema
+from penstock.pipelines.api.findings import of_error
+from penstock.pipelines.commands.main import shown
 from penstock.pipelines.job import build
 from penstock.pipelines.mapping.described_tables import plan_described
 from tests.shop import Shop
@@ -43,6 +45,15 @@ def test_nothing_is_created_when_no_table_can_be(shop: Shop) -> None:
     assert list(caught.value.facts) == ["ods.b$", "ods.c"]
     assert "'rowkind', '_LEVEL'" in str(caught.value.facts["ods.c"])
     assert "ods" not in shop.warehouse.databases()
+
+
+def test_errors_of_several_tables_name_each_of_them_as_it_is_called(shop: Shop) -> None:
+    with pytest.raises(ConfigError) as caught:
+        made(shop, schema("b_1$"), schema("b 1$"))
+    assert "ods.b_1$: " in str(caught.value)
+    for printed in (shown(caught.value), of_error("sink", caught.value).message):
+        assert "ods.b_1$" in printed
+        assert "ods.b 1$" in printed
 
 
 def test_options_that_fit_only_some_tables_are_refused_before_any_is_created(shop: Shop) -> None:

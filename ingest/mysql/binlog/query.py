@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.ddl.tokens import tokens
+from penstock.ingest.mysql.ddl.tokens import first_word, tokens
 from penstock.ingest.mysql.server.charsets import charset_of_collation
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 0x4, 0x100000
 _STRICT = 0x600000  # STRICT_TRANS_TABLES or STRICT_ALL_TABLES
 # Bytes of the status variables of a QUERY event by their codes. 1 is the SQL mode, 4 the client's character set.
 _FIXED_VARS = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1}
-# Comments that begin with /*! or /*M! are executed, so their content belongs to the statement.
-_COMMENT = re.compile(r"\s*(?:/\*(?![!M]).*?\*/|--[ \t][^\n]*\n|#[^\n]*\n)", re.DOTALL)
-_WORD = re.compile(r"\s*(?:/\*M?!\d*\s*)?\(?\s*([a-zA-Z]+)")
 # SELECT is logged if a function that it calls changes rows.
 CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "SELECT"})
 _AFTER_WITH = CHANGES | {"TABLE", "VALUES"}
@@ -45,11 +41,7 @@ class Query:
     @property
     def verb(self) -> str:
         """The first word of the statement in upper case, after comments, SET STATEMENT ... FOR and WITH ... AS."""
-        at = 0
-        while comment := _COMMENT.match(self.sql, at):
-            at = comment.end()
-        found = _WORD.match(self.sql, at)
-        word = found[1].upper() if found else ""
+        word = first_word(self.sql)
         if word in {"SET", "WITH"}:
             words = self.words
             return words[0].word if words else ""

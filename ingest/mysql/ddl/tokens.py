@@ -86,6 +86,14 @@ def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> 
     return found
 
 
+def first_word(sql: str) -> str:
+    """Return the first word of a statement in upper case, after comments and brackets; empty without one."""
+    for match in _PATTERNS[False, True].finditer(sql):
+        if match.lastgroup not in {"space", "comment", "open", "close"} and match[0] != "(":
+            return match[0].upper() if match.lastgroup == "word" else ""
+    return ""
+
+
 def _unquoted(text: str, *, backslashes: bool) -> str:
     quote = text[0]
     inside = text[1:-1] if len(text) > 1 and text.endswith(quote) else text[1:]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
-from penstock.ingest.database.findings import ServerFinding, error_finding, warning_finding
+from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.postgres.errors import AmbiguousKey, IdentityTooWeak
-from penstock.ingest.postgres.server.catalog import qualified
+from penstock.ingest.postgres.server.catalog import qualified, quoted
 from penstock.ingest.postgres.server.partitions import parts_without_log
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def check_tables(connection: PgConnection, tables: Sequence[PgTableFacts]) -> It
     yield from _identities(tables)
     yield from ambiguous_keys(connection, tables)
     yield from _partitions(connection, tables)
+    yield from _policies(connection, tables)
 
 
 def numbers_of(tables: Sequence[PgTableFacts]) -> str:
@@ -67,3 +68,15 @@ def _partitions(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Ite
         else:
             fix = f"ALTER TABLE {part} SET LOGGED;  or exclude the table"
             yield error_finding(SourceError, message, "UNLOGGED", "LOGGED", fix)
+
+
+def _policies(connection: PgConnection, tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
+    """Yield findings for tables whose policies would hide rows from the user: the log contains the rows of all."""
+    rows = connection.rows(
+        "SELECT oid::regclass, current_user FROM pg_class WHERE relrowsecurity AND row_security_active(oid) "
+        f"AND oid IN ({numbers_of(tables)}) ORDER BY 1"
+    )
+    for table, user in rows:
+        message = f"row level security may hide rows of {table} from the user"
+        fix = f"ALTER ROLE {quoted(str(user))} BYPASSRLS;  or exclude the table"
+        yield error_finding(MissingGrant, message, "no BYPASSRLS", "BYPASSRLS", fix)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import SourceError
 from penstock.ingest.database.findings import ServerFinding
 from penstock.ingest.postgres.errors import AmbiguousKey
 from penstock.ingest.postgres.server.address import PgAddress
@@ -53,6 +54,28 @@ def test_missing_rights_and_publications_are_named(server: PgPlayground) -> None
         "DROP PUBLICATION p", "ALTER TABLE t OWNER TO CURRENT_USER", f"REVOKE CREATE ON DATABASE {DATABASE} FROM plain"
     )
     server.run("DROP ROLE plain")
+
+
+def test_policies_that_hide_rows_from_the_user_are_named(server: PgPlayground) -> None:
+    server.create("t", "id int PRIMARY KEY, v text")
+    server.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "CREATE PUBLICATION p FOR TABLE t")
+    server.run("CREATE POLICY mine ON t USING (id = 1)")
+    assert "MissingGrant" not in found(server), "the policy is not enforced"
+    server.run("ALTER TABLE t ENABLE ROW LEVEL SECURITY")
+    assert "MissingGrant" not in found(server), "the user owns the table"
+    server.run("ALTER TABLE t FORCE ROW LEVEL SECURITY")
+    finding = found(server)["MissingGrant"]
+    assert (finding.level, finding.fix) == ("error", 'ALTER ROLE "cdc" BYPASSRLS;  or exclude the table')
+    with (
+        connected(PgAddress("127.0.0.1", server.port, "cdc", "cdc", DATABASE)) as connection,
+        pytest.raises(SourceError, match="denied access"),
+    ):
+        connection.rows("SELECT * FROM t")  # as after a policy that was made while the pipeline runs
+    server.run("ALTER ROLE cdc BYPASSRLS")
+    try:
+        assert "MissingGrant" not in found(server)
+    finally:
+        server.run("ALTER ROLE cdc NOBYPASSRLS")
 
 
 def test_publications_that_lack_tables_columns_or_changes_are_named(server: PgPlayground) -> None:

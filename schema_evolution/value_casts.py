@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.formats.exact_decimals import rescaled
 from penstock.schema_evolution.changed_values import changed_values
 from penstock.schema_evolution.exact_texts import not_exact
+from penstock.schema_evolution.list_casts import fit_lists
 from penstock.schema_evolution.text_casts import Misfits, cast_texts
 from penstock.schema_evolution.text_values import KEEPS_TIMES
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -38,6 +39,10 @@ def fit_column(
         if isinstance(type_, AtomicType):
             return cast_texts(column, type_, target.name, mapping, misfits, in_key=in_key)
         return _parsed(column, type_, target.name, misfits)
+    if pa.types.is_list(column.type) and isinstance(type_, ArrayType):
+        return fit_lists(
+            column, type_, target.name, misfits, lambda elements, one, found: fit_column(elements, one, mapping, found)
+        )
     if pa.types.is_duration(column.type):
         return _durations(column, type_, target.name, mapping, misfits, in_key=in_key)
     return _native(column, type_, target.name, mapping, misfits, in_key=in_key)

@@ -108,6 +108,25 @@ def test_values_outside_of_the_calendar_are_null_by_rule(type_text: str, text: s
     assert list(strict.reasons) == [0]
 
 
+def test_elements_of_lists_follow_the_rules_of_columns() -> None:
+    noon = dt.time(12, 0, 0, 123000)
+    lists = [[dt.time(12, 0, 0, 123456), None], None, [], [noon]]
+    column = pa.array([[dt.time(1)], *lists], pa.list_(pa.time64("us"))).slice(1)
+    misfits = Misfits()
+    values = fit_column(
+        column, Field(0, "c", parse_type({"type": "ARRAY", "element": "TIME(3)"})), TypeMapping(), misfits
+    )
+    assert values.to_pylist() == [[noon, None], None, [], [noon]]
+    assert (misfits.inexact, misfits.reasons) == (1, {})
+    decimals = [[Decimal("1.25"), None], [Decimal(100)], None]
+    column = pa.array(decimals, pa.list_(pa.decimal128(6, 2)))
+    values = fit_column(
+        column, Field(0, "c", parse_type({"type": "ARRAY", "element": "DECIMAL(3, 1)"})), TypeMapping(), misfits
+    )
+    assert values.to_pylist() == [[Decimal("1.3"), None], None, None]
+    assert list(misfits.reasons) == [1], "only the list with the element that does not fit"
+
+
 def test_lists_are_read_from_json_or_commas() -> None:
     misfits = Misfits()
     column = fit_column(

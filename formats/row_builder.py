@@ -6,6 +6,7 @@ A format adds each change with `RowBuilder.change`; the image rule of the table 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,8 @@ class RowBuilder:
         values = self.values([field.name for field in schema.fields])
         columns = [read(column, faults) for read, column in zip(reads, values, strict=True)]
         at, sub, kinds, times = np.array(self.places, np.int64).reshape(-1, 4).T
-        finish(schema, columns, at, kinds.astype(np.int8), sub.astype(np.int32), times, faults, messages, decoded)
+        rows = DecodedRows(schema, columns, at, kinds.astype(np.int8), sub.astype(np.int32), times)
+        rows.add_to(decoded, messages, faults)
 
 
 def check_members(rows: Iterable[Sized]) -> None:
@@ -189,31 +191,40 @@ def each(convert: Callable[[Any], object], kind: pa.DataType, what: str) -> Read
     return read
 
 
-def finish(
-    schema: SourceSchema,
-    columns: list[pa.Array],
-    at: np.ndarray,
-    kinds: np.ndarray,
-    sub: np.ndarray,
-    times: np.ndarray,
-    faults: Faults,
-    messages: Messages,
-    decoded: DecodeResult,
-) -> None:
-    """Reject the messages with faulty rows and append the rest as one ChangeBatch; `at` contains message numbers."""
-    names = [field.name for field in schema.fields]
-    # Rows without any column still count, which only a struct array can express.
-    empty = pa.StructArray.from_buffers(pa.struct([]), len(at), [None])
-    struct = pa.StructArray.from_arrays(columns, names) if columns else empty
-    batch = pa.RecordBatch.from_struct_array(struct)
-    if faults:
-        wrong = faults.bad_messages(at)
-        decoded.bad += [bad_record(messages, number, error) for number, error in wrong.items()]
-        keep = ~np.isin(at, list(wrong))
-        batch = batch.filter(pa.array(keep))
-        at, kinds, sub, times = at[keep], kinds[keep], sub[keep], times[keep]
-    if len(at):
-        decoded.batches.append(ChangeBatch(batch, kinds, messages.offsets[at], sub, schema, times))
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Rows of one source schema, before the messages with faulty rows are rejected.
+
+    Parallel to the rows: `at` the number of the message, `kinds`, `sub` the order within the message, and `times` of
+    the events.
+    """
+
+    schema: SourceSchema
+    columns: Sequence[pa.Array]
+    at: np.ndarray
+    kinds: np.ndarray
+    sub: np.ndarray
+    times: np.ndarray
+
+    def add_to(self, decoded: DecodeResult, messages: Messages, faults: Faults) -> None:
+        """Reject the messages with faulty rows and append the other rows as one ChangeBatch."""
+        batch, at, kinds, sub, times = self._batch(), self.at, self.kinds, self.sub, self.times
+        if faults:
+            wrong = faults.bad_messages(at)
+            decoded.bad += [bad_record(messages, number, error) for number, error in wrong.items()]
+            keep = ~np.isin(at, list(wrong))
+            batch = batch.filter(pa.array(keep))
+            at, kinds, sub, times = at[keep], kinds[keep], sub[keep], times[keep]
+        if len(at):
+            decoded.batches.append(ChangeBatch(batch, kinds, messages.offsets[at], sub, self.schema, times))
+
+    def _batch(self) -> pa.RecordBatch:
+        if self.columns:
+            struct = pa.StructArray.from_arrays(self.columns, [field.name for field in self.schema.fields])
+        else:
+            # Rows without any column still count, which only a struct array can express.
+            struct = pa.StructArray.from_buffers(pa.struct([]), len(self.at), [None])
+        return pa.RecordBatch.from_struct_array(struct)
 
 
 def bad_record(messages: Messages, number: int, error: DecodeError) -> BadRecord:

@@ -22,7 +22,7 @@ from penstock.formats.canal.message import OPERATIONS, CanalEnvelope, Texts, rea
 from penstock.formats.canal.values import Convert
 from penstock.formats.change import DecodeResult, ImageRule, Int64s, Messages, SourceSchema
 from penstock.formats.faults import Faults
-from penstock.formats.row_builder import finish
+from penstock.formats.row_builder import DecodedRows
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 # The first row of each document (with the total number of rows as last element), and one text column per name over all
@@ -131,17 +131,9 @@ def decode_bulk(
     columns = [
         convert(column, faults) if convert else column for column, convert in zip(columns, converts, strict=True)
     ]
-    finish(
-        schema,
-        columns,
-        numbers[member_of_row],
-        kinds,
-        (2 * (row_of - starts[member_of_row]) + after).astype(np.int32),
-        changes.times[member_of_row],
-        faults,
-        messages,
-        decoded,
-    )
+    sub = (2 * (row_of - starts[member_of_row]) + after).astype(np.int32)
+    rows = DecodedRows(schema, columns, numbers[member_of_row], kinds, sub, changes.times[member_of_row])
+    rows.add_to(decoded, messages, faults)
 
 
 def event_times(members: Sequence[CanalEnvelope]) -> Int64s:

@@ -21,7 +21,7 @@ from penstock.formats.json_bytes import Mask
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import FEWEST_ROWS, KnownLayouts, group_messages
-from penstock.formats.row_builder import finish
+from penstock.formats.row_builder import DecodedRows
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 # The kind of a message that the record path has to decide.
@@ -107,7 +107,7 @@ class TableRows:
             subs = np.tile(np.array([0, 1], np.int32), len(subs))
         if faults:
             return nothing
-        finish(self.schema, columns, at, kinds, subs, times, faults, messages, decoded)
+        DecodedRows(self.schema, columns, at, kinds, subs, times).add_to(decoded, messages, faults)
         return chosen
 
     def _read(self, members: Sequence[int], wanted: Int64s | None, faults: Faults) -> list[pa.Array]:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
-from penstock.errors import TableCorrupt
 from penstock.table.meta.container import read_records, write_records
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import IndexEntry, ManifestEntry, ManifestFile
@@ -25,6 +23,7 @@ from penstock.table.meta.manifest_format import (
     LIST_SCHEMA,
     LIST_SHAPE,
 )
+from penstock.table.schema.parsed_files import ParsedFiles
 from penstock.table.values.binary_row import decode_row, encode_row
 from penstock.table.values.internal import order_value
 from penstock.table.values.types import DataType
@@ -37,41 +36,25 @@ def read_manifest(data: bytes, where: str, **facts: object) -> list[ManifestEntr
 
     A TableCorrupt names the file `where` and the facts, such as snapshot= and manifest_list=.
     """
-    if len(data) > _SMALL_MANIFEST:
-        return read_records(data, ENTRY_SHAPE, where, facts)
-    try:
-        return list(_small_manifest(data))
-    except TableCorrupt:
-        return read_records(data, ENTRY_SHAPE, where, facts)  # raises again, and names the file
+    return list(_MANIFESTS.get(data, where, **facts))
 
 
 def read_manifest_list(data: bytes, where: str, **facts: object) -> list[ManifestFile]:
     """Return the manifests of a list in order. A TableCorrupt is as in `read_manifest`."""
-    if len(data) > _SMALL_LIST:
-        return read_records(data, LIST_SHAPE, where, facts)
-    try:
-        return list(_small_list(data))
-    except TableCorrupt:
-        return read_records(data, LIST_SHAPE, where, facts)  # raises again, and names the file
+    return list(_LISTS.get(data, where, **facts))
 
 
-# A snapshot is often read several times: every query reads its lists again, since a list that is gone means that the
-# snapshot has expired. Decoding them costs ten times what reading does. The limits bound the memory.
-_SMALL_LIST = 16 << 10
+def _entries(data: bytes, where: str, **facts: object) -> list[ManifestEntry]:
+    return read_records(data, ENTRY_SHAPE, where, facts)
 
 
-@lru_cache(maxsize=128)
-def _small_list(data: bytes) -> tuple[ManifestFile, ...]:
-    return tuple(read_records(data, LIST_SHAPE, "", {}))
+def _manifest_files(data: bytes, where: str, **facts: object) -> list[ManifestFile]:
+    return read_records(data, LIST_SHAPE, where, facts)
 
 
-# A table that is opened again has no entries in its cache.
-_SMALL_MANIFEST = 4 << 10
-
-
-@lru_cache(maxsize=128)
-def _small_manifest(data: bytes) -> tuple[ManifestEntry, ...]:
-    return tuple(read_records(data, ENTRY_SHAPE, "", {}))
+# Manifests matter less than lists: an open table keeps their entries itself.
+_MANIFESTS = ParsedFiles(_entries, files=128, largest=4 << 10)
+_LISTS = ParsedFiles(_manifest_files, files=128, largest=16 << 10)
 
 
 def read_index_manifest(data: bytes, where: str, **facts: object) -> list[IndexEntry]:

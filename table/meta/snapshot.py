@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
 
 from penstock.errors import TableCorrupt
 from penstock.table.schema.json_file import JsonFile, pretty_json
+from penstock.table.schema.parsed_files import ParsedFiles
 from penstock.table.values.html import facts_html
 
 # Java's Long.MAX_VALUE, which its batch jobs use.
@@ -137,24 +137,9 @@ def parse_snapshot(data: bytes, where: str) -> Snapshot:
 
     Raise TableCorrupt when it is not a snapshot.
     """
-    if len(data) > _SMALL:
-        return snapshot_of(JsonFile.parse(data, where))
-    try:
-        found = _snapshot_in(data)
-    except TableCorrupt:
-        return snapshot_of(JsonFile.parse(data, where))  # raises again, and names the file
+    found = _SNAPSHOTS.get(data, where)
     # Callers may change the properties, and the next one must not see that.
     return replace(found, properties=dict(found.properties))
-
-
-# The properties of a pipeline's snapshots have the offsets of all partitions of its source.
-_SMALL = 16 << 10
-
-
-# A process reads a few snapshots again and again: what is read shows whether a snapshot still is the one that it was.
-@lru_cache(maxsize=1024)
-def _snapshot_in(data: bytes) -> Snapshot:
-    return snapshot_of(JsonFile.parse(data, ""))
 
 
 def snapshot_of(node: JsonFile) -> Snapshot:
@@ -197,3 +182,7 @@ def _kind(node: JsonFile) -> CommitKind:
     except ValueError as reason:
         known = ", ".join(CommitKind)
         raise TableCorrupt(f"{text!r} is not a commit kind", file=node.where, known=known) from reason
+
+
+# The properties of a pipeline's snapshots have the offsets of all partitions of its source, so some are long.
+_SNAPSHOTS = ParsedFiles(lambda data, where: snapshot_of(JsonFile.parse(data, where)), files=1024, largest=16 << 10)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.storage.base import Entry, Storage, file_exists, put_if_absent
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder, numbered
+from penstock.table.schema.parsed_files import ParsedFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import Field, field_json, parse_field
 
@@ -32,22 +31,7 @@ def schema_json(schema: TableSchema) -> bytes:
 
 def parse_schema(data: bytes, where: str) -> TableSchema:
     """Return the schema in `data`, which was read from the file `where`. Raise TableCorrupt when it is not a schema."""
-    if len(data) > _SMALL:
-        return _parsed(data, where)
-    try:
-        return _schema_in(data)
-    except TableCorrupt:
-        return _parsed(data, where)  # raises again, and names the file
-
-
-# A table that is opened again has the same versions. One object for each keeps the option values that were parsed, and
-# caches find it without comparing columns. The limits bound the memory.
-_SMALL = 16 << 10
-
-
-@lru_cache(maxsize=256)
-def _schema_in(data: bytes) -> TableSchema:
-    return _parsed(data, "")
+    return _SCHEMAS.get(data, where)
 
 
 def _parsed(data: bytes, where: str) -> TableSchema:
@@ -65,6 +49,11 @@ def _parsed(data: bytes, where: str) -> TableSchema:
         version=version,
     )
     return _check_whole(schema, where)
+
+
+# A table that is opened again has the same versions. One object for each keeps the option values that were parsed, and
+# caches find it without comparing columns.
+_SCHEMAS = ParsedFiles(_parsed, files=256, largest=16 << 10)
 
 
 def _check_whole(schema: TableSchema, where: str) -> TableSchema:

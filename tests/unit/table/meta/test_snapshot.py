@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.table.meta.snapshot import _snapshot_in, parse_snapshot, snapshot_json
+from penstock.table.meta.snapshot import parse_snapshot, snapshot_json
 from penstock.table.read.follow import is_another
 from tests.unit.table.meta.test_snapshot_files import snapshot
 from tests.unit.table.meta.test_snapshot_times import HOUR, NOON, committed
@@ -41,11 +41,3 @@ def test_a_caller_that_changes_properties_changes_no_snapshot_that_is_read_later
     read = parse_snapshot(snapshot_json(one), "snapshot-1")
     read.properties["offsets"] = "changed"
     assert parse_snapshot(snapshot_json(one), "snapshot-1") == one
-
-
-def test_long_snapshots_are_not_kept() -> None:
-    """A snapshot has the offsets of all partitions of a pipeline's source, and a process keeps a thousand snapshots."""
-    before = _snapshot_in.cache_info().currsize
-    for number in range(5):
-        parse_snapshot(snapshot_json(replace(snapshot(number, 5), properties={"offsets": "x" * 20_000})), "snapshot")
-    assert _snapshot_in.cache_info().currsize == before

@@ -5,6 +5,7 @@ Names, namespaces, order and defaults are the same as in Java Paimon 1.3.1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fastavro import parse_schema
@@ -145,24 +146,13 @@ def _listed(version: int, *values: Any) -> ManifestFile:
     return ManifestFile(*values)
 
 
-def _indexed(
-    version: int,
-    kind: int,
-    partition: bytes,
-    bucket: int,
-    index_type: str,
-    name: str,
-    size: int,
-    row_count: int,
-    ranges: tuple[VectorRange | None, ...] | None,
-    external_path: str | None,
-    global_index: dict[str, object] | None,
-) -> IndexEntry:
+def _indexed(version: int, kind: int, *values: Any) -> IndexEntry:
     _check_record(version, INDEX_VERSION, kind)
+    entry, global_index = IndexEntry(_KINDS[kind], *values[:-1]), values[-1]
     # Java's schema allows null items, which mean nothing.
-    whole = None if ranges is None else tuple(one for one in ranges if one is not None)
-    unknown: dict[str, object] = {} if global_index is None else {"_GLOBAL_INDEX": global_index}
-    return IndexEntry(_KINDS[kind], partition, bucket, index_type, name, size, row_count, whole, external_path, unknown)
+    ranges = entry.vector_ranges and tuple(one for one in entry.vector_ranges if one is not None)
+    unknown = {} if global_index is None else {"_GLOBAL_INDEX": global_index}
+    return replace(entry, vector_ranges=ranges, unknown=unknown)
 
 
 def _required(*names: str) -> dict[str, object]:

@@ -29,7 +29,7 @@ from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.policy import Pick
 from penstock.table.files.file_reader import FileReader
-from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.files.file_writer import FileFolder, FileNames, RollingWriter
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile, FileSource
@@ -104,11 +104,8 @@ class Bucket:
 
     def writer(self, level: int, *, changelog: bool = False) -> RollingWriter:
         return RollingWriter(
-            self.storage,
-            str(self.folder),
+            FileFolder(self.storage, str(self.folder), self.names, lambda: 0),
             self.schema,
-            self.names,
-            clock=lambda: 0,
             level=level,
             source=FileSource.COMPACT,
             changelog=changelog,

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from penstock.storage.local import LocalStorage
 from penstock.table.files.file_reader import FileReader
-from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.files.file_writer import FileFolder, FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import Field, parse_atomic
@@ -79,7 +79,7 @@ def cpu(work: Callable[[], object], runs: int = 3) -> float:
 
 
 def write(folder: str, schema: TableSchema, table: pa.Table, name: str = "u") -> list[DataFile]:
-    writer = RollingWriter(LocalStorage(sync=False), folder, schema, FileNames(name), clock=lambda: 0)
+    writer = RollingWriter(FileFolder(LocalStorage(sync=False), folder, FileNames(name), lambda: 0), schema)
     for batch in table.to_batches(16_384):
         writer.write(batch)
     return writer.finish()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import Layout
 from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
-from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.files.file_writer import FileFolder, FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage, FileKind, IndexEntry
 from penstock.table.meta.paths import external
@@ -60,11 +60,8 @@ class BucketFiles:
     ) -> RollingWriter:
         """Return a writer of new files of this bucket."""
         return RollingWriter(
-            self.store.storage,
-            self.folder,
+            FileFolder(self.store.storage, self.folder, self.names, self.store.ambient.local_millis),
             self.layout.schema,
-            self.names,
-            clock=self.store.ambient.local_millis,
             level=level,
             source=source,
             changelog=changelog,

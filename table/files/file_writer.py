@@ -76,6 +76,16 @@ class FileNames:
         return name
 
 
+@dataclass(frozen=True, slots=True)
+class FileFolder:
+    """The folder of a bucket's new files, with the names and the local wall clock time that the files get."""
+
+    storage: Storage
+    path: str
+    names: FileNames
+    clock: Callable[[], int]
+
+
 class RollingWriter:
     """A writer of the files of one level of a bucket, or of its changelog files, one file after the other.
 
@@ -89,22 +99,18 @@ class RollingWriter:
 
     def __init__(
         self,
-        storage: Storage,
-        folder: str,
+        folder: FileFolder,
         schema: TableSchema,
-        names: FileNames,
         *,
-        clock: Callable[[], int],
         level: int = 0,
         source: FileSource = FileSource.APPEND,
         changelog: bool = False,
         first_sequence: int = 0,
         target_size: int | None = None,
     ) -> None:
-        """Create the writer without opening a file. `clock` returns the local wall clock time."""
+        """Create the writer without opening a file."""
         self._form = form = _form_of(schema, level, changelog)
-        self._storage, self._folder, self._schema, self._names = storage, folder, schema, names
-        self._clock, self._level, self._source = clock, level, source
+        self._folder, self._schema, self._level, self._source = folder, schema, level, source
         self._encoding = form.encoding
         self._changelog = changelog
         self._target = form.target if target_size is None else target_size
@@ -142,7 +148,7 @@ class RollingWriter:
                 self._open.stream.close()
             self._open = None
         for path in self._made:
-            self._storage.delete(path)
+            self._folder.storage.delete(path)
         self._made.clear()
 
     def _public(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -174,16 +180,17 @@ class RollingWriter:
             self._close()
 
     def _start(self, sample: pa.Table) -> OpenFile:
-        name = self._names.next(self._form.prefix, self._encoding.extension)
-        path = f"{self._folder}/{name}"
+        name = self._folder.names.next(self._form.prefix, self._encoding.extension)
+        path = f"{self._folder.path}/{name}"
         # Recorded before the file is opened, because a failed open may have created it, and abort must delete it.
         self._made.append(path)
-        return OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, self._form.modes)
+        stream = self._folder.storage.open_output(path)
+        return OpenFile(stream, name, self._schema, self._encoding, sample, self._form.modes)
 
     def _close(self) -> None:
         if self._open is None:
             return
-        file = self._open.close(self._level, self._source, self._sequence, self._clock())
+        file = self._open.close(self._level, self._source, self._sequence, self._folder.clock())
         self._open = None
         self._sequence += file.row_count
         self._files.append(file)

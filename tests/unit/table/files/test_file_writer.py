@@ -12,7 +12,7 @@ from penstock.errors import ConfigError
 from penstock.table.errors import FormatUnknown, NullRefused
 from penstock.table.files.encoding import encoding_of
 from penstock.table.files.file_reader import FileReader
-from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.files.file_writer import FileFolder, FileNames, RollingWriter
 from penstock.table.files.value_bounds import greatest_prefix
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.options.table_options import TableOptions
@@ -41,8 +41,8 @@ def rows(count: int, first: int = 0) -> pa.Table:
 
 
 def writer(store: MemoryStore, schema: TableSchema = KEYED, **how: object) -> RollingWriter:
-    how = {"clock": lambda: 1_700_000_000_000, **how}
-    return RollingWriter(store, "t/bucket-0", schema, FileNames("uuid"), **how)  # type: ignore[arg-type]
+    folder = FileFolder(store, "t/bucket-0", FileNames("uuid"), lambda: 1_700_000_000_000)
+    return RollingWriter(folder, schema, **how)  # type: ignore[arg-type]
 
 
 def written(rows: pa.Table, schema: TableSchema = KEYED, **how: object) -> tuple[MemoryStore, list[DataFile]]:
@@ -136,7 +136,7 @@ def test_changelog_files_share_the_counter_and_have_separate_names_and_codecs() 
     store, names = MemoryStore(), FileNames("u")
     made = []
     for changelog in (False, True):
-        opened = RollingWriter(store, "b", schema, names, clock=lambda: 0, changelog=changelog)
+        opened = RollingWriter(FileFolder(store, "b", names, lambda: 0), schema, changelog=changelog)
         opened.write(rows(10))
         made += opened.finish()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.table.errors import FormatUnknown, TimestampOutOfRange
 from penstock.table.files.encoding import FORMATS
 from penstock.table.files.file_reader import FileReader
-from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.files.file_writer import FileFolder, FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import Field
@@ -30,7 +30,7 @@ def schema_of(of: Columns, file_format: str, **options: str) -> TableSchema:
 
 def through(schema: TableSchema, table: pa.Table, batch_rows: int = 3) -> tuple[list[DataFile], pa.Table]:
     store = MemoryStore()
-    writer = RollingWriter(store, "b", schema, FileNames("u"), clock=lambda: 0)
+    writer = RollingWriter(FileFolder(store, "b", FileNames("u"), lambda: 0), schema)
     for batch in table.to_batches(2):
         writer.write(batch)
     files = writer.finish()

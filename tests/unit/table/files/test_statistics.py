@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.files.file_writer import FileFolder, FileNames, RollingWriter
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.internal import from_internal
@@ -42,11 +42,8 @@ def test_a_file_written_again_is_described_as_java_described_it(name: str) -> No
 
 def written_again(golden: GoldenFiles, file: DataFile, expected: dict[str, Any]) -> DataFile:
     writer = RollingWriter(
-        MemoryStore(),
-        "bucket-0",
+        FileFolder(MemoryStore(), "bucket-0", FileNames("u"), lambda: 0),
         golden.schema,
-        FileNames("u"),
-        clock=lambda: 0,
         level=file.level,
         first_sequence=expected["min_seq"],
     )

@@ -24,6 +24,7 @@ from penstock.pipelines.driver.local_runner import run_tasks
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
+from penstock.pipelines.tasks.table_task_writer import WriteTask
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.pipelines.tasks.write import TaskWriter
 
@@ -79,7 +80,7 @@ def read(reader: BatchReader, task: TaskInput, folder: Path, number: int) -> Non
 
 
 def write(reader: BatchReader, inputs: int, folder: Path, writer: int) -> None:
-    for _ in TaskWriter(reader.warehouse, reader.writers).results(_fetched(inputs, folder, writer)):
+    for _ in TaskWriter(WriteTask(reader.warehouse, reader.writers)).results(_fetched(inputs, folder, writer)):
         pass
 
 

@@ -18,7 +18,7 @@ from penstock.pipelines.tasks.batch_result import BatchResult, as_row
 from penstock.pipelines.tasks.key_placement import KeyPlacement
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
-from penstock.pipelines.tasks.table_task_writer import CompactionTiming
+from penstock.pipelines.tasks.table_task_writer import CompactionTiming, WriteTask
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.pipelines.tasks.write import TaskWriter
 
@@ -47,8 +47,9 @@ def _results(reader: BatchReader, rows: pa.Table, compacting: CompactionTiming) 
     parts = [KeyPlacement(reader.warehouse, reader.writers).placed(mine) for mine in _shuffled(reader, rows)]
     placed = pa.Table.from_batches([batch for part in parts for batch in part], SCHEMA)
     for mine in _shuffled(reader, placed):
-        writer = TaskWriter(reader.warehouse, reader.writers, compacting, unversioned=frozenset(reader.mapping.made))
-        for table, content in writer.results(mine):
+        made = frozenset(reader.mapping.made)
+        task = WriteTask(reader.warehouse, reader.writers, compacting, unversioned=made)
+        for table, content in TaskWriter(task).results(mine):
             yield as_row(table, content)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -69,41 +69,46 @@ def may_wait(layout: Layout) -> bool:
     return spec.lags or not (spec.shows_by_compaction or spec.full_changelog)
 
 
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """One of the `writers` tasks that write a batch: what its tables share.
+
+    In history tables, a row that differs only in the columns `unversioned` makes no version.
+    """
+
+    warehouse: CatalogSettings
+    writers: int
+    timing: CompactionTiming = INLINE
+    user: str = ALONE.user
+    unversioned: frozenset[str] = frozenset()
+    budget: WriteBudget = field(default_factory=WriteBudget)
+    stats: TaskStats = field(default_factory=TaskStats)
+
+
 class TableTaskWriter:
     """Writes one table's buckets in one task, at the version of the batch."""
 
-    def __init__(
-        self,
-        warehouse: CatalogSettings,
-        name: str,
-        version: TableVersion,
-        own: int,
-        writers: int,
-        budget: WriteBudget,
-        timing: CompactionTiming = INLINE,
-        user: str = ALONE.user,
-        stats: TaskStats | None = None,
-        unversioned: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, task: WriteTask, name: str, version: TableVersion, own: int) -> None:
+        """Open the table. `own` is the number of the task among the writers of the table."""
         self.name = name
-        self._stats = stats or TaskStats()
-        self._timing = timing
-        self._store = warehouse.store(name)
-        self._layout = warehouse.layout(name, version.schema)
+        self._stats = task.stats
+        self._timing = task.timing
+        self._store = task.warehouse.store(name)
+        self._layout = task.warehouse.layout(name, version.schema)
         self._arrow = arrow_schema(self._layout.schema.fields)
         # For tables whose keys are looked up, the snapshot at which the read tasks did so; for others the newest.
         self._state = state_at(self._store, version)
-        self._budget, self._user = budget, Writer(user, own)
-        budget.resize(self._layout.schema.typed)
+        self._budget, self._user = task.budget, Writer(task.user, own)
+        self._budget.resize(self._layout.schema.typed)
         self._buckets: dict[int, BucketWriter] = {}
         self._partition = b""
         self._history: HistoryRows | None = None
         self._history_bucket = UNASSIGNED
         if keeps_versions(self._layout.schema):
-            self._history = HistoryRows(self._store, self._layout.schema, self._state, unversioned)
+            self._history = HistoryRows(self._store, self._layout.schema, self._state, task.unversioned)
         self._assigner: Assigner | None = None
         if self._layout.mode is BucketMode.DYNAMIC:
-            self._assigner = Assigner(self._store, self._layout, self._state, own, writers)
+            self._assigner = Assigner(self._store, self._layout, self._state, own, task.writers)
 
     def accepts(self, partition: bytes, bucket: int) -> bool:
         """Return whether rows of this bucket can join the open buckets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -14,8 +14,8 @@ from penstock.pipelines.mapping.target_tables import TableVersion
 from penstock.pipelines.tasks.batch_result import TaskOutput, as_row
 from penstock.pipelines.tasks.router import own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
-from penstock.pipelines.tasks.table_task_writer import INLINE, CompactionTiming, TableTaskWriter
-from penstock.pipelines.tasks.task_stats import TaskStats, no_seconds, timed
+from penstock.pipelines.tasks.table_task_writer import CompactionTiming, TableTaskWriter, WriteTask
+from penstock.pipelines.tasks.task_stats import no_seconds, timed
 from penstock.table.buckets.layout import ALONE
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.write.memory_budget import WriteBudget
@@ -31,14 +31,15 @@ def write_task(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position.
 
-    In history tables, a row that differs only in the columns `unversioned` makes no version.
+    The other parameters are as in `WriteTask`.
     """
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # One task uses one core: Spark runs as many tasks as there are cores.
         pa.set_cpu_count(1)
         with mark.carrying():
-            for table, content in TaskWriter(warehouse, writers, timing, user, unversioned).results(batches):
+            task = WriteTask(warehouse, writers, timing, user, unversioned)
+            for table, content in TaskWriter(task).results(batches):
                 yield as_row(table, content)
 
     return write
@@ -52,25 +53,19 @@ class TaskWriter:
     table, so that Spark does not run the task four times; the other tables are written.
     """
 
-    warehouse: CatalogSettings
-    writers: int
-    timing: CompactionTiming = INLINE
-    user: str = ALONE.user
-    unversioned: frozenset[str] = frozenset()
+    task: WriteTask
     _table: TableTaskWriter | None = None
-    _budget: WriteBudget = field(default_factory=WriteBudget)
     _failed: set[str] = field(default_factory=set)
-    _stats: TaskStats = field(default_factory=TaskStats)
 
     def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, TaskOutput]]:
         """Yield the result of each table's blobs, and the statistics last."""
-        waited = no_seconds()
-        yield from timed(self._results(timed(iter(batches), waited, "waited")), self._stats.seconds, "write")
+        waited, stats = no_seconds(), self.task.stats
+        yield from timed(self._results(timed(iter(batches), waited, "waited")), stats.seconds, "write")
         # The time in which Spark fetches and sorts the shuffle is not spent writing.
-        self._stats.seconds["write"] -= waited["waited"]
+        stats.seconds["write"] -= waited["waited"]
         # Linux reports KiB.
-        self._stats.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        yield NO_TABLE, self._stats
+        stats.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        yield NO_TABLE, stats
 
     def _results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, TaskOutput]]:
         for batch in batches:
@@ -102,19 +97,7 @@ class TaskWriter:
                 self._table = opened
 
     def _opened(self, table: str, version: TableVersion, writer: int) -> TableTaskWriter:
-        own = own_number(table, writer, self.writers)
-        return TableTaskWriter(
-            self.warehouse,
-            table,
-            version,
-            own,
-            self.writers,
-            self._budget,
-            self.timing,
-            self.user,
-            self._stats,
-            self.unversioned,
-        )
+        return TableTaskWriter(self.task, table, version, own_number(table, writer, self.task.writers))
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, TaskOutput]]:
         """Yield the messages of the open buckets that are finished, because the next blob belongs to another one."""
@@ -138,5 +121,5 @@ class TaskWriter:
             raise error
         self._failed.add(table)
         # The buffers of the failed table still occupy the old budget, and nothing will release them.
-        self._table, self._budget = None, WriteBudget()
+        self._table, self.task = None, replace(self.task, budget=WriteBudget())
         return error

@@ -36,13 +36,12 @@ from penstock.pipelines.tasks.batch_result import BatchResult, as_row
 from penstock.pipelines.tasks.joined_reader import Pauses
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
-from penstock.pipelines.tasks.table_task_writer import CompactionTiming, TableTaskWriter
+from penstock.pipelines.tasks.table_task_writer import CompactionTiming, TableTaskWriter, WriteTask
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.pipelines.tasks.write import TaskWriter
 from penstock.storage import open as opening
 from penstock.storage import state_folder
 from penstock.table.catalog import settings
-from penstock.table.catalog.settings import CatalogSettings
 from tests.pipeline_stories import log_source
 from tests.simulation.scenes import ambient
 from tests.simulation.store import Disk, Fault, Faults, Operation, SimStore
@@ -227,17 +226,17 @@ def damaged(torn: str | None) -> AbstractContextManager[object]:
     return patch.object(write, "TableTaskWriter", partial(_opened, torn))
 
 
-def _opened(torn: str | None, warehouse: CatalogSettings, table: str, *rest: Any, **more: Any) -> TableTaskWriter:
+def _opened(torn: str | None, task: WriteTask, table: str, *rest: Any) -> TableTaskWriter:
     if table == torn:
         raise TableCorrupt("a manifest is torn", table=table)
-    return TableTaskWriter(warehouse, table, *rest, **more)
+    return TableTaskWriter(task, table, *rest)
 
 
 def _written_by_one(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> BatchResult:
     rows = pa.Table.from_batches([batch for task in inputs for batch in reader.read(task)], SCHEMA)
     order = pa.compute.sort_indices(rows.drop_columns(["blob"]), [(name, way) for name, way in ORDER])
     timing = CompactionTiming(number, reader.compacts_in_background)
-    writer = TaskWriter(reader.warehouse, 1, timing, unversioned=frozenset(reader.mapping.made))
+    writer = TaskWriter(WriteTask(reader.warehouse, 1, timing, unversioned=frozenset(reader.mapping.made)))
     batches = (batch for place in order.to_pylist() for batch in rows.slice(place, 1).to_batches())
     results = [as_row(table, content) for table, content in writer.results(batches)]
     return BatchResult.of(pa.Table.from_batches(results, RESULTS))

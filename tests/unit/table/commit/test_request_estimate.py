@@ -20,11 +20,10 @@ from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.target_tables import versions_now
 from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import pieces
-from penstock.pipelines.tasks.table_task_writer import TableTaskWriter
+from penstock.pipelines.tasks.table_task_writer import TableTaskWriter, WriteTask
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.request_estimate import Requests, requests_of_batch
 from penstock.table.meta.entries import CommitMessage
-from penstock.table.write.memory_budget import WriteBudget
 
 ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
 Wsgi = Callable[[Any, dict[str, str], Any], Iterable[bytes]]
@@ -100,7 +99,7 @@ def written(tasks: CatalogSettings, name: str, number: int) -> list[CommitMessag
     versions = versions_now(tasks, {name: tasks.store(name).schema_last_read().id})
     ids = list(range(50))
     rows = pa.RecordBatch.from_pydict({"id": ids, "v": [f"{number}"] * 50}, schema=ROWS)
-    writer = TableTaskWriter(tasks, name, versions[name], 0, 1, WriteBudget(), user="job")
+    writer = TableTaskWriter(WriteTask(tasks, 1, user="job"), name, versions[name], 0)
     messages: list[CommitMessage] = []
     for part in Router(tasks, name, versions[name], 1).parts(rows, 0):
         if not writer.accepts(part.partition, part.bucket):

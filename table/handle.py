@@ -26,6 +26,7 @@ from penstock.table.options.checks import check_writable
 from penstock.table.read.changes import read_changes
 from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
+from penstock.table.read.time_travel import ReadPoint
 from penstock.table.system.tables import system_table
 from penstock.table.write.memory_budget import WriteBudget
 
@@ -61,10 +62,7 @@ class Table(TableMaintenance):
             store,
             columns=columns,
             where=where,
-            snapshot=snapshot,
-            tag=tag,
-            timestamp=timestamp,
-            mode=mode,
+            point=ReadPoint(snapshot, tag, timestamp, mode),
             options=options,
             limit=limit,
             schema=store.schema_last_read(),

@@ -39,6 +39,7 @@ from penstock.table.options.table_options import TableOptions
 from penstock.table.read.follow import is_another, next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan
 from penstock.table.read.stream_start import consumer_files, level_of_state, starting
+from penstock.table.read.time_travel import ReadPoint
 from penstock.table.read.update_pairs import packed_updates, whole_updates
 from penstock.table.system.streamed import BINLOG
 
@@ -186,7 +187,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(piece) for piece in pieces]
 
     def _state(self, snapshot_id: int) -> list[Piece]:
-        scan = Scan.of(self.store, snapshot=snapshot_id, falls_back=False)
+        scan = Scan.of(self.store, point=ReadPoint(snapshot_id), falls_back=False)
         plan = replace(scan, keep_level=level_of_state(scan.table_schema())).plan()
         # Read with the table's current schema, which is the query's, whatever the snapshot's schema was.
         schema = self.store.schema()

@@ -22,6 +22,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.operations.executor import Executor, OwnProcess
 from penstock.table.operations.row_copies import SplitsUnit
 from penstock.table.read.scan import Scan
+from penstock.table.read.time_travel import ReadPoint
 from penstock.table.values.buffers import Words
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import internal_values
@@ -53,7 +54,7 @@ def analyze(
     if latest is None:
         return None
     schema = store.schemas.get(latest.schema_id)
-    scan = Scan.of(store, columns=columns, snapshot=latest.id, falls_back=False)
+    scan = Scan.of(store, columns=columns, point=ReadPoint(latest.id), falls_back=False)
     unknown = [name for name in columns or () if name not in schema.names]
     if unknown:
         raise no_column(unknown, schema.names, table=store.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +22,7 @@ from penstock.table.read.plan import KeepLevel, Plan, plan_state
 from penstock.table.read.snapshot_range import SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
-from penstock.table.read.time_travel import Travel, refuse_two_points, resolve
+from penstock.table.read.time_travel import NEWEST, ReadPoint, Travel, resolve
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, optional_whole_number
@@ -58,10 +57,7 @@ class Scan(EngineRead):
         *,
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: int | str | datetime | None = None,
-        mode: str | None = None,
+        point: ReadPoint = NEWEST,
         options: Mapping[str, object] | None = None,
         falls_back: bool = True,
         limit: int | None = None,
@@ -79,9 +75,9 @@ class Scan(EngineRead):
             raise ConfigError(
                 "a scan reads only one branch", table=store.name, hint="open the branch: table.branch(...)"
             )
-        refuse_two_points(given, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
+        point.refuse_second(given)
         merged = {**(schema or store.schema()).options, **given}
-        travel = Travel.of(merged, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
+        travel = Travel.of(merged, point)
         return cls(
             store,
             None if columns is None else tuple(columns),

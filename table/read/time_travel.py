@@ -43,22 +43,32 @@ _MODES = (
 )
 
 
-def refuse_two_points(
-    options: Mapping[str, str],
-    *,
-    snapshot: int | None = None,
-    tag: str | None = None,
-    timestamp: int | str | datetime | None = None,
-    mode: str | None = None,
-) -> None:
-    """Raise ConfigError if the options of a read name a point or a mode beside its arguments."""
-    named = sorted(options.keys() & (POINT_KEYS | RANGE_KEYS))
-    if named and any(point is not None for point in (snapshot, tag, timestamp)):
-        raise ConfigError(
-            "a scan reads one snapshot, tag, timestamp or watermark", option=named[0], hint="set only one of them"
-        )
-    if mode is not None and options.get(SCAN_MODE.key, mode) != mode:
-        raise ConfigError(f"two modes are named, {mode} and {options[SCAN_MODE.key]}", hint="set only one of them")
+@dataclass(frozen=True, slots=True)
+class ReadPoint:
+    """The point in time that the arguments of a scan name: at most one of snapshot, tag and timestamp, and a mode."""
+
+    snapshot: int | None = None
+    tag: str | None = None
+    timestamp: int | str | datetime | None = None
+    mode: str | None = None
+
+    @property
+    def is_named(self) -> bool:
+        return any(point is not None for point in (self.snapshot, self.tag, self.timestamp))
+
+    def refuse_second(self, options: Mapping[str, str]) -> None:
+        """Raise ConfigError if the options of the scan name another point or mode."""
+        named = sorted(options.keys() & (POINT_KEYS | RANGE_KEYS))
+        if named and self.is_named:
+            raise ConfigError(
+                "a scan reads one snapshot, tag, timestamp or watermark", option=named[0], hint="set only one of them"
+            )
+        mode = self.mode
+        if mode is not None and options.get(SCAN_MODE.key, mode) != mode:
+            raise ConfigError(f"two modes are named, {mode} and {options[SCAN_MODE.key]}", hint="set only one of them")
+
+
+NEWEST = ReadPoint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +88,21 @@ class Travel:
         return any(point is not None for point in (self.snapshot, self.tag, self.millis, self.watermark))
 
     @classmethod
-    def of(
-        cls,
-        options: Mapping[str, str],
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: int | str | datetime | None = None,
-        mode: str | None = None,
-    ) -> Travel:
+    def of(cls, options: Mapping[str, str], point: ReadPoint = NEWEST) -> Travel:
         """Build from the options and the arguments of a scan, which take precedence.
 
         ConfigError when they contradict each other.
         """
-        snapshot = optional_whole_number(snapshot, "snapshot")
+        snapshot = optional_whole_number(point.snapshot, "snapshot")
         read = TableOptions(options)
-        if mode is None and any(point is not None for point in (snapshot, tag, timestamp)):
-            mode = "default"  # arguments of a scan override the table's scan.mode
+        # Arguments of a scan override the table's scan.mode.
+        mode = "default" if point.mode is None and point.is_named else point.mode
         chosen = TableOptions({**options, **({SCAN_MODE.key: mode} if mode else {})})[SCAN_MODE]
         travel = cls(
             chosen,
             read[SCAN_SNAPSHOT_ID] if snapshot is None else snapshot,
-            read[SCAN_TAG_NAME] if tag is None else tag,
-            _millis(options, timestamp),
+            read[SCAN_TAG_NAME] if point.tag is None else point.tag,
+            _millis(options, point.timestamp),
             read[SCAN_WATERMARK],
             read[SCAN_FILE_CREATION_TIME_MILLIS],
         )

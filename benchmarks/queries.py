@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 import penstock
 from benchmarks.figures import Figure, record
-from penstock.table.sql.dml.merge_into import merge_into
+from penstock.table.sql.dml.merge_into import MergeSource, merge_into
 from penstock.table.sql.dml.merge_query import Clause
 from penstock.table.sql.queries.session import Session
 
@@ -89,10 +89,8 @@ def merged(catalog: penstock.Catalog, rows: int) -> tuple[float, float]:
     columns = {f"c{n}": [f"new {n}"] * len(ids) if n % 2 == 0 else ids for n in range(11)}
     clauses = [Clause("matched-upsert", "*"), Clause("not-matched-insert", "*")]
     start, wall = time.process_time(), time.perf_counter()
-    merge_into(
-        catalog, "shop.target", "changes", "target.id = changes.id", clauses,
-        source_rows={"changes": pa.table({"id": ids, **columns})},
-    )  # fmt: skip
+    source = MergeSource("changes", rows={"changes": pa.table({"id": ids, **columns})})
+    merge_into(catalog, "shop.target", source, "target.id = changes.id", clauses)
     found = time.process_time() - start, time.perf_counter() - wall
     assert table.refresh().count() == rows + rows // 20
     return found

@@ -70,16 +70,15 @@ def _joins_on_spark(given: Given) -> bool:
 
 
 def _on_duckdb(given: Given, clauses: list[Clause]) -> int:
-    from penstock.table.sql.dml.merge_into import merge_into
+    from penstock.table.sql.dml.merge_into import MergeSource, merge_into
 
     snapshots = merge_into(
         catalog_of(given),
         f"{needed(given, 'database')}.{needed(given, 'table')}",
-        needed(given, "source-table"),
+        MergeSource(needed(given, "source-table"), given.get("source-sql", [])),
         needed(given, "on"),
         clauses,
         target_as=text(given, "target-as"),
-        source_sql=given.get("source-sql", []),
         threads=parallelism_of(given),
     )
     return committed(given, [snapshot.id for snapshot in snapshots], _NOTHING)

@@ -12,7 +12,7 @@ import penstock
 from penstock.errors import ConfigError
 from penstock.table.catalog.clone import clone_table
 from penstock.table.handle import Table
-from penstock.table.sql.dml.merge_into import merge_into
+from penstock.table.sql.dml.merge_into import MergeSource, merge_into
 from penstock.table.sql.dml.merge_query import Clause
 from tests.golden.relations import difference
 from tests.interop.oracle.client import Oracle
@@ -113,7 +113,7 @@ def test_java_reads_a_merged_table(oracle: Oracle, tmp_path: Path) -> None:
         Clause("not-matched-insert", "s.dt, s.id, s.v"),
     ]
     view = "CREATE TEMP VIEW s AS SELECT dt, id, v FROM t WHERE dt = 'b' UNION ALL SELECT 'c', 1, 'first'"
-    merge_into(catalog, "shop.t", "s", "t.dt = s.dt AND t.id = s.id", clauses, source_sql=[view])
+    merge_into(catalog, "shop.t", MergeSource("s", [view]), "t.dt = s.dt AND t.id = s.id", clauses)
     assert_java_reads(table, oracle, 37)
     goes_on(table, oracle, 37)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -21,42 +22,51 @@ from penstock.table.sql.queries.session import Session
 from penstock.table.values.sql_text import quoted
 
 
+@dataclass(frozen=True, slots=True)
+class MergeSource:
+    """The source of a merge: a table of the catalog, a view that `statements` create, or one of `rows` by name.
+
+    `rows` are Arrow tables. `name` may have an alias, and may be a query in parentheses.
+    """
+
+    name: str
+    statements: Sequence[str] = ()
+    rows: Mapping[str, object] = field(default_factory=dict)
+
+
 def merge_into(
     catalog: Catalog,
     target: str,
-    source: str,
+    source: MergeSource,
     on: str,
     clauses: Sequence[Clause],
     *,
     target_as: str | None = None,
-    source_sql: Sequence[str] = (),
-    source_rows: Mapping[str, object] | None = None,
     threads: int | None = None,
 ) -> list[Snapshot]:
     """Merge the rows of `source` into `target` (`database.table`) in one commit; no snapshot when nothing changes.
 
-    `source` is a table of the catalog, a view created by `source_sql`, or one of `source_rows` (Arrow tables by name).
     CommitConflict when another job writes the same buckets in the meantime. A target row that two source rows or two
     clauses would change is refused. DuckDB keeps the rows that it joins, and the changed rows, in memory up to its
-    limit (80% of the machine's, or `SET memory_limit` in `source_sql`), and the rest in a temporary folder. It uses at
-    most `threads` threads.
+    limit (80% of the machine's, or `SET memory_limit` among the statements of the source), and the rest in a temporary
+    folder. It uses at most `threads` threads.
     """
     table = catalog.table(target)
     database, own_name = split_name(target)
     check_merge(table, clauses)
     alias = target_as or own_name
     check_distinct_names(
-        alias, name_of(source), table, "set an alias of the target: --target-as x, in CALL target_alias => 'x'"
+        alias, name_of(source.name), table, "set an alias of the target: --target-as x, in CALL target_alias => 'x'"
     )
     # The writer reads the table state before the query does, so that the commit detects rows other jobs write later.
     with TemporaryDirectory() as folder, table.writer() as writer, Session(catalog, database) as session:
         session.bound(threads, folder)
-        for name, rows in (source_rows or {}).items():
+        for name, rows in source.rows.items():
             session.register(name, rows)
-        for statement in source_sql:
+        for statement in source.statements:
             session.run(statement)
-        columns = session.columns_of(f"SELECT * FROM {source}")[0]
-        merge = MergeQuery(table, database, own_name, alias, source, on, columns)
+        columns = session.columns_of(f"SELECT * FROM {source.name}")[0]
+        merge = MergeQuery(table, database, own_name, alias, source.name, on, columns)
         # A table, because the changes are read twice: for the check of doubles, and to be written.
         query = merge.query(clauses)
         with in_words_of_the_merge(on, clauses):

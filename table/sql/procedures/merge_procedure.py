@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.sql.dml.merge_into import merge_into
+from penstock.table.sql.dml.merge_into import MergeSource, merge_into
 from penstock.table.sql.dml.merge_query import Clause
 from penstock.table.sql.grammar.scripts import script_parts
 from penstock.table.sql.procedures.procedure import Arguments, Procedure, snapshot_texts, table_of
@@ -33,14 +33,14 @@ def _merge_into(catalog: Catalog, given: Arguments) -> list[str]:
     clauses = [one for action in _CONDITIONS if (one := _clause(given, action)) is not None]
     if not clauses:
         raise ConfigError("merge_into needs an action", hint=f"set one of {', '.join(_VALUES.values())}")
+    statements = [part.text for part in script_parts(given.text("source_sqls") or "")]
     made = merge_into(
         catalog,
         given.needed("target_table"),
-        given.needed("source_table"),
+        MergeSource(given.needed("source_table"), statements),
         given.needed("merge_condition"),
         clauses,
         target_as=given.text("target_alias"),
-        source_sql=[part.text for part in script_parts(given.text("source_sqls") or "")],
     )
     return snapshot_texts(made, "no row changes")
 

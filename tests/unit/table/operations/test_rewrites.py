@@ -22,7 +22,7 @@ from penstock.table.operations import changed_files
 from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.read.scan import Scan
 from penstock.table.read.time_travel import Travel
-from penstock.table.sql.dml.merge_into import delete_by_query, merge_into
+from penstock.table.sql.dml.merge_into import MergeSource, delete_by_query, merge_into
 from penstock.table.sql.dml.merge_query import Clause
 from penstock.table.sql.queries.session import Session
 from tests.invariants import check_invariants
@@ -272,7 +272,7 @@ def test_a_merge_updates_inserts_and_deletes_in_one_commit(shop: penstock.Catalo
         Clause("not-matched-insert", "s.id, upper(s.v), 9.5"),
         Clause("not-matched-by-source-upsert", "v = 'alone'"),
     ]
-    assert len(merge_into(shop, "shop.t", "s", "t.id = s.id", clauses)) == 1
+    assert len(merge_into(shop, "shop.t", MergeSource("s"), "t.id = s.id", clauses)) == 1
     assert content(shop.table("shop.t")) == [
         (1, "alone", Decimal("1.00")),
         (2, "zwei!", Decimal("2.00")),
@@ -288,12 +288,10 @@ def test_a_merge_accepts_arrow_rows_views_aliases_and_stars(shop: penstock.Catal
     merge_into(
         shop,
         "shop.t",
-        "seen",
+        MergeSource("seen", ["CREATE TEMPORARY VIEW seen AS SELECT * FROM given WHERE id > 0"], {"given": given}),
         "T.id = seen.id",
         [Clause("matched-upsert", "*"), Clause("not-matched-insert", "*")],
         target_as="T",
-        source_sql=["CREATE TEMPORARY VIEW seen AS SELECT * FROM given WHERE id > 0"],
-        source_rows={"given": given},
     )
     assert [row[:2] for row in content(shop.table("shop.t"))] == [(1, "one"), (2, "b"), (3, "three"), (9, "n")]
 
@@ -309,9 +307,8 @@ def test_a_merge_larger_than_its_memory_is_joined_on_disk(
     assert given.nbytes > 50_000_000
     clauses = [Clause("matched-upsert", "*"), Clause("not-matched-insert", "*")]
     limits = ["SET memory_limit = '40MB'", "SET preserve_insertion_order = false"]
-    merge_into(
-        shop, "shop.t", "given", "t.id = given.id", clauses, source_sql=limits, source_rows={"given": given}, threads=1
-    )
+    source = MergeSource("given", limits, {"given": given})
+    merge_into(shop, "shop.t", source, "t.id = given.id", clauses, threads=1)
     assert shop.table("shop.t").scan().count() == 600_000
     assert not (tmp_path / ".tmp").exists()  # DuckDB's own place for what exceeds its memory
 
@@ -320,20 +317,23 @@ def test_a_merge_larger_than_its_memory_is_joined_on_disk(
 def test_a_table_is_merged_with_itself_under_an_alias(shop: penstock.Catalog, source: str) -> None:
     clauses = [Clause("matched-upsert", "v = 'again'", "x.id = 2")]
     with pytest.raises(ConfigError, match="have the same name 't'") as refused:
-        merge_into(shop, "shop.t", source, "t.id = t.id", clauses)
+        merge_into(shop, "shop.t", MergeSource(source), "t.id = t.id", clauses)
     assert "--target-as x" in str(refused.value.hint)
-    merge_into(shop, "shop.t", source, "x.id = t.id", clauses, target_as="x")
+    merge_into(shop, "shop.t", MergeSource(source), "x.id = t.id", clauses, target_as="x")
     assert [row[1] for row in content(shop.table("shop.t"))] == ["one", "again", "three"]
 
 
 def test_a_star_needs_a_source_with_a_name(shop: penstock.Catalog) -> None:
     with pytest.raises(ConfigError, match=r"\* needs a source with a name"):
-        merge_into(shop, "shop.t", "(SELECT * FROM s)", "t.id = 7", [Clause("matched-upsert", "*")])
+        merge_into(shop, "shop.t", MergeSource("(SELECT * FROM s)"), "t.id = 7", [Clause("matched-upsert", "*")])
 
 
 def test_a_merge_that_changes_nothing_creates_no_snapshot(shop: penstock.Catalog) -> None:
     assert (
-        merge_into(shop, "shop.t", "shop.s", "shop.t.id = s.id", [Clause("matched-delete", condition="s.id = 9")]) == []
+        merge_into(
+            shop, "shop.t", MergeSource("shop.s"), "shop.t.id = s.id", [Clause("matched-delete", condition="s.id = 9")]
+        )
+        == []
     )
     assert len(shop.table("shop.t").snapshots) == 1
 
@@ -352,7 +352,7 @@ def test_a_merge_that_changes_nothing_creates_no_snapshot(shop: penstock.Catalog
 )
 def test_an_invalid_merge_is_refused(shop: penstock.Catalog, clauses: list[Clause], refusal: str) -> None:
     with pytest.raises(ConfigError, match=refusal):
-        merge_into(shop, "shop.t", "s", "t.id = s.id", clauses)
+        merge_into(shop, "shop.t", MergeSource("s"), "t.id = s.id", clauses)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_an_invalid_merge_is_refused(shop: penstock.Catalog, clauses: list[Claus
 )
 def test_a_merge_that_fails_shows_its_own_words(shop: penstock.Catalog, on: str, clause: Clause, shown: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        merge_into(shop, "shop.t", "s", on, [clause])
+        merge_into(shop, "shop.t", MergeSource("s"), on, [clause])
     text = str(refused.value)
     assert shown in text
     assert "_penstock" not in text
@@ -374,12 +374,12 @@ def test_a_merge_that_fails_shows_its_own_words(shop: penstock.Catalog, on: str,
 
 def test_a_merge_without_its_source_table_says_which_is_missing(shop: penstock.Catalog) -> None:
     with pytest.raises(TableMissing, match=r"there is no table shop\.nope"):
-        merge_into(shop, "shop.t", "shop.nope", "t.id = nope.id", [Clause("matched-upsert", "*")])
+        merge_into(shop, "shop.t", MergeSource("shop.nope"), "t.id = nope.id", [Clause("matched-upsert", "*")])
 
 
 def test_two_source_rows_for_one_target_row_are_refused(shop: penstock.Catalog) -> None:
     with pytest.raises(ConfigError, match="several source rows"):
-        merge_into(shop, "shop.t", "s", "t.id <= s.id", [Clause("matched-upsert", "v = s.v")])
+        merge_into(shop, "shop.t", MergeSource("s"), "t.id <= s.id", [Clause("matched-upsert", "v = s.v")])
 
 
 @pytest.mark.slow
@@ -420,7 +420,7 @@ def test_rows_of_another_state_are_not_written_back(shop: penstock.Catalog) -> N
     shop.alter_table("shop.t", [penstock.SetOption("scan.snapshot-id", "1")])
     upsert = Clause("matched-upsert", "price = 7")
     with pytest.raises(ConfigError, match="changes the newest rows"):
-        merge_into(shop, "shop.t", "shop.s", "t.id = s.id", [upsert])
+        merge_into(shop, "shop.t", MergeSource("shop.s"), "t.id = s.id", [upsert])
     with pytest.raises(ConfigError, match="changes the newest rows"):
         delete_by_query(shop, "shop.t", "id IN (SELECT id FROM shop.s)")
     shop.alter_table("shop.t", [penstock.ResetOption("scan.snapshot-id")])

@@ -187,14 +187,17 @@ def chunk_from(value: Mapping[str, Any]) -> Chunk:
 def range_json(part: BinlogRange) -> list[Any]:
     # Table maps are bytes, which JSON cannot contain.
     maps = [base64.b64encode(body).decode() for body in part.maps]
-    taken_back = [list(map(list, part.rolled_back))] if part.rolled_back else []
-    return [part.file, part.start, part.until, maps, part.known, *taken_back]
+    # Left out from the end if there are none.
+    taken_back = [list(map(list, part.rolled_back))] if part.rolled_back or part.begun else []
+    begun = [part.begun] if part.begun else []
+    return [part.file, part.start, part.until, maps, part.known, *taken_back, *begun]
 
 
 def range_from(value: Sequence[Any]) -> BinlogRange:
-    file, start, until, maps, known, *taken_back = value
-    spans = tuple((begin, end) for begin, end in taken_back[0]) if taken_back else ()
-    return BinlogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known, spans)
+    file, start, until, maps, known, *more = value
+    taken_back, begun = (*more, *((), 0)[len(more) :])
+    spans = tuple((begin, end) for begin, end in taken_back)
+    return BinlogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known, spans, begun)
 
 
 def barrier_json(barrier: Barrier) -> list[Any]:

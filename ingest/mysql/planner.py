@@ -131,49 +131,52 @@ class Planner:
             self._facts = None
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
-            requested = self.settings.is_requested(before.reread)
-            if requested and not self.settings.reset:
+            if self.settings.is_requested(before.reread) and not self.settings.reset:
                 return self._restart(connection, facts)
-            progress = replace(before, batch=BatchContent())
             try:
-                progress = self._checked(connection, facts, progress)
+                return self._next(connection, facts, before, limit, until)
             except PositionLost as error:
                 if not self.settings.rereads_when_lost:
                     raise
-                log.warning("event=position_lost reason=%s position=%s", error.message, progress.log)
+                log.warning("event=position_lost reason=%s position=%s", error.message, before.log)
                 return self._restart(connection, facts)
-            history = self.recorded.at(progress)
-            progress = with_requests(self.settings, connection, progress)
-            if requested:
-                return self._emptied(progress)
-            # The chunks of the last batch have been read by now: the tables are right once the log has passed this
-            # position.
-            if progress.unsettled:
-                progress = replace(progress, settle=latest(connection, facts), unsettled=False)
-            if not progress.reads_tables and _is_reached(progress, until):
-                return None if progress == replace(before, batch=BatchContent()) else progress
-            rules, start = LoggedDdlRules(self.settings, history), progress
-            plan = self._log_plan(progress, limit, until, rules)
-            self.at_barrier = plan.at_barrier
-            looked_up = self.recorded.looked_up(connection, plan, history)
-            # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
-            self.recorded.store(progress.server)
-            filled = filled_columns(connection, facts, self.settings, history, rules.versions(plan, looked_up))
-            rewritten = rewritten_in(self.settings, history, rules.defined(plan))
-            mixed = tables_with_mixed_columns(self.settings, progress, plan, {**filled, **rewritten})
-            progress = rules.applied(progress, plan, looked_up)
-            if not progress.batch.barriers and progress.reads_tables:
-                self._await_visible(connection, facts, start)
-                progress = with_chunks(self.settings, connection, progress, limit, before.log)
-            # After this batch's part of the binlog.
-            progress = progress.reading(mixed) if mixed else progress
-            progress = with_filled(progress, filled, rewritten, without=mixed)
-            if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
-                return None
-            if until is None and not self.at_barrier and self._idle.holds(before, progress):
-                return None
-            self._idle.moved()
-            return progress
+
+    def _next(
+        self, connection: Connection, facts: ServerFacts, before: Progress, limit: Limit, until: LogPosition | None
+    ) -> Progress | None:
+        progress = self._checked(connection, facts, replace(before, batch=BatchContent()))
+        history = self.recorded.at(progress)
+        progress = with_requests(self.settings, connection, progress)
+        if self.settings.is_requested(before.reread):
+            return self._emptied(progress)
+        # The chunks of the last batch have been read by now: the tables are right once the log has passed this
+        # position.
+        if progress.unsettled:
+            progress = replace(progress, settle=latest(connection, facts), unsettled=False)
+        if not progress.reads_tables and _is_reached(progress, until):
+            return None if progress == replace(before, batch=BatchContent()) else progress
+        rules, start = LoggedDdlRules(self.settings, history), progress
+        plan = self._log_plan(progress, limit, until, rules)
+        self.at_barrier = plan.at_barrier
+        looked_up = self.recorded.looked_up(connection, plan, history)
+        # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
+        self.recorded.store(progress.server)
+        filled = filled_columns(connection, facts, self.settings, history, rules.versions(plan, looked_up))
+        rewritten = rewritten_in(self.settings, history, rules.defined(plan))
+        mixed = tables_with_mixed_columns(self.settings, progress, plan, {**filled, **rewritten})
+        progress = rules.applied(progress, plan, looked_up)
+        if not progress.batch.barriers and progress.reads_tables:
+            self._await_visible(connection, facts, start)
+            progress = with_chunks(self.settings, connection, progress, limit, before.log)
+        # After this batch's part of the binlog.
+        progress = progress.reading(mixed) if mixed else progress
+        progress = with_filled(progress, filled, rewritten, without=mixed)
+        if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
+            return None
+        if until is None and not self.at_barrier and self._idle.holds(before, progress):
+            return None
+        self._idle.moved()
+        return progress
 
     def _await_visible(self, connection: Connection, facts: ServerFacts, start: Progress) -> None:
         """Wait until a chunk shows the transactions of former batches; within a batch, rows of the log win."""

@@ -17,7 +17,9 @@ FIRST_EVENT = 4  # after the four magic bytes of the file
 class LogPosition:
     """The start of a transaction; `skip_events` row events of that transaction were processed already.
 
-    `gtid` is the set of all transactions before this position, empty if the server has no GTIDs.
+    `gtid` is the set of all transactions before this position, empty if the server has no GTIDs. `begun` is when the
+    server began the file, in seconds, 0 if it is not known: a server that was reset or restored gives names, positions
+    and GTIDs again, for other transactions.
     """
 
     file: str
@@ -25,6 +27,7 @@ class LogPosition:
     gtid: str = ""
     skip_events: int = 0
     time_ms: int = 0
+    begun: int = 0
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -41,15 +44,15 @@ class LogPosition:
         known: dict[str, object] = {"file": self.file, "pos": self.pos}
         known |= {"gtid": self.gtid} if self.gtid else {}
         known |= {"skip_events": self.skip_events} if self.skip_events else {}
-        return known | ({"ts": self.time_ms} if self.time_ms else {})
+        known |= {"ts": self.time_ms} if self.time_ms else {}
+        return known | ({"begun": self.begun} if self.begun else {})
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> LogPosition:
-        file, pos, gtid = value.get("file"), value.get("pos"), value.get("gtid", "")
-        skip, time_ms = value.get("skip_events", 0), value.get("ts", 0)
-        match file, pos, gtid, skip, time_ms:
-            case str(), int(), str(), int(), int():
-                return cls(file, pos, gtid, skip, time_ms)
+        numbers = (value.get(name, 0) for name in ("skip_events", "ts", "begun"))
+        match [value.get("file"), value.get("pos"), value.get("gtid", ""), *numbers]:
+            case [str(file), int(pos), str(gtid), int(skip), int(time_ms), int(begun)]:
+                return cls(file, pos, gtid, skip, time_ms, begun)
         raise ConfigError("not a binlog position", value=dict(value))
 
     def __str__(self) -> str:

@@ -55,7 +55,8 @@ def read_range(
     sub) is the order of the binlog. Called again it yields the same rows. Holds one block of the binlog and its decoded
     rows in memory.
     """
-    request = DumpRequest(LogPosition(part.file, part.start), server_id, until=part.until, block_bytes=block_bytes)
+    start = LogPosition(part.file, part.start, begun=part.begun)
+    request = DumpRequest(start, server_id, until=part.until, block_bytes=block_bytes)
     with dumping(server, request) as segments:
         yield from range_batches(segments, part, options, oddities, block_bytes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ from penstock.ingest.mysql.binlog.segment import (
     refuse_unknown,
     verify_checksums,
 )
-from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
+from penstock.ingest.mysql.errors import BinlogReset, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition
 from penstock.ingest.mysql.server.wire import HEADER as PACKET_HEADER
 
@@ -67,6 +68,7 @@ class SegmentCutter:
         pos = FIRST_EVENT if request.by_gtid else request.start.pos
         self._count = PositionCount(request.start.file, pos, may_skip=request.by_gtid)
         self._format = FormatDescription("", has_checksum=False)
+        self._begun = 0  # when the server began the file
         self.done = False
 
     def has_enough(self, stream: PacketStream) -> bool:
@@ -153,6 +155,7 @@ class SegmentCutter:
             headers.seconds,
             self._format.is_mariadb,
             self._count.pos,
+            self._begun,
         )
         until = self._request.until
         if until is not None and segment.after >= until:
@@ -166,10 +169,25 @@ class SegmentCutter:
     def _turn(self, event: bytes) -> None:
         if event[4] == FORMAT_DESCRIPTION:
             self._format = parse_format(event[HEADER:])
+            self._begun = int.from_bytes(event[:4], "little")
+            self._check_file()
             return
         file, pos = _rotates_to(b"\0" + event)
         self.done |= self._request.until is not None and file != self._request.start.file
         self._count.enter(file, pos)
+
+    def _check_file(self) -> None:
+        """Raise BinlogReset if this is the file of the start by its name, but the server has begun it since."""
+        start = self._request.start
+        is_start = self._count.file == start.file and not self._request.by_gtid
+        if is_start and start.begun and self._begun and start.begun != self._begun:
+            raise BinlogReset(
+                "the server's binlog is not the one that this pipeline read before: it has begun the file since",
+                position=start,
+                begun_before=_time_text(start.begun),
+                begun_now=_time_text(self._begun),
+                hint="the binlog was reset or the server was restored: read the tables again (--resnapshot)",
+            )
 
     def _ended_by(self, payload: bytes) -> None:
         self.done = True
@@ -177,6 +195,10 @@ class SegmentCutter:
             code = int.from_bytes(payload[1:3], "little")
             text = payload[3:].decode("utf-8", "replace")
             raise pymysql.OperationalError(code, text[6:] if text.startswith("#") else text)
+
+
+def _time_text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ")
 
 
 def _rotates_to(payload: bytes) -> tuple[str, int]:

@@ -109,7 +109,8 @@ class RangePlanner:
         return self._finished(self._position_behind_all(), caught_up=True)
 
     def _finished(self, end: LogPosition, *, caught_up: bool) -> LogPlan:
-        end = replace(end, time_ms=self.seconds * 1000)
+        # The end is in the file of the last segment, or where the plan began.
+        end = replace(end, time_ms=self.seconds * 1000, begun=self.cut.begun)
         return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up, self.at_barrier)
 
     def _end_in(self, segment: Segment) -> LogPosition | None:

@@ -33,7 +33,8 @@ class BinlogRange:
 
     `maps` are the bodies of the table maps in force if the range begins inside a transaction. Transactions in the GTID
     set `known` are omitted: the binlog of another server may contain them in another order. `rolled_back` are spans of
-    positions: the row events from the first on were taken back by the statement at the second.
+    positions: the row events from the first on were taken back by the statement at the second. `begun` is when the
+    server began the file.
     """
 
     file: str
@@ -42,6 +43,7 @@ class BinlogRange:
     maps: tuple[bytes, ...] = ()
     known: str = ""
     rolled_back: tuple[tuple[int, int], ...] = ()
+    begun: int = 0
 
     @property
     def bytes(self) -> int:
@@ -59,6 +61,7 @@ class RangeCutter:
         self.ranges: list[BinlogRange] = []
         self.planned = 0  # bytes of the closed ranges
         self.file: str | None = None
+        self.begun = start.begun  # when the server began the file
         self.start = start.pos
         self.after = start.pos
         self.worth = False
@@ -76,7 +79,7 @@ class RangeCutter:
             self._rolled_back = []
             if self.file is not None or segment.file != self._start_file:
                 self.begin(int(segment.pos[0]), {})
-            self.file = segment.file
+            self.file, self.begun = segment.file, segment.begun
 
     def follow(self, segment: Segment, begin: int, end: int) -> None:
         self.row_events += int(ROWS[segment.kind[begin:end]].sum())
@@ -95,7 +98,8 @@ class RangeCutter:
         if pos > self.start and self.file is not None:
             if self.worth:
                 spans = tuple(span for span in self._rolled_back if span[1] >= self.start)
-                self.ranges.append(BinlogRange(self.file, self.start, pos, self._maps, self._known, spans))
+                found = BinlogRange(self.file, self.start, pos, self._maps, self._known, spans, self.begun)
+                self.ranges.append(found)
             # Counted for ranges without events to read as well: the dump has sent their bytes.
             self.planned += pos - self.start
         self.begin(pos, {})

@@ -56,7 +56,8 @@ class Segment:
     """Events of one binlog file: `start` and `end` bound each event in `raw`, with header but without checksum.
 
     `pos` is the event's position in the file; for an event inside a compressed transaction it is the position of the
-    outer event. `after` is the position after the last event read. Spare bytes follow the last event in `raw`.
+    outer event. `after` is the position after the last event read. Spare bytes follow the last event in `raw`. `begun`
+    is when the server began the file, in seconds.
     """
 
     file: str
@@ -68,6 +69,7 @@ class Segment:
     seconds: Int64s
     mariadb: bool = False
     after: int = 0
+    begun: int = 0
 
     def __len__(self) -> int:
         return len(self.start)

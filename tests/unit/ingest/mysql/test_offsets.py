@@ -6,8 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from penstock.ingest.database.table_parts import TablePart, unfinished_parts
-from penstock.ingest.mysql.offsets import BatchContent, Progress
+from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
+from penstock.ingest.mysql.offsets import BatchContent, Progress, range_from, range_json
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
 
@@ -64,3 +67,18 @@ def test_part_is_superfluous_if_the_whole_table_waits() -> None:
     assert (whole.waiting, whole.cursors, whole.parts) == ((("shop", "u"), NAME), (), ())
     cut = progress_of(replace(CURSOR, where="id > 1")).reading([NAME])
     assert (cut.waiting, cut.cursors) == ((("shop", "u"), NAME), ())
+
+
+@pytest.mark.parametrize("rolled_back", [(), ((40, 60),)])
+@pytest.mark.parametrize("begun", [0, 1_700_000_000])
+def test_ranges_of_the_log_are_kept_in_a_checkpoint(rolled_back: tuple[tuple[int, int], ...], begun: int) -> None:
+    part = BinlogRange("binlog.000003", 4, 157, (b"\x01",), "uuid-1:1-3", rolled_back, begun)
+    written = range_json(part)
+    assert range_from(json.loads(json.dumps(written))) == part
+    if not begun:  # as an older release wrote it
+        assert len(written) == 5 + bool(rolled_back)
+
+
+def test_position_says_when_its_file_was_begun() -> None:
+    position = LogPosition("binlog.000003", 157, begun=1_700_000_000)
+    assert LogPosition.from_json(position.to_json()) == position

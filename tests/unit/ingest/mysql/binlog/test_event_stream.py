@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import BinlogOptions
-from penstock.ingest.mysql.errors import LogGap, UnsupportedBinlogEvent
+from penstock.ingest.mysql.errors import BinlogReset, LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.dumped import Event, decoded, from_start, heartbeat, recorded, rotation, segments
 from tests.unit.ingest.mysql.logs import batches, changes
@@ -123,3 +125,17 @@ def test_an_event_of_another_size_than_its_packet_is_refused() -> None:
     sent[12] = Event(sent[12].raw + b"x", sent[12].pos)
     with pytest.raises(UnsupportedBinlogEvent, match="differ in size"):
         list(segments(sent, from_start("mariadb-11.8-plain")))
+
+
+@pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain"])
+def test_a_file_that_was_begun_again_is_not_the_file_of_the_position(log: str) -> None:
+    begun = int.from_bytes(recorded(log)[0].raw[:4], "little")
+    request = from_start(log)
+    same = replace(request, start=replace(request.start, begun=begun))
+    assert {segment.begun for segment in segments(dump(log), same)} == {begun}
+    other = replace(request, start=replace(request.start, begun=begun - 1))
+    with pytest.raises(BinlogReset, match="has begun the file since") as caught:
+        list(segments(dump(log), other))
+    assert caught.value.facts["begun_before"] != caught.value.facts["begun_now"]
+    # By GTIDs the server finds the place: the file of the position may be of another server.
+    assert list(segments(dump(log), replace(other, by_gtid=True)))

@@ -195,8 +195,9 @@ def range_json(part: BinlogRange) -> list[Any]:
 
 def range_from(value: Sequence[Any]) -> BinlogRange:
     file, start, until, maps, known, *more = value
-    taken_back, begun = (*more, *((), 0)[len(more) :])
-    spans = tuple((begin, end) for begin, end in taken_back)
+    # Offsets of former versions lack the last parts.
+    spans = tuple((begin, end) for begin, end in more[0]) if more else ()
+    begun = int(more[1]) if len(more) > 1 else 0
     return BinlogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known, spans, begun)
 
 

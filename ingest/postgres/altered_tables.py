@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
+from penstock.ingest.postgres.key_changes import note_changed_key
 from penstock.ingest.postgres.offsets import AlteredKind, AlteredTable, PgBatch, PgProgress
 from penstock.ingest.postgres.older_definitions import note_uncompared
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName
@@ -148,6 +149,7 @@ def _changes(
         if now is None or now.oid != before.oid:
             yield name, "drop", []
             continue
+        note_changed_key(connection, before, now)
         came, left = moved_partitions(connection, before.parts, now)
         emptied = emptied_partitions(connection, progress.slot, before, now)
         if (left or (emptied.names and emptied.is_sure)) and settings.follows_truncate and settings.reads_tables:

@@ -185,7 +185,7 @@ FLOORS = {
         {"settings"},
         {"log"},
         {"captured_tables", "offsets", "table_as_of"},
-        {"older_definitions"},
+        {"key_changes", "older_definitions"},
         {"altered_tables", "log_end"},
         {"altered_publication", "gone_partitions"},
         {"read_range"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 TableName = tuple[str, str]  # schema and table
 _SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
 _ORDINARY, _PARTITIONED = "r", "p"
+# Columns after indnkeyatts are INCLUDEd in the index without being part of the key.
+_KEY_COLUMNS = (
+    "CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) JOIN pg_attribute a ON a.attrelid = "
+    "i.indrelid AND a.attnum = k.attnum WHERE i.indisprimary AND k.place <= i.indnkeyatts"
+)
+_LEAVES = "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf"
 UNLOGGED = "u"  # as in pg_class.relpersistence
 # A number of the row of pg_inherits that makes a table a partition: ATTACH PARTITION makes another row.
 PART_LINK = row_number("i.inhrelid", "i.xmin")
@@ -48,6 +55,7 @@ class PgTableFacts:
     parts: tuple[int, ...] = ()
     silent: SilentColumns = NONE
     toast: int = 0
+    key: tuple[str, ...] = ()
 
     @property
     def name(self) -> TableName:
@@ -98,30 +106,30 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     silent = silent_columns(connection)
     # reltuples is -1 until the first ANALYZE, and a partitioned table has the rows of its partitions.
     rows = connection.rows(
-        "SELECT c.oid, n.nspname, c.relname, EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND "
-        "i.indisprimary), c.relreplident, CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), "
-        "0) FROM pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE "
+        "SELECT c.oid, n.nspname, c.relname, COALESCE((SELECT json_agg(a.attname ORDER BY k.place) FROM pg_index i "
+        f"{_KEY_COLUMNS} AND i.indrelid = c.oid), '[]'), c.relreplident, CASE c.relkind WHEN 'p' THEN "
+        f"(SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), 0) FROM {_LEAVES}) ELSE "
         "GREATEST(c.reltuples, 0) END::int8, c.relkind, c.relpersistence, c.relispartition, c.relnatts, "
         # ALTER COLUMN TYPE gives the table a new file, as VACUUM FULL does, and the column a new row in the catalog.
-        "CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(hashint8(p.relfilenode::int8)), 0) FROM "
-        "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE c.relfilenode::int8 END, "
+        f"CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(hashint8(p.relfilenode::int8)), 0) FROM {_LEAVES}) "
+        "ELSE c.relfilenode::int8 END, "
         f"(SELECT {rows_number(row_number('a.attnum', 'a.xmin'))} FROM pg_attribute a WHERE "
         "a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), "
         "CASE c.relkind WHEN 'p' THEN (SELECT concat_ws(',', COALESCE(max(t.relid::oid::int8), 0), count(*), "
         f"COALESCE(sum(t.relid::oid::int8), 0), {rows_number(PART_LINK)}) FROM pg_partition_tree(c.oid) t "
         "JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0) ELSE '' END, "
         # VACUUM FULL, CLUSTER and TRUNCATE keep the table beside it that has long values.
-        "CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(p.reltoastrelid::int8), 0) FROM "
-        "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf) ELSE c.reltoastrelid::int8 END "
+        f"CASE c.relkind WHEN 'p' THEN (SELECT COALESCE(sum(p.reltoastrelid::int8), 0) FROM {_LEAVES}) "
+        "ELSE c.reltoastrelid::int8 END "
         f"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'f') "
         f"AND {_SYSTEM} ORDER BY 2, 3"
     )
     return [
         PgTableFacts(
-            int(str(oid)), str(schema), str(table), key == "t", cast("Identity", identity), int(str(count)), str(kind),
+            int(str(oid)), str(schema), str(table), key != "[]", cast("Identity", identity), int(str(count)), str(kind),
             str(persistence), partition == "t", int(str(columns)), int(str(files)), int(str(marks)),
             tuple(map(int, filter(None, str(parts).split(",")))), silent.get(int(str(oid)), NONE),
-            int(str(toast)),
+            int(str(toast)), tuple(json.loads(str(key))),
         )
         for (
             oid, schema, table, key, identity, count, kind, persistence, partition, columns, files, marks, parts, toast
@@ -170,12 +178,10 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
 
 def primary_keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
     """Return the columns of the primary keys of `some` tables, a list of numbers, in the order of the key."""
-    # Columns after indnkeyatts are INCLUDEd in the index without being part of the key.
     keys: dict[int, tuple[str, ...]] = {}
     for oid, name in connection.rows(
-        "SELECT i.indrelid, a.attname FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY "
-        "k(attnum, place) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE i.indisprimary "
-        f"AND k.place <= i.indnkeyatts AND i.indrelid IN ({some}) ORDER BY i.indrelid, k.place"
+        f"SELECT i.indrelid, a.attname FROM pg_index i {_KEY_COLUMNS} AND i.indrelid IN ({some}) "
+        "ORDER BY i.indrelid, k.place"
     ):
         keys[int(str(oid))] = (*keys.get(int(str(oid)), ()), str(name))
     return keys

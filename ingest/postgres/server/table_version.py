@@ -47,7 +47,7 @@ class TableVersion:
     def is_same(self, table: PgTableFacts) -> bool:
         then = (self.oid, self.columns, self.files, self.marks, self.parts, self.silent, self.toast)
         now = (table.oid, table.columns, table.files, table.marks, table.parts, table.silent, table.toast)
-        return then == now
+        return then == now and self.key == table.key
 
     def is_rewritten(self, table: PgTableFacts) -> bool:
         """Return whether a statement has rewritten all rows of the table since."""
@@ -140,6 +140,19 @@ def renamed_columns(connection: PgConnection, before: TableVersion, now: PgTable
     renamed = [name for name, mark in former.items() if mark != _mark(name)]
     taken = [name for name in renamed if before.had(name)]
     return [name for name in renamed if name not in taken], [name for name in taken if former[name] != _UNKNOWN]
+
+
+def new_in_key(connection: PgConnection, before: TableVersion, now: PgTableFacts) -> list[str]:
+    """Return the columns of the key that were not in the key of a version, also under another name."""
+    added = [name for name in now.key if name not in before.key]
+    if not added or not before.key:
+        return []
+    names = ", ".join(connection.literal(name) for name in added)
+    rows = connection.rows(
+        f"SELECT attname, attnum FROM pg_attribute WHERE attrelid = {now.oid} AND attname IN ({names}) ORDER BY attnum"
+    )
+    former = {_mark(name) for name in before.key}
+    return [str(name) for name, number in rows if before.name_of(int(str(number))) not in former]
 
 
 def with_unknown_places(names: str, columns: int) -> str:

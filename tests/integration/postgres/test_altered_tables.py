@@ -99,6 +99,28 @@ def test_a_renamed_column_is_reported_and_counted(
     assert {key: row["w"] for key, row in sync.rows("t").items()} == {1: 1, 2: 2, 3: 3}
 
 
+def test_a_changed_key_is_logged_and_verify_reports_its_rows(
+    server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.create("t", "id int PRIMARY KEY, k int NOT NULL")
+    server.run("INSERT INTO t VALUES (1, 1)")
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    server.run("ALTER TABLE t RENAME id TO i", "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (i)")
+    with caplog.at_level(logging.WARNING):
+        sync.run()
+    assert "key_changed" not in caplog.text, "the same column has another name"
+    server.run("ALTER TABLE t RENAME i TO id", "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (k, id)")
+    server.run("INSERT INTO t VALUES (1, 2)")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            sync.run()
+    assert caplog.text.count("event=key_changed table=public.t before=") == 1
+    assert " now=k,id " in caplog.text
+    [verdict] = sync.verified().values()
+    assert [(key.how, key.key) for key in verdict.keys] == [("doubled", {"id": 1})]
+
+
 def test_a_renamed_generated_column_is_not_reported(
     server: PgPlayground, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

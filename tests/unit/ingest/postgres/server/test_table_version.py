@@ -11,12 +11,13 @@ from penstock.ingest.postgres.server.table_version import (
     TableVersion,
     filled_columns,
     last_changed_columns,
+    new_in_key,
     renamed_columns,
     versions_of,
     with_unknown_places,
 )
 
-TABLE = PgTableFacts(7, "public", "t", has_key=True, identity="d", rows=1, columns=4)
+TABLE = PgTableFacts(7, "public", "t", has_key=True, identity="d", rows=1, columns=4, key=("id",))
 
 
 class Catalog:
@@ -27,6 +28,9 @@ class Catalog:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.answers.pop(0)
+
+    def literal(self, text: str) -> str:
+        return f"'{text}'"
 
 
 def catalog(*answers: list[tuple[Any, ...]]) -> PgConnection:
@@ -52,6 +56,13 @@ def test_names_of_dropped_columns_are_kept_until_the_table_is_another_one() -> N
     another = TableVersion(8, 2, ("id",), version("id", "new").names)
     assert not another.after(before).had("gone")
     assert now.after(None) == now
+
+
+def test_columns_that_are_new_in_the_key_are_found_by_number() -> None:
+    before, now = version("id", "a"), replace(TABLE, key=("key", "a"))
+    assert new_in_key(catalog([("key", "1"), ("a", "2")]), before, now) == ["a"]
+    assert not new_in_key(catalog(), before, replace(TABLE, key=("id",)))
+    assert not before.is_same(now)
 
 
 def test_renamed_columns_have_new_names_or_those_of_others() -> None:

@@ -24,7 +24,7 @@ from penstock.table.schema.changes import (
     UpdateComment,
 )
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import ArrayType, DataType, MapType, RowType, type_json, with_nullability
+from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, RowType, type_json, with_nullability
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,25 @@ def _refused(table: str, wanted: DeclaredColumn, old: DataType) -> SchemaConflic
         f"{table}.",
         table=table,
         column=wanted.name,
-        hint=(
-            "allow more conversions with --type-mapping, in a file  sink: {type-mapping: [...]} :"
-            " allow-non-string-to-string, allow-lossless; or exclude the table"
-        ),
+        hint=_as_instants(wanted, old) or _OTHER_CONVERSIONS,
     )
+
+
+_OTHER_CONVERSIONS = (
+    "allow more conversions with --type-mapping, in a file  sink: {type-mapping: [...]} :"
+    " allow-non-string-to-string, allow-lossless; or exclude the table"
+)
+
+
+def _as_instants(wanted: DeclaredColumn, old: DataType) -> str | None:
+    """Return a hint for times without a zone and a column with instants, which Flink CDC makes of MySQL's TIMESTAMP."""
+    match old, wanted.type:
+        case AtomicType("TIMESTAMP_LTZ"), AtomicType("TIMESTAMP"):
+            cast = f"CAST({wanted.name} AS TIMESTAMP_LTZ({old.precision or 0})) AS {wanted.name}"
+            return (
+                f"if the source has them in UTC (server-time-zone: UTC), write  projection: '*, {cast}'  in a transform"
+            )
+    return None
 
 
 def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> list[SchemaChange]:

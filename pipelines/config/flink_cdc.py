@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.connector import Connector
 from penstock.ingest.connectors import CONNECTORS, only_types
 from penstock.ingest.sync_actions import TranslatedSource
 from penstock.pipelines.config.flink_cdc_changes import CASTS, EVOLVING, events, followed_statements
@@ -172,8 +173,21 @@ def _source(given: Mapping[str, Any]) -> TranslatedSource:
     kind = given.get("type")
     connector = CONNECTORS.find(str(kind))
     if connector is None or not connector.capabilities.reads_flink_cdc:
-        raise ConfigError(f"Flink CDC sources of type {kind} are not supported", hint=only_types("reads_flink_cdc"))
+        raise ConfigError(
+            f"Flink CDC sources of type {kind} are not supported",
+            key="source.type",
+            hint=only_types("reads_flink_cdc")
+            if connector is None or not connector.url_form
+            else _other_file(connector),
+        )
     return connector.from_flink_cdc(given)
+
+
+def _other_file(connector: Connector[Any]) -> str:
+    return (
+        f"penstock init {connector.url_form} WAREHOUSE  writes a pipeline file of Penstock for such a source; its "
+        "transforms and routes are written as in this file, with  dialect: flink-cdc  in each transform"
+    )
 
 
 def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:

@@ -187,6 +187,8 @@ def test_routes_have_the_targets_of_flink_cdc() -> None:
     ("old", "new", "message"),
     [
         ("  type: paimon", "  type: doris", "sinks of type doris are not supported"),
+        ("  type: mysql", "  type: postgres", "penstock init postgres://user@host:5432/database WAREHOUSE  writes a"),
+        ("  type: mysql", "  type: oracle", "sources of type mysql can"),
         ("  hostname: 127.0.0.1", "", "`hostname` is missing"),
         (
             "    primary-keys: id",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.ingest.source import Range
 from penstock.pipelines.config import yaml_file
@@ -60,6 +61,20 @@ def test_an_incompatible_table_is_left_out_and_the_others_continue(
     assert "table_left_out table=ods.orders" in caplog.text
     assert sum(range_.filtered for range_ in reports[-1].ranges) == 1
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
+
+
+def test_times_for_a_column_of_instants_are_refused_with_a_cast_that_converts_them(shop: Shop) -> None:
+    """Flink CDC makes such a column of MySQL's TIMESTAMP."""
+    catalog = penstock.Catalog(str(shop.folder / "warehouse"))
+    catalog.create_database("ods")
+    catalog.create_table("ods.orders", [("id", "INT NOT NULL"), ("v", "TIMESTAMP_LTZ(0)")], primary_keys=["id"])
+    shop.put("1.json", typed("orders", "timestamp", id=1, v="2026-01-01 12:00:00"))
+    with pytest.raises(SchemaConflict) as caught:
+        run(shop.spec())
+    projection = "*, CAST(v AS TIMESTAMP_LTZ(0)) AS v"
+    assert f"projection: '{projection}'" in str(caught.value)
+    run(shop.spec(transform=[{"source-table": "shop.orders", "projection": projection}]))
+    assert [str(row["v"]) for row in shop.rows("orders")] == ["2026-01-01 12:00:00+00:00"]
 
 
 def test_a_table_is_not_left_in_the_middle_of_a_run(shop: Shop) -> None:

@@ -113,9 +113,11 @@ def run_here(
     from penstock.pipelines.job.build import ready
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.driver_process import refuse_second_driver
+    from penstock.pipelines.monitor.failed_start import failed_starts_noted
     from penstock.pipelines.spark.session import active_session
 
-    job = ready(spec)  # reports errors in the description before a JVM is started
+    with failed_starts_noted(spec):
+        job = ready(spec)  # reports errors in the description before a JVM is started
     if start is None:
         check_checkpoint_store(spec, settings or {})
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)

@@ -40,10 +40,8 @@ def observed(spec: PipelineSpec, watch: RunMonitor) -> Iterator[None]:
             from penstock.pipelines.monitor.tracing import TracingObserver
 
             observers.append(TracingObserver(spec.pipeline.name, wanted.open_telemetry))
-        notify = wanted.notify
-        # An empty variable switches the notifications off.
-        if notify.webhook is not None and resolve(notify.webhook):
-            observers.append(WebhookObserver(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every))
+        if (webhook := webhook_of(spec)) is not None:
+            observers.append(webhook)
         if wanted.progress == "always" or (wanted.progress == "auto" and sys.stderr.isatty()):
             live = LiveProgress(spec.pipeline.name, snapshot=lambda: watch.copying.now, unit=watch.lag_unit)
             keep_above(live)
@@ -51,6 +49,15 @@ def observed(spec: PipelineSpec, watch: RunMonitor) -> Iterator[None]:
             observers.append(live)
         watch.observers = observers
         yield
+
+
+def webhook_of(spec: PipelineSpec) -> WebhookObserver | None:
+    """Return the observer that sends notifications, if the pipeline has a webhook."""
+    notify = spec.observe.notify
+    # An empty variable switches the notifications off.
+    if notify.webhook is None or not resolve(notify.webhook):
+        return None
+    return WebhookObserver(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every)
 
 
 def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer:

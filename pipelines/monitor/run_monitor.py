@@ -28,7 +28,7 @@ from penstock.pipelines.monitor.batch_log import log_batch, log_copying
 from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer
 from penstock.pipelines.monitor.left_out import LeftOut
 from penstock.pipelines.monitor.schema_changes import SeenSchemas
-from penstock.pipelines.monitor.unexpected_error import unexpected
+from penstock.pipelines.monitor.unexpected_error import failure_facts
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -103,11 +103,8 @@ class RunMonitor:
             known = error if isinstance(error, PenstockError) else None
             self._facts["state"] = "stopped" if error is None else "failed"
             if error is not None:
-                message = str(error).splitlines()[0] if str(error) else type(error).__name__
-                self._facts["error"] = f"{type(error).__name__}: {message}"
-                described = unexpected(error) if known is None and isinstance(error, Exception) else known
-                self._facts["hint"] = described.hint if described else None
-                self._remember("error", message)
+                self._facts |= failure_facts(error)
+                self._remember("error", str(self._facts["error"]).partition(": ")[2])
             # The status is that of the other process, if there is one.
             if not isinstance(error, CheckpointInUse):
                 self._write()

@@ -32,6 +32,14 @@ _WORKERS = {
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
+def failure_facts(error: BaseException) -> dict[str, str | None]:
+    """Return the members of a status that say why a run failed, and what to do."""
+    message = str(error).splitlines()[0] if str(error) else type(error).__name__
+    known = error if isinstance(error, PenstockError) else None
+    described = unexpected(error) if known is None and isinstance(error, Exception) else known
+    return {"error": f"{type(error).__name__}: {message}", "hint": described.hint if described else None}
+
+
 def unexpected(error: Exception) -> PenstockError:
     """Return an error of an unknown class as ours: its text in one line, with the cause that Spark's text contains."""
     text = str(error)

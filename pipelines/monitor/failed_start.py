@@ -1,0 +1,52 @@
+"""A run that fails before its first batch is planned: its status and its notification.
+
+The source may deny access, or a table may no longer fit its source. A supervisor starts such a run again and again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.errors import PenstockError
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.monitor.driver_process import has_ended
+from penstock.pipelines.monitor.unexpected_error import failure_facts, unexpected
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def failed_starts_noted(spec: PipelineSpec) -> Iterator[None]:
+    """Write the failure to the status of the pipeline and send the event `failed`, as after a batch that fails."""
+    try:
+        yield
+    except Exception as error:
+        for note in (_write_status, _notify):
+            try:
+                note(spec, error)
+            except Exception as reason:  # noqa: BLE001 -- the error of the start counts
+                log.warning("event=failure_not_noted reason=%s", reason)
+        raise
+
+
+def _write_status(spec: PipelineSpec, error: Exception) -> None:
+    """Write the status, unless the pipeline has never run, or another process runs it now."""
+    folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
+    last = folder.status()
+    if last is None or not (last.get("state") in {"stopped", "failed"} or has_ended(last)):
+        return
+    process = {"host": socket.gethostname(), "pid": os.getpid(), "heard_millis": int(time.time() * 1000)}
+    folder.put_status(last | process | {"state": "failed"} | failure_facts(error))
+
+
+def _notify(spec: PipelineSpec, error: Exception) -> None:
+    from penstock.pipelines.monitor.observers import webhook_of
+
+    if (webhook := webhook_of(spec)) is not None:
+        webhook.ended(error if isinstance(error, PenstockError) else unexpected(error))

@@ -1,0 +1,76 @@
+"""A run that fails before its first batch: what `status` shows, and what is sent to the webhook."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.api.run import run_here
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.monitor.failed_start import failed_starts_noted
+from tests.shop import Shop, insert
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the URL of a webhook, and the events that it receives."""
+    got: list[dict[str, Any]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/hook", got
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_start_that_fails_is_shown_by_status_and_notified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}))
+    with receiver() as (url, events):
+        spec = shop.spec(observe={"notify": {"webhook": url, "events": ["failed"]}}, pipeline={"until": "caught-up"})
+        run_here(spec)
+        assert events == []
+        shutil.rmtree(tmp_path / "warehouse/ods.db/orders")
+        with pytest.raises(PenstockError) as caught:
+            run_here(spec)
+        [event] = events
+    assert (event["event"], event["error"]) == ("failed", type(caught.value).__name__)
+    words = ["status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", spec.checkpoint]
+    assert main(words) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("shop   failed")
+    assert caught.value.message in shown
+    assert str(caught.value.hint)[:40] in shown
+
+
+@pytest.mark.parametrize("last", [None, {"state": "running", "host": "elsewhere", "pid": 1}, {"state": "running"}])
+def test_the_status_of_another_process_is_not_replaced(tmp_path: Path, last: dict[str, Any] | None) -> None:
+    spec = Shop(tmp_path).spec()
+    folder = CheckpointFolder(spec.checkpoint)
+    if last is not None:
+        folder.put_status({"pid": os.getpid(), "host": os.uname().nodename} | last)
+    before = folder.status()
+    with pytest.raises(ConfigError), failed_starts_noted(spec):
+        raise ConfigError("no")
+    assert folder.status() == before

@@ -28,7 +28,7 @@ from penstock.pipelines.monitor.batch_log import log_batch, log_copying
 from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer
 from penstock.pipelines.monitor.left_out import LeftOut
 from penstock.pipelines.monitor.schema_changes import SeenSchemas
-from penstock.pipelines.monitor.unexpected_error import failure_facts
+from penstock.pipelines.monitor.unexpected_error import failure_facts, failure_text
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 
@@ -104,7 +104,7 @@ class RunMonitor:
             self._facts["state"] = "stopped" if error is None else "failed"
             if error is not None:
                 self._facts |= failure_facts(error)
-                self._remember("error", str(self._facts["error"]).partition(": ")[2])
+                self._remember("error", failure_text(error))
             # The status is that of the other process, if there is one.
             if not isinstance(error, CheckpointInUse):
                 self._write()

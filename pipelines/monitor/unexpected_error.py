@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SchemaConflict, SourceError
 
 # The cause in the text of a Spark exception: a line with a class of Java or Python, perhaps after "::".
 _CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
@@ -32,12 +32,25 @@ _WORKERS = {
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
+# The facts of an error that a status and a notification show: the places, and no values of rows.
+_PLACES = ("server", "user", "table", "source", "topic", "partition", "offset", "file")
+
+
+def failure_text(error: BaseException) -> str:
+    """Return in one line what happened and where."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if not isinstance(error, PenstockError):
+        return text
+    shown = (*_PLACES, "reason") if isinstance(error, SchemaConflict | SourceError) else _PLACES
+    places = [f"{name} {error.facts[name]}" for name in shown if name in error.facts]
+    return f"{text.rstrip('.')} ({'; '.join(places)})" if places else text
+
+
 def failure_facts(error: BaseException) -> dict[str, str | None]:
     """Return the members of a status that say why a run failed, and what to do."""
-    message = str(error).splitlines()[0] if str(error) else type(error).__name__
     known = error if isinstance(error, PenstockError) else None
     described = unexpected(error) if known is None and isinstance(error, Exception) else known
-    return {"error": f"{type(error).__name__}: {message}", "hint": described.hint if described else None}
+    return {"error": f"{type(error).__name__}: {failure_text(error)}", "hint": described.hint if described else None}
 
 
 def unexpected(error: Exception) -> PenstockError:

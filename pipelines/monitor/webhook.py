@@ -17,6 +17,7 @@ from urllib.request import Request
 from penstock.errors import ConfigError, PenstockError
 from penstock.http_opener import limited_opener
 from penstock.pipelines.monitor.facts import BatchFacts, Look
+from penstock.pipelines.monitor.unexpected_error import failure_text
 from penstock.references import resolve
 from penstock.settings import seconds
 
@@ -90,7 +91,7 @@ class WebhookObserver:
         if error is None:
             self._event("stopped", "", "it stopped")
         else:
-            self._event("failed", "", f"it failed: {error.message}", error=type(error).__name__, hint=error.hint)
+            self._event("failed", "", f"it failed: {failure_text(error)}", error=type(error).__name__, hint=error.hint)
         if self._thread is not None:
             self._put(_LAST)
             # One event may be under way while the last one waits.

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, DecodeError, PenstockError, SchemaConflict, SourceError
 from penstock.pipelines.api.run import run_here
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.failed_start import failed_starts_noted
+from penstock.pipelines.monitor.unexpected_error import failure_facts, failure_text
 from tests.shop import Shop, insert
 
 
@@ -74,3 +75,24 @@ def test_the_status_of_another_process_is_not_replaced(tmp_path: Path, last: dic
     with pytest.raises(ConfigError), failed_starts_noted(spec):
         raise ConfigError("no")
     assert folder.status() == before
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            SchemaConflict("It does not fit.", table="ods.a", reason="a < b"),
+            "It does not fit (table ods.a; reason a < b)",
+        ),
+        (SourceError("no access", server="db:3306", user="cdc"), "no access (server db:3306; user cdc)"),
+        (
+            DecodeError("a bad record", topic="t", offset=0, record="secret", reason="secret"),
+            "a bad record (topic t; offset 0)",
+        ),
+        (OSError("first\nsecond"), "first"),
+        (KeyError(), "KeyError"),
+    ],
+)
+def test_a_failure_names_its_place_and_no_values_of_rows(error: Exception, text: str) -> None:
+    assert failure_text(error) == text
+    assert failure_facts(error)["error"] == f"{type(error).__name__}: {text}"

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.read.sql_pruning import pushed_down, with_lists
 from penstock.table.values.buffers import one_batch
-from penstock.table.values.names import no_column
+from penstock.table.values.names import alike_columns, no_column, refuse_alike
 from penstock.table.values.optional import duckdb_module
 from penstock.table.values.sql_text import with_double_quotes
 
@@ -107,11 +107,17 @@ class RowFilter:
             connection = duckdb.connect(config={"threads": 1})
             connection.execute("SET TimeZone = 'UTC'")
             object.__setattr__(self, "_connection", connection)
+        alike = alike_columns(batch.schema.names)
+        if alike:
+            # DuckDB would read the first of them for each; it needs one column.
+            batch = batch.drop_columns(alike).append_column("", pa.nulls(batch.num_rows))
         try:
             self._connection.register("rows", pa.Table.from_batches([batch]))
             asked = self._connection.sql(f"SELECT coalesce(({text}), false) AS is_true FROM rows")
             is_true = asked.to_arrow_table()["is_true"].combine_chunks()
         except duckdb.Error as reason:
+            if any(name.lower() in text.lower() for name in alike):
+                refuse_alike(alike, self.table)
             raise ConfigError(f"the condition cannot be parsed: {reason}", condition=text, table=self.table) from reason
         if not pa.types.is_boolean(is_true.type):
             raise ConfigError("the condition is not a boolean expression", condition=text, table=self.table)

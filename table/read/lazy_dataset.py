@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -121,8 +121,12 @@ class LazyDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
 def float_columns(schema: pa.Schema, where: pc.Expression) -> list[str]:
     """Return the FLOAT and DOUBLE columns whose names occur in a filter: those it compares, and rarely more."""
+    return named_in((field.name for field in schema if pat.is_floating(field.type)), where)
+
+
+def named_in(names: Iterable[str], where: pc.Expression) -> list[str]:
+    """Return the names of columns that occur in a filter: those that it needs, and rarely more."""
     text = str(where)
-    names = (field.name for field in schema if pat.is_floating(field.type))
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.values.names import refuse_alike
 from penstock.table.values.optional import duckdb_module, polars_module
 
 
@@ -70,6 +71,7 @@ class Outputs(ABC):
             raise ConfigError(
                 "DuckDB has no tables without columns", hint="name a column; the scan's count() counts rows"
             )
+        refuse_alike(dataset.schema.names)
         connection = connection or duckdb_module().connect()
         connection.register(name, dataset)
         return connection

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import string
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.values.arguments import as_text
 
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 LONGEST = 250  # bytes; file systems allow 255 for a folder, and some folder names have a prefix or suffix
 LONGEST_NEW = 200  # for files that are first written under a longer temporary name
 
@@ -61,3 +64,21 @@ def no_column(unknown: Sequence[str], names: Iterable[str], table: str | None = 
         hint=did_you_mean(str(unknown[0]), known),
         **facts,
     )
+
+
+def alike_columns(names: Iterable[str]) -> list[str]:
+    """Return the names that DuckDB takes for one another. It reads the first such column for all of them."""
+    listed = list(names)
+    times = Counter(name.translate(_SMALL) for name in listed)
+    return [name for name in listed if times[name.translate(_SMALL)] > 1]
+
+
+def refuse_alike(names: Iterable[str], table: str | None = None) -> None:
+    """Raise ConfigError if DuckDB cannot tell some of the columns apart."""
+    if alike := alike_columns(names):
+        raise ConfigError(
+            f"SQL does not distinguish the columns {', '.join(map(repr, alike))}",
+            table=table,
+            hint="rename one:  ALTER TABLE t RENAME COLUMN a TO b;  or read the table in Python:"
+            " scan(columns=[...], where=...) with an Arrow expression as the condition",
+        )

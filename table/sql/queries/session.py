@@ -11,7 +11,7 @@ from penstock.errors import PenstockError
 from penstock.table.catalog.base import parse_name, split_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.read.lazy_dataset import LazyDataset, Rows
+from penstock.table.read.lazy_dataset import Rows
 from penstock.table.sql.grammar.lookup_clauses import refuse_lookup_hints
 from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
@@ -179,7 +179,7 @@ class Session:
 
     def register_rows(self, name: str, schema: pa.Schema, rows: Rows) -> None:
         """Make rows that are read when a query asks for them available under a name."""
-        self._connection.register(name, LazyDataset(schema, self._rows.watched(rows)))
+        self._connection.register(name, self._rows.dataset(schema, rows))
 
     def pin(self, name: str, snapshot: Snapshot | None) -> None:
         """Read a table (`database.table`) at a snapshot in the current statement."""

@@ -13,6 +13,7 @@ from penstock.table.catalog.base import on_branch, parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.options.scans import RANGE_KEYS
+from penstock.table.read.duckdb_columns import distinct_rows
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset, Rows
 from penstock.table.sql.queries.global_tables import global_table, is_global
@@ -64,6 +65,11 @@ class TableRows:
                 return scan.to_batches()
             return replace(scan, columns=chosen, where=condition).to_batches()
 
+        return self.dataset(schema, rows, table.name)
+
+    def dataset(self, schema: pa.Schema, rows: Rows, table: str | None = None) -> LazyDataset:
+        """Return rows as DuckDB reads them; an error while they are read is remembered as `failure`."""
+        schema, rows = distinct_rows(schema, rows, table)
         return LazyDataset(schema, self.watched(rows))
 
     def watched(self, rows: Rows) -> Rows:

@@ -23,6 +23,7 @@ from penstock.table.sql.streams.stream_text import ROW
 from penstock.table.system.streamed import BINLOG
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import one_batch, rows_at
+from penstock.table.values.names import alike_columns, refuse_alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,10 @@ class StreamReader:
 
     def columns(self) -> list[str]:
         """Return the names of the query's columns, without the number of the row."""
-        self.session.register(self.branch.view, self._columns_of_view().empty_table())
+        schema, needed = self._columns_of_view(), self.branch.reads
+        alike = alike_columns(schema.names)
+        refuse_alike([name for name in alike if needed is None or name.lower() in needed], self.table.name)
+        self.session.register(self.branch.view, schema.empty_table())
         self.lookups.register_empty()
         names, self._types = self.session.columns_of(self.branch.text)
         return names[1:]

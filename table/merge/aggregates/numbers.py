@@ -23,14 +23,15 @@ _QUOTIENT = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)
 def decimal_sum(inputs: Inputs, values: pa.Array) -> pa.Array:
     """Return the sum of each key.
 
-    Where a sum exceeds the type it becomes null, and the next row starts a new sum, as in Java.
+    Where a sum exceeds the type it becomes null, and the next row starts a new sum.
 
-    Java checks the precision only for types of more than 18 digits; for others a sum overflows when it exceeds 64 bits.
+    Java does so for types of more than 18 digits. For others it keeps a sum of up to 64 bits, which Arrow and Parquet
+    cannot hold in a column of this type, and which Java itself reads from some files as null, or with other digits.
     """
     counted = (inputs.adds | inputs.retracts) & inputs.valid()
     words = np.stack([half.view(np.uint64) for half in decimal_words(values)], axis=1)
     words[~counted] = 0
-    limit = 10**values.type.precision if values.type.precision > 18 else 1 << 63
+    limit = 10**values.type.precision
     result = _sums(words, inputs)
     present = inputs.any_of(counted)
     # Near the limit the sum is repeated row by row: the result depends on the row at which it overflows.

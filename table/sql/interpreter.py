@@ -118,6 +118,10 @@ class Interpreter:
                 raise
         yield from self._streams.run(ends=ends)
 
+    def last_result(self, script: str) -> pa.Table | None:
+        """Run a script, and return the rows of its last statement."""
+        return self._streams.last_of(self.run(script))
+
     def _run(self, part: ScriptPart, others: Iterable[ScriptPart] | None = None) -> Iterator[pa.Table]:
         """Run a statement; `others` are those behind it, or None if statements of later calls may follow."""
         statement = read_statement(part.text, part.place.line, part.place.column)
@@ -247,9 +251,7 @@ def sql(
     """
     catalog = None if warehouse is None else Catalog(warehouse, options)
     with Interpreter(catalog, database, until_caught_up=until_caught_up) as interpreter:
-        result = None
-        for table in interpreter.run(script):
-            result = table
+        result = interpreter.last_result(script)
     if result is None:
         raise ConfigError("the SQL contains no statement", hint='penstock.sql("SELECT * FROM db.t", warehouse=...)')
     return result

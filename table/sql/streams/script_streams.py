@@ -35,6 +35,28 @@ class Streams:
         """Return whether jobs are running."""
         return self._jobs.are_running
 
+    def last_of(self, results: Iterable[pa.Table]) -> pa.Table | None:
+        """Return the last result of a script; of a SELECT over a stream, the rows of all its batches."""
+        shown: dict[ScriptPart | None, list[pa.Table]] = {}
+        for table in results:
+            part = self._jobs.shown
+            if part is None:
+                shown.clear()
+            shown.setdefault(part, []).append(table)
+        if not shown:
+            return None
+        # Streams of several statements run together.
+        tables = shown[max(shown, key=lambda part: (0, 0) if part is None else (part.place.line, part.place.column))]
+        # Tables of one schema may have two columns of one name.
+        alike = all(one.schema.equals(tables[0].schema) for one in tables)
+        try:
+            return pa.concat_tables(tables, promote_options="none" if alike else "permissive")
+        except pa.ArrowException as reason:
+            raise ConfigError(
+                f"the SELECTs of a UNION ALL return values that do not fit into one column: {reason}",
+                hint="CAST them to one type",
+            ) from reason
+
     def open_set(self, part: ScriptPart, others: Iterable[ScriptPart] | None) -> None:
         """Begin a statement set; a set that nothing ends is refused before its first INSERT is run."""
         if self._set is not None:

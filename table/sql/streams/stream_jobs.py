@@ -103,6 +103,8 @@ class StreamJobs:
     def __init__(self, stop: Event) -> None:
         self._stop = stop
         self.are_running = False
+        # The SELECT that the rows handed out last belong to, while streams run.
+        self.shown: ScriptPart | None = None
         self._jobs: list[tuple[ScriptPart, StreamJob]] = []
 
     def add(self, part: ScriptPart, jobs: Sequence[StreamJob]) -> None:
@@ -121,7 +123,7 @@ class StreamJobs:
             while not (self._stop.is_set() or all(job.is_done for _, job in jobs)):
                 advanced = False
                 for part, job in jobs:
-                    before = job.reader.stream.position
+                    before, self.shown = job.reader.stream.position, part
                     yield from _step(part, job)
                     advanced |= job.reader.stream.position != before
                 if not advanced:
@@ -135,7 +137,7 @@ class StreamJobs:
         finally:
             for job in inserts:
                 job.close()
-        self.are_running = False
+        self.are_running, self.shown = False, None
         yield from without_rows((part, job) for part, job in jobs if isinstance(job, ShownStream))
         if inserts:
             yield pa.Table.from_pylist([job.result() for job in inserts], _RESULT)

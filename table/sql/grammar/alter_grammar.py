@@ -221,7 +221,7 @@ def _drop_partitions(cursor: Cursor, name: tuple[str, ...]) -> DropPartitions:
     partitions = []
     while True:
         cursor.expect("partition")
-        partitions.append(cursor.options())
+        partitions.append(cursor.partition())
         if not cursor.skip(","):
             break
     cursor.end()

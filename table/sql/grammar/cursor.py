@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from penstock.errors import ConfigError
 from penstock.table.sql.grammar.mentions import table_options
 from penstock.table.sql.grammar.tokens import SqlToken, tokens_of
 
+T = TypeVar("T")
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
@@ -161,18 +162,32 @@ class Cursor:
 
     def options(self) -> dict[str, str]:
         """Read `('key' = 'value', ...)`."""
+        return self._pairs("option", self.value)
+
+    def partition(self) -> dict[str, str | None]:
+        """Read `(dt = DATE '2026-01-31', hour = 5, region = NULL)`: values of partition columns."""
+        return self._pairs("column", self._partition_value)
+
+    def _partition_value(self) -> str | None:
+        if self.skip("null"):
+            return None
+        if self.word() in {"date", "timestamp"} and self.word(1).startswith("'"):
+            self._at += 1
+        return self.value()
+
+    def _pairs(self, what: str, value: Callable[[], T]) -> dict[str, T]:
         self.expect("(")
-        options: dict[str, str] = {}
+        pairs: dict[str, T] = {}
         while True:
             key = self.key()
-            if key in options:
-                self.fail(f"the option {key!r} is set twice")
+            if key in pairs:
+                self.fail(f"the {what} {key!r} is set twice")
             self.expect("=")
-            options[key] = self.value()
+            pairs[key] = value()
             if not self.skip(","):
                 break
         self.expect(")")
-        return options
+        return pairs
 
     def hint(self) -> dict[str, str]:
         """Read `/*+ OPTIONS('key' = 'value') */` if it is next, and return its options."""

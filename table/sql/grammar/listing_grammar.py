@@ -84,7 +84,7 @@ def _show_of_table(what: str) -> Callable[[Cursor], Show]:
             key = cursor.key()
             cursor.expect(")")
         if what == "partitions" and cursor.skip("partition"):
-            partition = cursor.options()
+            partition = cursor.partition()
         return Show(what, name, key=key, partition=partition)
 
     return read

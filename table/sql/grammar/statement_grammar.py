@@ -148,7 +148,7 @@ def _truncate(cursor: Cursor) -> Statement:
     cursor.expect("truncate")
     cursor.skip("table")
     name = cursor.names()
-    partition = cursor.options() if cursor.skip("partition") else None
+    partition = cursor.partition() if cursor.skip("partition") else None
     cursor.end()
     return TruncateTable(name) if partition is None else DropPartitions(name, (partition,))
 

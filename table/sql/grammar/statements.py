@@ -118,7 +118,7 @@ class DropPartitions:
     """ALTER TABLE ... DROP PARTITION, where each partition must exist unless IF EXISTS is given, or TRUNCATE TABLE."""
 
     name: Names
-    partitions: tuple[Mapping[str, str], ...]
+    partitions: tuple[Mapping[str, str | None], ...]
     must_exist: bool = False
 
 
@@ -189,7 +189,7 @@ class Show:
     name: Names | None = None
     like: str | None = None
     key: str | None = None
-    partition: Mapping[str, str] | None = None
+    partition: Mapping[str, str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

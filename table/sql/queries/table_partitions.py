@@ -52,7 +52,7 @@ def _shown(value: object, type_: DataType | None) -> object:
     match value, type_:
         case int(), AtomicType("DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ"):
             return value_text(value, type_)
-    return value
+    return "NULL" if value is None else value
 
 
 def _only_in_fallback(table: Table, listed: str) -> ConfigError:

@@ -81,7 +81,7 @@ def _table_names(context: SqlContext, database: str) -> list[str]:
     return context.catalog.tables(database)
 
 
-def _partitions(table: Table, partition: Mapping[str, str] | None) -> list[str]:
+def _partitions(table: Table, partition: Mapping[str, str | None] | None) -> list[str]:
     """Return the partitions in the form `dt=2026-01-31/hh=12`."""
     fields, null = Layout.of(table.definition).partition_fields, table.definition.typed[PARTITION_DEFAULT_NAME]
     return sorted(

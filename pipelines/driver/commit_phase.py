@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import PenstockError
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.compaction import compact_owed
+from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
@@ -82,7 +83,10 @@ class CommitPhase:
         # After the commits: a batch that is repeated after a crash in between finds its snapshots in the tables,
         # and records them then.
         if run.filled is not None:
+            set_back = run.filled.set_back(snapshots)
             run.filled.record_batch(identity.number, report.sources, snapshots)
+            if set_back:
+                raise _set_back(set_back)
         return uncompacted
 
     def _name_rows_of_others(self, tables: Collection[str]) -> None:
@@ -140,3 +144,13 @@ class CommitPhase:
                 # batch on.
                 if not self.policy.parks(table, error, self.number + 1):
                     raise
+
+
+def _set_back(tables: Sequence[str]) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        "tables of this pipeline were rolled back or created again during the run, and lack rows that the checkpoint "
+        "counts as read",
+        tables=", ".join(tables),
+        hint="start the pipeline again: the start copies the tables again, or says what to do; stop a pipeline before "
+        "its tables are rolled back",
+    )

@@ -63,6 +63,7 @@ class FilledTables:
     is_first_unfinished: bool = False
     kind: str = ""
     recorded_kind: str | None = None
+    differing: set[str] = field(default_factory=set)  # as the start of the run has found them, and dealt with them
 
     @classmethod
     def of(cls, checkpoint: CheckpointFolder, warehouse: CatalogSettings, kind: str = "") -> FilledTables:
@@ -103,8 +104,10 @@ class FilledTables:
             if target is not None:
                 wanted.setdefault(target, []).append(source)
         with ThreadPoolExecutor(THREADS) as pool:
-            found = pool.map(lambda item: self._difference(item[0], item[1], seen_before), wanted.items())
-            return [one for one in found if one is not None]
+            compared = pool.map(lambda item: self._difference(item[0], item[1], seen_before), wanted.items())
+            found = [one for one in compared if one is not None]
+        self.differing |= {one.table for one in found}
+        return found
 
     def _difference(
         self, table: str, sources: list[SourceName], seen_before: Collection[SourceName]
@@ -172,13 +175,20 @@ class FilledTables:
             self._renew_marks(set(here.values()))
             self._save()
 
+    def set_back(self, made: Mapping[str, Snapshot]) -> list[str]:
+        """Return the tables of these new snapshots that were rolled back or created again during the run."""
+        known = {table: self.marks[table] for table in made if table in self.marks and table not in self.differing}
+        return sorted(table for table, mark in known.items() if mark.was_set_back(made[table]))
+
     def record_batch(
         self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]
     ) -> None:
         """Record a committed batch: the snapshots it made, and the sources of its rows.
 
-        Called again, it changes nothing.
+        Called again, it changes nothing. Tables that were set back keep their marks, by which the next start finds what
+        they lack.
         """
+        set_back = self.set_back(made)
         before = (dict(self.sources), dict(self.left), dict(self.marks), set(self.resumed))
         # A batch of this run is recorded even if it has no rows: without a record, the next start would have to accept
         # all tables as they are.
@@ -189,7 +199,7 @@ class FilledTables:
             self.sources |= self.expected | seen
             self.left = {source: target for source, target in self.left.items() if source not in self.sources}
             unmarked = {table for table in (*sources, *self.resumed) if table not in self.marks}
-            self._renew_marks({*self.expected.values(), *unmarked})
+            self._renew_marks({*self.expected.values(), *unmarked}.difference(set_back))
             self.expected = {}
         else:
             # The batch was planned before this run, so it does not include the sources that were added for this run.
@@ -201,9 +211,10 @@ class FilledTables:
             self._renew_marks({table for table in sources if table not in self.marks})
         self.resumed -= {*self.sources.values(), *sources}
         for table, snapshot in made.items():
-            if table in self.marks:
+            if table in self.marks and table not in set_back:
                 created = self.marks[table].created
                 self.marks[table] = Mark(created, snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
+                self.differing.discard(table)
         is_owed |= self.recorded_kind == "" and self.kind != ""
         if is_owed or before != (self.sources, self.left, self.marks, self.resumed):
             self._save()

@@ -35,6 +35,13 @@ class Mark:
     def is_of(self, snapshot: Snapshot) -> bool:
         return (snapshot.commit_user, snapshot.commit_identifier) == (self.user, self.batch)
 
+    def was_set_back(self, made: Snapshot) -> bool:
+        """Return whether the table was rolled back or created again before the pipeline made this snapshot.
+
+        Its id was then given before. A batch that is repeated has the snapshot of the mark.
+        """
+        return self.snapshot is not None and made.id <= self.snapshot and not self.is_of(made)
+
 
 def condition_of(warehouse: CatalogSettings, table: str, mark: Mark | None) -> Condition:
     """Return how a table of the warehouse compares to its mark. Without a mark, an empty table counts as the same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import shutil
@@ -17,10 +18,12 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.yaml_file import load
+from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES, CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.table_marks import Mark, condition_of
+from penstock.pipelines.tasks.batch_result import BatchResult
 from tests.here import note_as_spark_does, run
 from tests.shop import Shop, insert
 
@@ -294,3 +297,26 @@ def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     capsys.readouterr()
     assert main(list(words)) == 0
     return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("undo", [rolled_back, made_anew])
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_table_that_is_rolled_back_during_a_run_stops_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, undo: Callable[[Shop], PipelineSpec], batch: int
+) -> None:
+    shop.put("4.json", insert("orders", {"id": 4}))
+    numbers, take = itertools.count(), BatchDriver.take
+
+    def after_undo(driver: BatchDriver, number: int, result: BatchResult) -> None:
+        if next(numbers) == batch:
+            undo(shop)
+        take(driver, number, result)
+
+    monkeypatch.setattr(BatchDriver, "take", after_undo)
+    with pytest.raises(CheckpointMismatch, match="during the run") as stopped:
+        run(shop.spec(pipeline={"max-batch": {"rows": 1}}))
+    assert stopped.value.facts["tables"] == "ods.orders"
+    # The next start says what to do, as after a rollback between two runs.
+    for _ in range(2):
+        with pytest.raises(CheckpointMismatch, match="lacks rows that the checkpoint counts as read"):
+            run(shop.spec())

@@ -133,18 +133,24 @@ class KafkaCluster:
         """Return the end of each partition; with read_committed, the end before the first open transaction."""
         return self._offsets(places, OffsetSpec.latest())
 
+    def written(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Return the end of each partition with the records of open transactions."""
+        return self._offsets(places, OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
+
     def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
         """Return the first offset with this time or later; -1 if no such record exists yet."""
         return self._offsets(places, OffsetSpec.for_timestamp(millis), lowest=-1)
 
-    def _offsets(self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0) -> dict[Place, int]:
+    def _offsets(
+        self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0, isolation: IsolationLevel | None = None
+    ) -> dict[Place, int]:
         request = {TopicPartition(topic, partition): spec for topic, partition in places}
         if not request:
             return {}
 
         def ask() -> dict[TopicPartition, Any]:
             futures = self._admin.list_offsets(
-                request, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS
+                request, isolation_level=isolation or self._isolation, request_timeout=REQUEST_SECONDS
             )
             found = {place: self._answer(future) for place, future in futures.items()}
             if any(one.offset < lowest for one in found.values()):

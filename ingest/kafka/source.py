@@ -20,6 +20,7 @@ from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
 from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
+from penstock.ingest.kafka.open_transactions import OpenTransactions
 from penstock.ingest.kafka.read import fetched_messages, read_range, sampled_size
 from penstock.ingest.kafka.read_together import RangesAhead
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
@@ -37,6 +38,7 @@ class KafkaSource:
         self.settings = settings
         self._known: KafkaCluster | None = None
         self._ahead: RangesAhead | None = None
+        self._open = OpenTransactions()
         self._newest: Offsets = {}  # the offsets that were determined last, from the current records of the brokers
 
     def __reduce__(self) -> tuple[type[KafkaSource], tuple[KafkaSettings]]:
@@ -73,6 +75,9 @@ class KafkaSource:
         froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}
+        elif start:
+            quiet = {place: end for place, end in ends.items() if end == froms[place]}
+            self._open.look(quiet, self._cluster.written)
         # An end may be before the start: if a bounded run continues a newer checkpoint, or if the broker has deleted
         # records between the two requests. Such a partition has an empty part in this batch.
         ends = {place: max(ends[place], froms[place]) for place in places}

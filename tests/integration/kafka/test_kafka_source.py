@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.kafka import open_transactions
 from penstock.ingest.kafka.read import fetched_messages, read_range
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.kafka.source import KafkaSource
@@ -112,6 +113,33 @@ def test_an_open_transaction_limits_the_end_position(broker: Broker) -> None:
     assert kafka.latest_offsets({}, NO_LIMIT)["offsets"] == {topic: {"0": 1}}
     producer.commit_transaction(SECONDS)
     assert read(kafka, {}, settled_end(kafka, {topic: {"0": 3}})) == [b"before", b"open"]
+
+
+def test_a_transaction_that_stays_open_is_reported(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(open_transactions, "PAUSE_S", 0.0)
+    topic = broker.topic(partitions=2)
+    broker.send(topic, "before")
+    producer = Producer(broker.properties | {"transactional.id": topic})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, "open", partition=0)
+    taken(producer)
+    broker.send(topic, "after")
+    kafka = source(broker, topic)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    assert kafka.latest_offsets(end, NO_LIMIT) == end
+    assert "waits_for_transaction" not in caplog.text, "it may have ended by the next look"
+    assert kafka.latest_offsets(end, NO_LIMIT) == end
+    assert f"event=waits_for_transaction topic={topic} partition=0 offset=1 end=3 " in caplog.text
+    assert sum(kafka.lag(end).values()) == 0, "no other sign shows it"
+    producer.commit_transaction(SECONDS)
+    caplog.clear()
+    end = settled_end(kafka, {topic: {"0": 4, "1": 0}})
+    for _ in range(2):
+        assert kafka.latest_offsets(end, NO_LIMIT) == end
+    assert "waits_for_transaction" not in caplog.text
 
 
 def test_new_partitions_and_topics_of_a_pattern_are_found_while_running(broker: Broker) -> None:

@@ -42,6 +42,9 @@ class Cluster:
     def latest(self, places: Iterable[Place]) -> dict[Place, int]:
         return {place: self.logs[place][1] for place in places}
 
+    def written(self, places: Iterable[Place]) -> dict[Place, int]:
+        return self.latest(places)
+
     def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
         return {place: millis if millis < self.logs[place][1] else -1 for place in places}
 

@@ -189,7 +189,7 @@ class RangePlanner:
             return None
         self.at_barrier = True
         # Something precedes the barrier: this batch ends before it, and the next one consists of it.
-        if self.transactions.count > 1 or self.start.skip_events:
+        if self.transactions.precede_open or self.start.skip_events:
             self.cut.close_at(self.transactions.open_at)
             return LogPosition(segment.file, self.transactions.open_at, self.transactions.before_open())
         self.barrier += self._applied(query, segment, event)

@@ -124,6 +124,7 @@ class Transactions:
         self._open: str | None = None
         self.open_at = start.pos
         self.count = 0
+        self.is_continued = False  # there are rows before the first start, of a transaction that an earlier plan began
         self.row_events = 0
         self.maps: dict[bytes, bytes] = {}
         # The maps in force at the last row event. A table map after it may have replaced one that it needs, whose own
@@ -132,6 +133,9 @@ class Transactions:
 
     def follow(self, segment: Segment, begin: int, end: int) -> None:
         starts = np.flatnonzero(STARTS[segment.kind[begin:end]]) + begin
+        if not self.count:
+            first = int(starts[0]) if len(starts) else end
+            self.is_continued |= bool(ROWS[segment.kind[begin:first]].any())
         if len(starts):
             self._close()
             self.count += len(starts)
@@ -151,6 +155,11 @@ class Transactions:
     def _close(self) -> None:
         if self._open is not None:
             self._known.add(self._open)
+
+    @property
+    def precede_open(self) -> bool:
+        """Whether the plan has something before the open transaction."""
+        return self.count > 1 or (self.count == 1 and self.is_continued)
 
     def before_open(self) -> str:
         """Return the GTID set without the open transaction."""

@@ -84,6 +84,24 @@ def test_a_replaced_table_may_be_dropped_before(mariadb: Playground, tmp_path: P
     assert differing(sync) == []
 
 
+@pytest.mark.mariadb
+def test_rows_of_replaced_tables_come_with_their_tables(mariadb: Playground, tmp_path: Path) -> None:
+    mariadb.start_over()
+    for name in "abc":
+        mariadb.run(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
+    sync = Sync(mariadb, tmp_path, flags=[*MIRROR, "--on-truncate", "delete-all"])
+    sync.run()
+    # Each statement and its rows are one transaction, and the next statement is followed between two batches too.
+    mariadb.run(
+        "CREATE OR REPLACE TABLE a (PRIMARY KEY (id)) SELECT 2 AS id",
+        "CREATE OR REPLACE TABLE b (PRIMARY KEY (id)) SELECT 3 AS id",
+        "TRUNCATE c",
+    )
+    sync.run()
+    assert [sync.ids(name) for name in "abc"] == [[2], [3], []]
+    assert differing(sync) == []
+
+
 PARTITIONED = (
     "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id)"
     " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))",

@@ -53,7 +53,11 @@ def rewritten_columns(
         and _may_be_others(change, types.get(change.old.lower()), is_strict=is_strict)
     }
     dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
-    found, generated, has_other_types = [], [], False
+    added = [change.parsed.column.name for change in changes if isinstance(change, alter.AddColumnClause)]
+    # A column that was added under the name of one that was dropped or renamed in the same statement is another one.
+    left = dropped | {old.lower() for old in renamed}
+    found = [name for name in added if name.lower() in left]
+    generated, has_other_types = [], False
     for column in before.columns:
         now = None if column.name.lower() in dropped else after.column(renamed.get(column.name, column.name))
         if now is not None and (

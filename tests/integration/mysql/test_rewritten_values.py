@@ -30,6 +30,8 @@ REWRITES = {
     "not null": ("INT", "NULL, 2", "MODIFY a INT NOT NULL"),
     "not null text": ("VARCHAR(9)", "NULL, 'b'", "CHANGE a a VARCHAR(9) NOT NULL"),
     "binary": ("BINARY(3)", "'abc', 'b'", "MODIFY a BINARY(5)"),
+    "another column": ("INT", "1, 2", "DROP COLUMN a, ADD a INT DEFAULT 7"),
+    "another column of nulls": ("INT", "1, 2", "CHANGE a z INT, ADD a INT"),
 }
 KEEPS = {
     "longer": ("VARCHAR(20)", "'a', 'b'", "MODIFY a VARCHAR(40)"),

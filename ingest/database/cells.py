@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import at_every_byte, gathered_rows, has_any, is_repeated, slices
+from penstock.byte_buffers import at_every_byte, gathered_rows, has_any, slices
+from penstock.ingest.database.buffers import is_repeated
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
 
 
 @dataclass(frozen=True, slots=True)

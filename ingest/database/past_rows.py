@@ -21,7 +21,7 @@ from penstock.row_kinds import DELETE, UPDATE_BEFORE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from penstock.ingest.database.buffers import Bools
+    from penstock.byte_buffers import Bools
 
 
 def keys_before(

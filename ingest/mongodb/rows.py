@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from penstock.byte_buffers import Int64s
 from penstock.formats.change import SourceField, SourceSchema
-from penstock.ingest.database.buffers import Int64s
 from penstock.ingest.mongodb.bson.documents import at_path, columns_and_keys
 from penstock.ingest.mongodb.bson.elements import STRING, Block
 from penstock.ingest.mongodb.server.collections import TableName

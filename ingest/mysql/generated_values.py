@@ -28,7 +28,7 @@ from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Int64s
+    from penstock.byte_buffers import Int64s
     from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.connection import Connection
 

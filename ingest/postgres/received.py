@@ -11,7 +11,7 @@ import numpy as np
 from penstock.ingest.database.buffers import SPARE, with_spare_bytes
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ from penstock.ingest.source import PastUnknown
 from penstock.row_kinds import INSERT
 
 if TYPE_CHECKING:
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.formats.demand import DemandPolicy
-    from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
     from penstock.ingest.postgres.server.address import PgAddress
     from penstock.ingest.postgres.server.connection import PgConnection

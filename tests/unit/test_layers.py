@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "__main__": {"pipelines"},
     "errors": set(),
+    "byte_buffers": {"errors"},
     "http_opener": set(),
     "json_answers": set(),
     "local_times": set(),
@@ -26,9 +27,19 @@ LAYERS = {
     "table_pattern": {"errors"},
     "storage": {"errors", "references"},
     "formats": {"errors", "extensions", "http_opener", "json_answers", "row_kinds"},
-    "table": {"errors", "http_opener", "json_answers", "local_times", "references", "row_kinds", "storage"},
+    "table": {
+        "byte_buffers",
+        "errors",
+        "http_opener",
+        "json_answers",
+        "local_times",
+        "references",
+        "row_kinds",
+        "storage",
+    },
     "schema_evolution": {"errors", "local_times", "row_kinds", "table_pattern", "formats", "table"},
     "ingest": {
+        "byte_buffers",
         "errors",
         "extensions",
         "http_opener",

@@ -7,7 +7,8 @@ from base64 import b64encode
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import Bytes, Int64s, gathered, of_offsets
+from penstock.byte_buffers import Bytes, Int64s, of_offsets
+from penstock.ingest.database.buffers import gathered
 from penstock.ingest.mongodb.bson.elements import Block, check_places
 from penstock.ingest.mongodb.bson.text_columns import in_places, joined
 

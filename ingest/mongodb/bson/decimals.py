@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import Bools, Bytes, Int64s, at_every_byte, fixed, gathered
+from penstock.byte_buffers import Bools, Bytes, Int64s, at_every_byte
+from penstock.ingest.database.buffers import fixed, gathered
 from penstock.ingest.mongodb.bson.text_columns import in_places
 
 _EXPONENT_BIAS, _MOST_SCALE = 6176, 37

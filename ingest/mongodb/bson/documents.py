@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.byte_buffers import Int64s
 from penstock.errors import SourceError
-from penstock.ingest.database.buffers import Int64s, unsigned_at
+from penstock.ingest.database.buffers import unsigned_at
 from penstock.ingest.mongodb.bson.binaries import object_ids
 from penstock.ingest.mongodb.bson.elements import (
     ARRAY,

@@ -14,8 +14,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from penstock.byte_buffers import Bytes, Int64s, at_every_byte
 from penstock.errors import SourceError
-from penstock.ingest.database.buffers import Bytes, Int64s, at_every_byte, unsigned_at, with_spare_bytes
+from penstock.ingest.database.buffers import unsigned_at, with_spare_bytes
 
 # The types of BSON values, as numbers.
 DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, UNDEFINED, OBJECT_ID, BOOL, DATE, NULL = range(1, 11)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.ingest.database.buffers import Int64s
+from penstock.byte_buffers import Int64s
 
 
 def repeated(text: str, count: int) -> pa.Array:

@@ -15,16 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.byte_buffers import Bytes, Int64s, at_every_byte, slices
 from penstock.errors import SourceError
 from penstock.formats.json_text import java_double
-from penstock.ingest.database.buffers import (
-    Bytes,
-    Int64s,
-    at_every_byte,
-    booleans,
-    slices,
-    unsigned_at,
-)
+from penstock.ingest.database.buffers import booleans, unsigned_at
 from penstock.ingest.mongodb.bson.binaries import binaries, object_ids
 from penstock.ingest.mongodb.bson.decimals import decimal_digits
 from penstock.ingest.mongodb.bson.elements import (

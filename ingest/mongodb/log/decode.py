@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.byte_buffers import Int64s
 from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule
-from penstock.ingest.database.buffers import Int64s
 from penstock.ingest.database.unordered_deletes import note_unordered
 from penstock.ingest.mongodb.errors import PostImageMissing
 from penstock.ingest.mongodb.log.events import ROWS, Events

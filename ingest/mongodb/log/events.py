@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import Bools, Int64s, UInt64s, at_every_byte, slices, unsigned_at
+from penstock.byte_buffers import Bools, Int64s, at_every_byte, slices
+from penstock.ingest.database.buffers import UInt64s, unsigned_at
 from penstock.ingest.mongodb.bson.elements import DOCUMENT, Block, ElementSegment, members, segments, text_at
 from penstock.ingest.mongodb.bson.texts import plain_texts
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.byte_buffers import Int64s
 from penstock.errors import SourceError
-from penstock.ingest.database.buffers import Int64s
 from penstock.ingest.mongodb.bson.elements import Block, documents_at, members, text_at
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime
 

@@ -13,7 +13,7 @@ from penstock.ingest.mysql.binlog.table_map import table_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.ingest.mysql.binlog.segment import Segment
 
 ROWS = np.zeros(256, np.bool_)

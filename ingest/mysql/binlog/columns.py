@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import at_every_byte, big_endian_at, fixed, padded, slices, unsigned_at
+from penstock.byte_buffers import at_every_byte, slices
+from penstock.ingest.database.buffers import big_endian_at, fixed, padded, unsigned_at
 from penstock.ingest.mysql.binlog import table_map as kinds
 from penstock.ingest.mysql.definition import BYTES, INTEGER_BYTES, NETWORK_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
@@ -17,7 +18,7 @@ from penstock.ingest.mysql.values.labels import addresses
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.binlog.table_layout import BinlogColumn
     from penstock.ingest.mysql.values.rules import CellContext
 

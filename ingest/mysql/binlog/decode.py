@@ -27,8 +27,8 @@ from penstock.row_kinds import DELETE, UPDATE_BEFORE
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from penstock.byte_buffers import Int64s
     from penstock.formats.change import ImageRule
-    from penstock.ingest.database.buffers import Int64s
     from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.binlog.segment import Segment

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.byte_buffers import at_every_byte
 from penstock.errors import SourceError
-from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.options import NoDefinitions
 from penstock.ingest.mysql.binlog.table_layout import shape_of
@@ -16,7 +16,7 @@ from penstock.ingest.mysql.binlog.table_map import parse_table_map
 from penstock.ingest.mysql.errors import PartialJsonError, UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools
+    from penstock.byte_buffers import Bools
     from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.binlog.table_layout import BinlogTable

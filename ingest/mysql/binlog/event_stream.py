@@ -32,7 +32,7 @@ from penstock.ingest.mysql.server.wire import HEADER as PACKET_HEADER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.ingest.mysql.server.wire import Packets, PacketStream
 
 BLOCK_BYTES = 16 << 20

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import at_every_byte, gathered
+from penstock.byte_buffers import at_every_byte
+from penstock.ingest.database.buffers import gathered
 from penstock.ingest.mysql.binlog.segment import ANONYMOUS_GTID, GTID, GTID_TAGGED, HEADER, MARIADB_GTID, reading
 from penstock.ingest.mysql.position import MySqlGtidSet
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.position import TransactionSet
 

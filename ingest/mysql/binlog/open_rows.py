@@ -12,7 +12,7 @@ from penstock.ingest.mysql.binlog.range_cutter import STARTS
 from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Int64s
+    from penstock.byte_buffers import Int64s
     from penstock.ingest.mysql.binlog.segment import Segment
 
 

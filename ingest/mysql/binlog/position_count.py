@@ -15,7 +15,7 @@ from penstock.ingest.mysql.errors import LogGap
 from penstock.ingest.mysql.position import FIRST_EVENT
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.ingest.mysql.binlog.segment import Headers
 
 # Headers contain the low 32 bits of a position.

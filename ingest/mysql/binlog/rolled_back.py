@@ -20,7 +20,7 @@ from penstock.ingest.mysql.binlog.range_cutter import STARTS
 from penstock.ingest.mysql.ddl.tokens import tokens
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools
+    from penstock.byte_buffers import Bools
     from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.binlog.segment import Segment
 

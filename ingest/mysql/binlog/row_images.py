@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from penstock.ingest.database.buffers import ranges
+from penstock.byte_buffers import ranges
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.binlog.row_layout import LocatedImages
 
 Place = tuple["Int64s", "Int64s", "Bools"]

@@ -18,7 +18,7 @@ from penstock.ingest.database.buffers import gathered, unsigned_at
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.byte_buffers import at_every_byte
 from penstock.errors import PenstockError
-from penstock.ingest.database.buffers import at_every_byte
 from penstock.ingest.mysql.errors import ChecksumMismatch, StatementBinlogError, UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
 
 HEADER = 19
 CHECKSUM = 4

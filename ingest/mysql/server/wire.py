@@ -16,7 +16,7 @@ from pymysql.constants import CR
 from penstock.ingest.database.buffers import SPARE
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Int64s
+    from penstock.byte_buffers import Int64s
     from penstock.ingest.mysql.server.connection import Connection
 
 HEADER = 4

@@ -33,7 +33,7 @@ from penstock.row_kinds import INSERT, UPDATE_AFTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.ingest.database.buffers import Bools
+    from penstock.byte_buffers import Bools
     from penstock.ingest.mysql.binlog.options import BinlogOptions
     from penstock.ingest.mysql.binlog.rolled_back import Span
     from penstock.ingest.mysql.binlog.segment import Segment

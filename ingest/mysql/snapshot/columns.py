@@ -18,7 +18,7 @@ from penstock.ingest.mysql.values.decimals import MAX_PRECISION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ingest.database.buffers import Int64s
+    from penstock.byte_buffers import Int64s
     from penstock.ingest.mysql.definition import MySqlType
     from penstock.ingest.mysql.snapshot.digits import UInt64s
     from penstock.ingest.mysql.values.rules import CellContext

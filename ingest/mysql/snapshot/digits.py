@@ -10,7 +10,7 @@ import numpy.typing as npt
 from penstock.ingest.database.cells import Cells
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools, Int64s
 
 UInt64s = npt.NDArray[np.uint64]
 _ZEROS = np.uint64(0x3030303030303030)

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pymysql
 
+from penstock.byte_buffers import gathered_rows
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, DemandPolicy, needed
-from penstock.ingest.database.buffers import gathered_rows, unsigned_at
+from penstock.ingest.database.buffers import unsigned_at
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.database.sql_conditions import described, where
@@ -29,7 +30,7 @@ from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock.ingest.database.buffers import Bytes, Int64s
+    from penstock.byte_buffers import Bytes, Int64s
     from penstock.ingest.mysql.definition import TableDefinition
     from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.catalog import TableName

@@ -12,7 +12,7 @@ from penstock.ingest.database.buffers import as_128_bits, big_endian_at, fixed, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
 
 MAX_PRECISION = 38  # of decimal128 and of Paimon; a wider column is text
 # Bytes of a group by its number of digits: nine digits take four bytes.

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.ingest.database.buffers import booleans, of_offsets, padded, validity
+from penstock.byte_buffers import of_offsets, validity
+from penstock.ingest.database.buffers import booleans, padded
 from penstock.ingest.mysql.values.strings import by_distinct
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import CellContext
 
 _MEMBERS = pa.list_(pa.string())

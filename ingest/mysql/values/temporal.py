@@ -12,7 +12,7 @@ from penstock.ingest.database.buffers import fixed, texts
 from penstock.ingest.mysql.values.rules import TIME_OUT_OF_DAY, ZERO_DATE
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import CellContext
 
 _DAY_US = 86_400_000_000

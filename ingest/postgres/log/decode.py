@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.byte_buffers import ranges
 from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, Truncation
-from penstock.ingest.database.buffers import ranges
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.messages import (
@@ -33,7 +33,7 @@ from penstock.ingest.postgres.values.columns import value_column
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.database.cells import Cells
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from penstock.ingest.database.buffers import at_every_byte, has_any, repeated
+from penstock.byte_buffers import at_every_byte, has_any
+from penstock.ingest.database.buffers import repeated
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.relation import LoggedColumn, LoggedRelation
 from penstock.ingest.postgres.values.windows import RowCells, Shape
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.postgres.received import Received
     from penstock.ingest.postgres.relation import Identity, Relation
 

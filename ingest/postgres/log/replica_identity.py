@@ -15,7 +15,7 @@ from penstock.ingest.postgres.log.messages import KEY
 from penstock.ingest.postgres.relation import FULL
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bytes
+    from penstock.byte_buffers import Bytes
     from penstock.ingest.postgres.relation import Relation
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import at_every_byte
+from penstock.byte_buffers import at_every_byte
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.postgres.log.messages import BEGIN, COMMIT, DATA, ENVELOPE, KEEPALIVE
 from penstock.ingest.postgres.received import Received

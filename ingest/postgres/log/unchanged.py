@@ -27,9 +27,9 @@ from penstock.ingest.postgres.values.windows import Shape
 from penstock.row_kinds import DELETE
 
 if TYPE_CHECKING:
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.formats.change import ChangeBatch
     from penstock.formats.demand import DemandPolicy
-    from penstock.ingest.database.buffers import Bools, Int64s
     from penstock.ingest.postgres.log.decode import DecodedRows
     from penstock.ingest.postgres.server.connection import PgConnection
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import at_every_byte
+from penstock.byte_buffers import at_every_byte
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bytes, Int64s
+    from penstock.byte_buffers import Bytes, Int64s
 
 COPY_DATA = ord("d")
 HEAD = 5  # bytes before the content

@@ -24,7 +24,7 @@ from penstock.ingest.postgres.server.waits import is_ready
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
-    from penstock.ingest.database.buffers import Bytes, Int64s
+    from penstock.byte_buffers import Bytes, Int64s
 
 # The kinds of frames that the server sends, besides data.
 _COPY_OUT, _COPY_BOTH, _COPY_DONE, _COMPLETE, _READY, _ERROR = b"HWcCZE"

@@ -25,8 +25,8 @@ from penstock.ingest.postgres.values.windows import Shape
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.byte_buffers import Bools
     from penstock.formats.demand import DemandPolicy
-    from penstock.ingest.database.buffers import Bools
     from penstock.ingest.postgres.relation import Relation
     from penstock.ingest.postgres.server.address import PgAddress
     from penstock.ingest.postgres.server.catalog import PgTableFacts

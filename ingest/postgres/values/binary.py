@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import (
-    at_every_byte,
-    big_endian_at,
-    booleans,
-    fixed,
-    has_any,
-    is_repeated,
-    texts,
-)
+from penstock.byte_buffers import at_every_byte, has_any
+from penstock.ingest.database.buffers import big_endian_at, booleans, fixed, is_repeated, texts
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.relation import TEXTS, PgType
 from penstock.ingest.postgres.values.numerics import numerics
@@ -31,7 +24,7 @@ from penstock.ingest.postgres.values.odd_values import (
 from penstock.ingest.postgres.values.windows import WIDTHS
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools
+    from penstock.byte_buffers import Bools
 
 
 def bit_fields(cells: Cells, kind: PgType, oddities: Counter[str]) -> pa.Array:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import at_every_byte, has_any, repeated
+from penstock.byte_buffers import at_every_byte, has_any
+from penstock.ingest.database.buffers import repeated
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.values.windows import RowCells, Shape
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.database.cells import Cells
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import as_128_bits, fixed, has_any
+from penstock.byte_buffers import has_any
+from penstock.ingest.database.buffers import as_128_bits, fixed
 from penstock.ingest.postgres.values.odd_values import NOT_A_NUMBER, TOO_LARGE, nulled
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.ingest.database.cells import Cells
     from penstock.ingest.postgres.relation import PgType
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import has_any
+from penstock.byte_buffers import has_any
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools, Int64s
     from penstock.ingest.postgres.relation import PgType
 
 # The names by which they are counted.

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.ingest.database.buffers import SPARE, gathered_rows, has_any, repeated
+from penstock.byte_buffers import gathered_rows, has_any
+from penstock.ingest.database.buffers import SPARE, repeated
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
 
 if TYPE_CHECKING:
-    from penstock.ingest.database.buffers import Bools, Bytes, Int64s
+    from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.postgres.relation import PgType
 
 # Bytes of a value.

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.byte_buffers import has_any, of_offsets
 from penstock.errors import DecodeError
-from penstock.ingest.database.buffers import has_any, is_repeated, of_offsets, repeated
+from penstock.ingest.database.buffers import is_repeated, repeated
 
 
 def test_values_of_two_gib_are_refused_and_never_wrapped() -> None:

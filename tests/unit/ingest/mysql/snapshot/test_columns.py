@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ingest.database.buffers import SPARE, gathered_rows
+from penstock.byte_buffers import gathered_rows
+from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.mysql.definition import MySqlColumn, parse_type
 from penstock.ingest.mysql.snapshot.columns import column_of

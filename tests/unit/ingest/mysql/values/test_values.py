@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ingest.database.buffers import slices, with_spare_bytes
+from penstock.byte_buffers import slices
+from penstock.ingest.database.buffers import with_spare_bytes
 from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, parse_type
 from penstock.ingest.mysql.errors import ValueOutOfRange
 from penstock.ingest.mysql.values import temporal

@@ -1,0 +1,106 @@
+"""Numbers and texts at many positions of a buffer of bytes, read at once, as sources and file formats do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+
+Bytes = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_INLINE, _WORD = 12, 8  # bytes of content within a view of Arrow, and of a word
+_LARGEST = 2**31 - 1  # bytes that a signed offset of 32 bits addresses
+
+
+def has_any(mask: Bools) -> bool:
+    """Return whether one of these is true."""
+    # Of some thousand values, `any` takes three times as long.
+    return bool(len(mask) and mask[0 if mask.strides == (0,) else mask.argmax()])
+
+
+def at_every_byte(data: Bytes, dtype: str) -> npt.NDArray[Any]:
+    """Return the buffer as numbers that start at each byte, to be indexed by positions. Overlapping, so read-only."""
+    kind = np.dtype(dtype)
+    # A stride of one byte makes element i the number that starts at byte i. Nothing is copied, and numpy allows
+    # reads that are not aligned.
+    return np.ndarray(max(len(data) - kind.itemsize + 1, 0), kind, buffer=data.data, strides=(1,))
+
+
+def gathered_rows(data: Bytes, positions: Int64s, width: int) -> Bytes:
+    """Return `width` bytes from each position, at most SPARE, as a matrix. Positions are not behind the spare bytes."""
+    return at_every_byte(data, f"V{width}")[positions].view(np.uint8).reshape(len(positions), width)
+
+
+def ranges(data: Bytes, positions: Int64s, lengths: Int64s) -> tuple[Bytes, Int64s]:
+    """Return the bytes of all ranges one after another, and their offsets (one more than ranges)."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    # Byte i of the result comes from `i + (position - offset)` of its range: one difference per range, repeated for
+    # each of its bytes, plus the running number.
+    index = np.repeat(positions - offsets[:-1], lengths)
+    index += np.arange(len(index))
+    return data[index], offsets
+
+
+def validity(null: Bools) -> pa.Buffer | None:
+    # Arrow marks values that are present, with the first value in the lowest bit. Without a bitmap all are present.
+    return pa.py_buffer(np.packbits(~null, bitorder="little")) if has_any(null) else None
+
+
+def of_offsets(kind: pa.DataType, content: Bytes, offsets: Int64s, null: Bools) -> pa.Array:
+    # Strings and binaries of Arrow have offsets of 32 bits, which would wrap in silence.
+    if (size := int(offsets[-1])) > np.iinfo(np.int32).max:
+        raise DecodeError(
+            f"{len(null)} values of a column have {size} bytes, and a batch has less than 2 GiB of them",
+            hint="leave the column out, or split these values at the source",
+        )
+    buffers = [validity(null), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(content)]
+    return pa.Array.from_buffers(kind, len(null), buffers)
+
+
+def slices(
+    kind: pa.DataType, data: Bytes, start: Int64s, length: Int64s, null: Bools, head: Bytes | None = None
+) -> pa.Array:
+    """Return the strings or binaries at these positions of the buffer.
+
+    `head`, if known, are their first 12 bytes and the four bytes before these.
+    """
+    # The lengths of null cells are arbitrary bytes from their positions, and must not be added up.
+    length = np.where(null, 0, length) if has_any(null) else length
+    # A view refers to its content by a signed offset of 32 bits, so it cannot address a larger buffer. Short cells are
+    # read in two words, which must not extend beyond the buffer.
+    is_unread = head is None and len(length) and int(start.max()) + 2 * _WORD > len(data)
+    if len(data) > _LARGEST or not len(length) or is_unread:
+        return of_offsets(kind, *ranges(data, start, length), null)
+    view = pa.string_view() if pa.types.is_string(kind) else pa.binary_view()
+    buffers = [validity(null), pa.py_buffer(_views(data, start, length, head)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(view, len(length), buffers).cast(kind)
+
+
+def _views(data: Bytes, start: Int64s, length: Int64s, head: Bytes | None) -> Int64s:
+    """Return the cells as views that are good only for a cast to strings or binaries.
+
+    A cast copies the content. Anything else would need zeros behind short content.
+    """
+    # A view of Arrow has two words of 64 bits: the length and the first four bytes of the content, then either the
+    # next eight bytes of short content, or the number of the buffer (0 here) and the offset in it.
+    views = np.empty((len(length), 2), np.int64)
+    if head is None:
+        content = gathered_rows(data, start, 2 * _WORD).view("<i8")
+        # Four bytes further, so that the length has room before them.
+        np.left_shift(content[:, 0], 32, out=views[:, 0])
+        np.left_shift(content[:, 1], 32, out=views[:, 1])
+        views[:, 1] |= content[:, 0] >> 32 & 0xFFFFFFFF
+    else:
+        views[:] = head.view("<i8")
+    views.view(np.int32)[:, 0] = length
+    is_long = length > _INLINE
+    if has_any(is_long):
+        np.copyto(views[:, 1], start << 32, where=is_long)
+    return views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,8 +47,23 @@ _UNREADABLE = (
     *(cramjam.DecompressionError, struct.error, zlib.error),
 )
 _READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro": avro.read}
+_BY_ROW = frozenset({"avro"})
 # Of formats that store texts of few values as dictionaries, and can return them so.
 _DICTIONARY_READERS: Mapping[str, _Read] = {"parquet": partial(parquet.read, keep_dictionaries=True)}
+
+
+def reads_columns_apart(files: Iterable[DataFile]) -> bool:
+    """Return whether reading a few columns of the files, and the others later, costs about as much as all at once.
+
+    In a format of rows, the whole file is read for each column.
+    """
+    of_rows = of_columns = 0
+    for file in files:
+        if file.format in _BY_ROW:
+            of_rows += file.size
+        else:
+            of_columns += file.size
+    return of_columns >= of_rows
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from penstock.row_kinds import ROWKIND, kind_texts
 from penstock.table.buckets.layout import Layout
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.deletion_vectors import decode_vectors
-from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.files.file_reader import POSITION, FileReader, reads_columns_apart
 from penstock.table.files.row_tracking import ROW_ID, is_tracked, row_ids
 from penstock.table.merge.bounded_merge import merge_runs
 from penstock.table.merge.engines.registry import merge_spec
@@ -191,7 +191,7 @@ class SplitReader:
                 continue
             # Conditions on the key hold for all rows of a key or for no row of it.
             key = [condition for condition in self._conditions(read) if condition.column in spec.keys]
-            if may_mask(spec, len(section.runs)):
+            if may_mask(spec, len(section.runs)) and reads_columns_apart(section.data_files):
                 yield from self._masked(spec, split, section, key)
                 continue
             plain = self._reader(split, read, with_kind=self.kinds, with_sequence=not section.in_order)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from penstock.errors import TableCorrupt
 from penstock.table.errors import FormatUnknown, TimestampOutOfRange
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.encoding import Encoding
-from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.files.file_reader import POSITION, FileReader, reads_columns_apart
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.orc.reader import OrcWriter
 from penstock.table.files.parquet import reader as parquet
@@ -340,3 +341,9 @@ def test_a_batch_of_long_rows_has_fewer_of_them_in_orc_too(tmp_path: Path, kind:
         batches = [batch for _, batch in orc.read(source, (field,), batch_rows=16_384)]
     assert max(batch.nbytes for batch in batches) < 5 << 20
     assert pa.Table.from_batches(batches).column("note").combine_chunks() == notes
+
+
+def test_columns_of_avro_files_are_read_together() -> None:
+    large, small = (replace(data_file("f.parquet", 1), size=size) for size in (10, 9))
+    assert reads_columns_apart([large, replace(small, name="f.avro")])
+    assert not reads_columns_apart([replace(large, name="f.avro"), small])

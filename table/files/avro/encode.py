@@ -13,7 +13,8 @@ from penstock.table.files.avro.schema import COUNT, has_text_keys
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
-BLOCK_BYTES = 64_000  # the block size of Java's writer
+# Java makes blocks of 64,000 bytes. With smaller ones a file has more blocks, which a reader passes side by side.
+BLOCK_BYTES = 16_000
 _DECIMAL_BYTES = 16
 _VARINT_BYTES = 10
 

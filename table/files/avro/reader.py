@@ -1,4 +1,4 @@
-"""Reader and writer of Avro data files. Both work by columns, except for a pass over the records when reading.
+"""Reader and writer of Avro data files. Both work by columns, except for arrays and maps when reading.
 
 Avro is slower than Parquet and never the default.
 """
@@ -12,7 +12,7 @@ import lzma
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -25,7 +25,7 @@ from fastavro.schema import SchemaParseException
 from fastavro.write import Writer
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.avro.decode import can_decode, decoded
+from penstock.table.files.avro.decode import Block, can_decode, decoded
 from penstock.table.files.avro.encode import counted, encoded_blocks
 from penstock.table.files.avro.schema import record_schema, without_logical_types
 from penstock.table.files.columns import stored_rows
@@ -107,7 +107,8 @@ _CODECS = {"none": "null", "zstd": "zstandard"}
 # Encoding needs several times the memory of its rows, so that rows are encoded in slices.
 _SLICE_ROWS = 8_192
 _SLICE_BYTES = 8 << 20
-_BATCH_BYTES = 4 << 20
+# Blocks that are decoded together. More of them cost less, and take some eight times their size while they are decoded.
+_WINDOW_BYTES, _WINDOW_VALUES = 8 << 20, 2 << 20
 # What damaged bytes raise. OSError is not among them: it comes from the store and may be temporary.
 _FAULTS = (
     ArithmeticError,
@@ -164,29 +165,51 @@ def read(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches as `parquet.read` does, but without skipping: every block must be decompressed whole.
 
-    Holds one batch and one block in memory.
+    Holds so many blocks in memory as are decoded together, and their rows.
     """
     first_row = 0
-    for batch in _batches(_blocks(source, fields), batch_rows):
+    for batch in _batches(_windows(source, fields), batch_rows):
         yield first_row, batch
         first_row += batch.num_rows
 
 
-def _blocks(source: Any, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+def _windows(source: Any, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of so many blocks as are decoded together."""
     try:
         blocks = AvroBlocks(io.BufferedReader(source))
         plain = without_logical_types(fastavro.parse_schema(json.loads(blocks.schema)))
-        # Records without arrays and maps are decoded by columns, all others by fastavro.
-        array, flat = fastavro.parse_schema({"type": "array", "items": plain}), can_decode(plain)
-        for count, data in blocks:
-            if flat and count:
-                yield _batch(decoded(data, count, plain, fields), count, fields)
-            elif count:
-                # A block is encoded as an array without the leading count and the end mark, which are added here.
-                records = fastavro.schemaless_reader(io.BytesIO(_varint(count) + data + b"\0"), array, None)
-                yield _batch(_columns(records, fields), count, fields)
+        for window in _windowed(blocks, len(plain["fields"])):
+            yield _decoded(window, plain, fields)
     except _FAULTS as reason:
         raise TableCorrupt(f"an Avro file cannot be read: {reason!r}") from reason
+
+
+def _windowed(blocks: Iterable[Block], columns: int) -> Iterator[list[Block]]:
+    held: list[Block] = []
+    size = values = 0
+    for count, data in blocks:
+        if not count:
+            continue
+        held.append((count, data))
+        size, values = size + len(data), values + count * columns
+        if size >= _WINDOW_BYTES or values >= _WINDOW_VALUES:
+            yield held
+            held, size, values = [], 0, 0
+    if held:
+        yield held
+
+
+def _decoded(blocks: Sequence[Block], plain: dict[str, Any], fields: Sequence[Field]) -> pa.RecordBatch:
+    """Return the rows of some blocks, by columns if their records have no arrays and maps."""
+    if can_decode(plain, blocks):
+        return _batch(decoded(blocks, plain, fields), sum(count for count, _ in blocks), fields)
+    array = fastavro.parse_schema({"type": "array", "items": plain})
+    batches = []
+    for count, data in blocks:
+        # A block is encoded as an array without the leading count and the end mark, which are added here.
+        records = fastavro.schemaless_reader(io.BytesIO(_varint(count) + data + b"\0"), array, None)
+        batches.append(_batch(_columns(records, fields), count, fields))
+    return pa.concat_batches(batches)
 
 
 def _varint(count: int) -> bytes:
@@ -198,21 +221,11 @@ def _varint(count: int) -> bytes:
     return bytes(out)
 
 
-def _batches(blocks: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield blocks concatenated, and cut to `batch_rows`; batches of long rows have fewer rows."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for block in blocks:
-        held.append(block)
-        rows, size = rows + block.num_rows, size + block.nbytes
-        # Rows that do not fill a batch wait for the next block, unless the bytes were the reason.
-        if rows >= batch_rows or size >= _BATCH_BYTES:
-            whole, left = pa.concat_batches(held), rows % batch_rows if rows >= batch_rows else 0
-            for first in range(0, rows - left, batch_rows):
-                yield whole.slice(first, min(batch_rows, rows - left - first))
-            held, rows, size = [whole.slice(rows - left)], left, 0
-    if rows:
-        yield pa.concat_batches(held)
+def _batches(windows: Iterable[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all windows in batches of at most `batch_rows`."""
+    for rows in windows:
+        for first in range(0, rows.num_rows, batch_rows):
+            yield rows.slice(first, batch_rows)
 
 
 def _columns(records: Sequence[dict[str, Any]], fields: Sequence[Field]) -> list[pa.Array]:

@@ -1,4 +1,8 @@
-"""The places where the records of an Avro block begin, found without decoding their values."""
+"""The places where the records of a single Avro block begin, found without decoding their values.
+
+A pass over the bytes jumps with regular expressions from one text value to the next, because the bytes alone say how
+long a text is.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Places = npt.NDArray[np.int64]
+from penstock.table.files.avro.block_bytes import Places
+from penstock.table.files.avro.sizes import ENCODED_AS, NUMBER, RECORD, TEXT, WIDTHS, kind_of
+
 Match = Callable[[bytes, int], re.Match[bytes] | None]
-WIDTHS = {"float": 4, "double": 8, "boolean": 1}
-VARINTS = ("int", "long")
-SIZED = ("bytes", "string")
 
 
-def kind_of(node: Any) -> Any:
-    """Return the name of the type of a schema node."""
-    return node["type"] if isinstance(node, dict) else node
+def can_match(node: Any, *, with_sized: bool = True) -> bool:
+    """Return whether `record_places` supports a schema that can be walked: no text in records that may be null."""
+    match node:
+        case {"type": "record", "fields": fields}:
+            return all(can_match(field["type"], with_sized=with_sized) for field in fields)
+        case ["null", branch]:
+            return can_match(branch, with_sized=with_sized and kind_of(branch) != RECORD)
+    return with_sized or ENCODED_AS[kind_of(node)] != TEXT
 
 
 def _stretches(members: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[Match, bool]], Match]:
@@ -30,7 +37,7 @@ def _stretches(members: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[Match, 
     found, pattern = [], b""
     for node in _leaves(members):
         nullable, kind = isinstance(node, list), kind_of(node[1] if isinstance(node, list) else node)
-        if kind in SIZED:
+        if ENCODED_AS[kind] == TEXT:
             found.append((_compiled(pattern + (rb"[\x00\x02]" if nullable else b"")), nullable))
             pattern = b""
         else:
@@ -41,7 +48,7 @@ def _stretches(members: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[Match, 
 def _leaves(members: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
     for member in members:
         node = member["type"]
-        if kind_of(node) == "record" and not isinstance(node, list):
+        if kind_of(node) == RECORD and not isinstance(node, list):
             yield from _leaves(node["fields"])
         else:
             yield node
@@ -56,10 +63,10 @@ def _pattern(node: Any) -> bytes:
     if isinstance(node, list):
         return rb"(?:\x00|\x02" + _pattern(node[1]) + b")"
     kind = kind_of(node)
-    if kind == "record":
+    if kind == RECORD:
         return b"".join(_pattern(member["type"]) for member in node["fields"])
     # All bytes of a varint but the last have their highest bit set.
-    return rb"[\x80-\xff]*[\x00-\x7f]" if kind in VARINTS else b".{%d}" % WIDTHS[kind]
+    return rb"[\x80-\xff]*[\x00-\x7f]" if ENCODED_AS[kind] == NUMBER else b".{%d}" % WIDTHS[kind]
 
 
 def record_places(data: bytes, count: int, members: Sequence[Mapping[str, Any]]) -> Places:

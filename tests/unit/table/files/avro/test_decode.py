@@ -69,8 +69,8 @@ def test_fastavro_and_the_decoder_read_encoded_records(type_: Any, values: list[
         keys, records, columns = pa.array(range(len(column)), pa.int32()), [], []
         for count, data in encoded_blocks([column, keys], [field, KEY]):
             records += [fastavro.schemaless_reader(stream, schema, None) for stream in [io.BytesIO(data)] * count]
-            if can_decode(schema):
-                columns.append(decoded(data, count, schema, [KEY, field])[1])
+            if can_decode(schema, [(count, data)]):
+                columns.append(decoded([(count, data)], schema, [KEY, field])[1])
         assert [record["k"] for record in records] == keys.to_pylist()
         assert from_avro([record["c"] for record in records], field.type).equals(column)
         assert not columns or pa.concat_arrays(columns).equals(column)
@@ -78,7 +78,7 @@ def test_fastavro_and_the_decoder_read_encoded_records(type_: Any, values: list[
 
 def test_records_with_lists_are_decoded_value_by_value() -> None:
     def flat(type_: Any) -> bool:
-        return can_decode(without_logical_types(record_schema([Field(0, "c", parse_type(type_))])))
+        return can_decode(without_logical_types(record_schema([Field(0, "c", parse_type(type_))])), [(100, b"")])
 
     assert [flat(type_) for type_, _ in NESTED] == [True, True, *[False] * 7]
 
@@ -89,9 +89,9 @@ def test_columns_that_are_not_requested_are_skipped() -> None:
     ]
     columns = [pa.array(FLAT[type_][:3], to_arrow(field.type)) for field, type_ in zip(fields, FLAT, strict=False)]
     schema = without_logical_types(record_schema(fields))
-    [(count, data)] = encoded_blocks(columns, fields)
+    blocks = list(encoded_blocks(columns, fields))
     new = Field(9, "new", parse_type("INT"))
-    assert [column.to_pylist() for column in decoded(data, count, schema, [fields[3], new, fields[0]])] == [
+    assert [column.to_pylist() for column in decoded(blocks, schema, [fields[3], new, fields[0]])] == [
         FLAT["INT"][:3],
         [None] * 3,
         FLAT["STRING"][:3],
@@ -109,7 +109,8 @@ def test_invalid_record_bytes_are_refused() -> None:
         broken = bytearray(data)
         broken[random.randrange(len(data))] = random.randrange(256)
         try:
-            decoded(bytes(broken[: random.choice([len(data), random.randrange(len(data))])]), count, schema, fields)
+            end = random.choice([len(data), random.randrange(len(data))])
+            decoded([(count, bytes(broken[:end]))], schema, fields)
         except (ValueError, IndexError):
             refused += 1
     assert refused > 150

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import fastavro
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import TableCorrupt
+from penstock.table.files.avro import reader
 from penstock.table.files.avro.reader import read
 from penstock.table.meta import avro_blocks
 from penstock.table.values.types import Field, parse_type
@@ -44,3 +46,19 @@ def test_a_truncated_file_is_not_a_failure_of_the_store(codec: str, tmp_path: Pa
     (tmp_path / "f.avro").write_bytes(data[:-20] + bytes(20))
     with pa.OSFile(str(tmp_path / "f.avro")) as source, pytest.raises(TableCorrupt):
         list(read(source, FIELDS, batch_rows=10))
+
+
+def test_a_window_ends_with_the_block_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_WINDOW_BYTES", 10)
+    monkeypatch.setattr(reader, "_WINDOW_VALUES", 100)
+    taken = []
+
+    def blocks() -> Iterator[tuple[int, bytes]]:
+        for block in [(1, bytes(6)), (0, b""), (1, bytes(6)), (60, b""), (1, bytes(1))]:
+            taken.append(block)
+            yield block
+
+    windows = reader._windowed(blocks(), 2)
+    assert next(windows) == [(1, bytes(6)), (1, bytes(6))]
+    assert len(taken) == 3
+    assert list(windows) == [[(60, b"")], [(1, bytes(1))]]

@@ -16,8 +16,9 @@ _PADDING = 32
 
 # The bytes of a number within eight bytes, by its size.
 _MASKS = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(LONGEST_NUMBER + 1)], np.uint64)
-_EVEN = np.array([0x007F007F007F007F, 0x00003FFF00003FFF, 0x000000000FFFFFFF], np.uint64)
-_ODD = np.array([0x7F007F007F007F00, 0x3FFF00003FFF0000, 0x0FFFFFFF00000000], np.uint64)
+# The groups of seven bits of every other byte, pair of bytes and half of a word.
+EVEN = np.array([0x007F007F007F007F, 0x00003FFF00003FFF, 0x000000000FFFFFFF], np.uint64)
+ODD = np.array([0x7F007F007F007F00, 0x3FFF00003FFF0000, 0x0FFFFFFF00000000], np.uint64)
 
 
 class BlockBytes:
@@ -50,9 +51,9 @@ class BlockBytes:
         found &= _MASKS[sizes]
         # Seven bits of each byte are moved together: pairs of bytes, then pairs of pairs, then both halves.
         for step in range(3 if longest > 4 else 2 if longest > 2 else 1):
-            odd = found & _ODD[step]
+            odd = found & ODD[step]
             odd >>= np.uint64(1 << step)
-            found &= _EVEN[step]
+            found &= EVEN[step]
             found |= odd
         for byte in range(8, longest):
             long = np.flatnonzero(sizes > byte)

@@ -9,23 +9,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.files.avro.pieces import Piece, Text, decimals, fixed, numbers, records, texts
 from penstock.table.files.avro.schema import COUNT, has_text_keys
 from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.buffers import decimal_words, filled_values, text_parts, validity
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 # Java makes blocks of 64,000 bytes. With smaller ones a file has more blocks, which a reader passes side by side.
 BLOCK_BYTES = 16_000
 _DECIMAL_BYTES = 16
 _VARINT_BYTES = 10
+_WORD_DIGITS = 18  # of decimals that fit into 64 bits
 
 
 def _byte(value: bytes) -> pa.BinaryScalar:
     # From buffers, because `pa.scalar` of a Python value imports pandas, which each process would wait for.
-    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(value)])[0]
+    offsets = np.array([0, len(value)], np.int32)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(value)])[0]
 
 
 _NULL, _THERE = _byte(b"\x00"), _byte(b"\x02")  # the branch of a union
-_END = _NULL
+_END, _EMPTY = _NULL, _byte(b"")
 
 
 def counted(type_: AtomicType) -> pa.DataType:
@@ -35,15 +39,51 @@ def counted(type_: AtomicType) -> pa.DataType:
 
 def encoded_blocks(columns: Sequence[pa.Array], fields: Sequence[Field]) -> Iterator[tuple[int, bytes]]:
     """Yield the rows as Avro blocks: the number of rows and their bytes."""
-    rows = _joined(*(_encoded(column, field.type) for column, field in zip(columns, fields, strict=True)))
-    offsets, data = _offsets(rows), rows.buffers()[2]
+    rows = len(columns[0])
+    made = [piece for column, field in zip(columns, fields, strict=True) for piece in _pieces(column, field.type)]
+    data, bounds = records(made, rows)
     first = 0
-    while first < len(rows):
-        last = int(np.searchsorted(offsets, offsets[first] + BLOCK_BYTES, "right")) - 1
+    while first < rows:
+        last = int(np.searchsorted(bounds, bounds[first] + BLOCK_BYTES, "right")) - 1
         # A block has at least one row, also if the row is larger than a block.
-        last = min(max(last, first + 1), len(rows))
-        yield last - first, bytes(data[int(offsets[first]) : int(offsets[last])])
+        last = min(max(last, first + 1), rows)
+        yield last - first, data[int(bounds[first]) : int(bounds[last])].tobytes()
         first = last
+
+
+def _pieces(array: pa.Array, type_: DataType) -> Iterator[Piece | Text]:
+    if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
+        yield Text(*text_parts(_encoded(array, type_)))
+        return
+    there, nullable = validity(array), type_.nullable
+    match type_.root:
+        case "BOOLEAN":
+            yield from fixed(filled_values(array, np.uint8).astype(np.uint64), 1, there, nullable=nullable)
+        case "FLOAT":
+            yield from fixed(filled_values(array, np.uint32).astype(np.uint64), 4, there, nullable=nullable)
+        case "DOUBLE":
+            yield from fixed(filled_values(array, np.uint64), 8, there, nullable=nullable)
+        case "DECIMAL" if type_.precision <= _WORD_DIGITS:
+            yield from decimals(decimal_words(array)[0].view(np.int64), there, nullable=nullable)
+        case "DECIMAL":
+            binary = _decimals(array)
+            if there is not None:
+                binary = pc.if_else(pa.array(there), binary, _EMPTY)
+            yield from texts(binary, there, nullable=nullable)
+        case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
+            binary = array.cast(pa.binary())
+            yield from texts(binary if there is None else binary.fill_null(b""), there, nullable=nullable)
+        case _:
+            yield from numbers(_counts(array, type_), there, nullable=nullable)
+
+
+def _counts(array: pa.Array, type_: AtomicType) -> npt.NDArray[np.int64]:
+    match type_.root:
+        case "DATE" | "TIME":
+            array = array.view(pa.int32())
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            array = array.cast(counted(type_)).view(pa.int64())
+    return filled_values(array.cast(pa.int64()), np.int64)
 
 
 def _encoded(array: pa.Array, type_: DataType) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Random records in blocks of random sizes, decoded by columns, beside what fastavro reads record by record."""
+"""Random records in blocks of random sizes, decoded and encoded by columns, beside fastavro record by record."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from penstock.table.files.avro import decode
 from penstock.table.files.avro.decode import Block, can_decode, decoded
+from penstock.table.files.avro.encode import encoded_blocks
 from penstock.table.files.avro.reader import from_avro
 from penstock.table.files.avro.schema import record_schema, without_logical_types
 from penstock.table.values.types import AtomicType, DataType, Field, RowType, parse_type
@@ -99,6 +100,21 @@ def test_columns_equal_records_read_one_by_one(seed: int) -> None:
     for field, column in zip(wanted, found, strict=True):
         column.validate(full=True)
         assert column.equals(one_by_one(blocks, schema, field)), field
+    written = fastavro.parse_schema(without_logical_types(record_schema(wanted)))
+    again = list(encoded_blocks(found, wanted))
+    for field, column in zip(wanted, found, strict=True):
+        assert one_by_one(again, written, field).equals(column), field
+
+
+@pytest.mark.parametrize(
+    "type_", ["BIGINT", "BIGINT NOT NULL", "STRING", "DECIMAL(18, 0)", "DECIMAL(38, 0)", "BOOLEAN"]
+)
+def test_records_of_a_single_value_do_not_overwrite_each_other(type_: str) -> None:
+    random, field = Random(type_), Field(0, "c", parse_type(type_))
+    schema = fastavro.parse_schema(without_logical_types(record_schema([field])))
+    block = block_of([{"c": random_value(random, field.type)} for _ in range(3000)], schema)
+    column = one_by_one([block], schema, field)
+    assert one_by_one(list(encoded_blocks([column], [field])), schema, field).equals(column)
 
 
 @pytest.mark.parametrize("least", [0, 1_000_000])

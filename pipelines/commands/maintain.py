@@ -10,6 +10,7 @@ from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.execution import EXECUTION, executor_of
 from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.partitions import drop_partition, expire_partitions, mark_partition_done
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.tags import (
     RETAINED_FLAG,
@@ -37,7 +38,6 @@ from penstock.pipelines.commands.target import (
     moment,
     needed,
     number,
-    partitions,
     table_of,
     text,
     yes,
@@ -94,11 +94,6 @@ def expire_changelogs(given: Given) -> int:
     )
 
 
-def mark_partition_done(given: Given) -> int:
-    marked = table_of(given).mark_partitions_done(partitions(given))
-    return answer(given, {"partitions": marked}, f"marked {counted(len(marked), 'partition')} as done")
-
-
 def reset_consumer(given: Given) -> int:
     name, following = needed(given, "consumer-id"), number(given, "next-snapshot")
     table = table_of(given)
@@ -135,34 +130,6 @@ def remove_orphan_files(given: Given) -> int:
     listed = "\n".join(orphan.path for orphan in found) + "\n" if dry and found else ""
     kept = " (not deleted)" if dry else ", deleted"
     return answer(given, facts, f"{listed}{counted(len(found), 'orphan file')}, {counted(size, 'byte')}{kept}")
-
-
-def drop_partition(given: Given) -> int:
-    specs = partitions(given)
-    snapshots = table_of(given).drop_partitions(specs)
-    taken = [snapshot.id for snapshot in snapshots]
-    made = f"snapshot {', '.join(map(str, taken))}"
-    # A snapshot without changes is committed too, as in Paimon.
-    has_dropped = any(snapshot.delta_record_count for snapshot in snapshots)
-    text = f"dropped by {made}" if has_dropped else f"these partitions had no rows: {made} is empty"
-    return answer(given, {"partitions": specs, "snapshots": taken, "dropped": has_dropped}, text)
-
-
-def expire_partitions(given: Given) -> int:
-    """Drop partitions that are too old; flags override the table's options of the same names."""
-    options = pairs(given.get("table-conf", ()))
-    options |= {option: given[flag][-1] for flag, option in _EXPIRY.items() if flag in given}
-    gone = table_of(given).expire_partitions(options)
-    return answer(given, {"partitions": gone}, f"dropped {counted(len(gone), 'partition')}")
-
-
-_EXPIRY = {
-    "expiration-time": "partition.expiration-time",
-    "timestamp-formatter": "partition.timestamp-formatter",
-    "timestamp-pattern": "partition.timestamp-pattern",
-    "expire-strategy": "partition.expiration-strategy",
-    "max-expires": "partition.expiration-max-num",
-}
 
 
 def _tag(*more: Flag, flag: str = "tag-name") -> tuple[Flag, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, DecodeError
+from penstock.errors import DecodeError
 from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.pipelines.mapping import target_images
@@ -25,10 +25,10 @@ from penstock.pipelines.mapping.target_rows import (
     check_history_of,
     check_marks_of,
     check_retracts_of_dropped,
+    check_retracts_with_lookups,
 )
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
 from penstock.pipelines.mapping.target_tables import check_keys, options_to_set, set_options
-from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.expectations import CheckedRows, checked
@@ -146,7 +146,9 @@ class PipelineMapping:
         if marks:
             check_marks_of(name, table)
         self.check_existing(source, table)
-        self._check_retracts_with_lookups(change, table)
+        transform = self.table_rules.transform(source.database, source.table)
+        if transform is not None and transform.looks_up:
+            check_retracts_with_lookups(change, table, transform, self.new_tables.sources_of(table.primary_keys))
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
         rows = fitted.batch
@@ -159,29 +161,6 @@ class PipelineMapping:
         """Raise ConfigError if a table can never get the columns that rows of this source need."""
         if self.keeps_versions(source.database, source.table):
             check_history_of(f"{source.database}.{source.table}", table)
-
-    def _check_retracts_with_lookups(self, change: ChangeBatch, table: TableSchema) -> None:
-        """Raise ConfigError if old rows would undo other values than were added: they are looked up today."""
-        transform = self.table_rules.transform(change.schema.database, change.schema.table)
-        if transform is None or not transform.looks_up:
-            return
-        if is_retract(change.kinds).any() and target_images.needs_before(table):
-            raise ConfigError(
-                "the target table needs the old rows of updates as they were, and a lookup finds today's columns",
-                source=f"{change.schema.database}.{change.schema.table}",
-                hint="write the rows with these columns to a table with  changelog-producer: lookup,  and fill this one"
-                " from there",
-            )
-        keys = self.new_tables.sources_of(table.primary_keys)
-        if transform.uses_lookups(keys) and (change.kinds != INSERT).any():
-            raise ConfigError(
-                "the key of the target table has columns of a lookup, and an update or a delete finds today's columns:"
-                " the row that it changes may be under another key",
-                table_key=", ".join(table.primary_keys),
-                source=f"{change.schema.database}.{change.schema.table}",
-                hint="let  primary-keys  be columns of the source; a partition column need not be one of them if"
-                " bucket is -1",
-            )
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: FetchedMessages | None) -> tuple[str, ...]:
         return target_images.left_out(change, fetched, table, self.rules, frozenset(self.made))

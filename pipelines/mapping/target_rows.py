@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, SchemaConflict
-from penstock.formats.change import RowBatch, SourceSchema
+from penstock.formats.change import ChangeBatch, RowBatch, SourceSchema
+from penstock.pipelines.mapping.target_images import needs_before
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.drift import ColumnRules, drift_of
 from penstock.schema_evolution.expectations import Expectation
 from penstock.schema_evolution.row_versions import check_history
 from penstock.schema_evolution.soft_deletes import check_marks
+from penstock.schema_evolution.transforms import Transform
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
@@ -88,6 +90,32 @@ def check_retracts_of_dropped(
             rule=rule.name,
             hint="write the condition as the filter of a transform, which is applied to old rows too; or write the rows"
             " to a table with  changelog-producer: lookup,  and aggregate that one",
+        )
+
+
+def check_retracts_with_lookups(
+    change: ChangeBatch, table: TableSchema, transform: Transform, keys: Collection[str]
+) -> None:
+    """Raise ConfigError if old rows would undo other values than were added: they are looked up today.
+
+    `keys` are the columns of the source that the primary key of the table depends on.
+    """
+    source = f"{change.schema.database}.{change.schema.table}"
+    if is_retract(change.kinds).any() and needs_before(table):
+        raise ConfigError(
+            "the target table needs the old rows of updates as they were, and a lookup finds today's columns",
+            source=source,
+            hint="write the rows with these columns to a table with  changelog-producer: lookup,  and fill this one"
+            " from there",
+        )
+    if transform.uses_lookups(keys) and (change.kinds != INSERT).any():
+        raise ConfigError(
+            "the key of the target table has columns of a lookup, and an update or a delete finds today's columns:"
+            " the row that it changes may be under another key",
+            table_key=", ".join(table.primary_keys),
+            source=source,
+            hint="let  primary-keys  be columns of the source; a partition column need not be one of them if"
+            " bucket is -1",
         )
 
 

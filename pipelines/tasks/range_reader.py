@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -21,8 +22,24 @@ from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
 from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed
+from penstock.schema_evolution.fit import FittedRows
 from penstock.schema_evolution.row_versions import stream_of
+from penstock.table.buckets.layout import Layout
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+
+
+@dataclass(frozen=True, slots=True)
+class TransformedChange:
+    """A change after the transforms.
+
+    `read` is the change before them, which dead letters contain. `refused` are the messages that transforms and quality
+    rules refused.
+    """
+
+    change: ChangeBatch
+    read: ChangeBatch
+    fetched: FetchedMessages | None
+    refused: Sequence[BadRecord]
 
 
 class RangeReader:
@@ -82,18 +99,17 @@ class RangeReader:
         for change in decoded.batches:
             self._add_change(change, chunk.fetched)
 
-    def _add_change(self, change: ChangeBatch, fetched: FetchedMessages | None) -> None:
-        if self._reading is not None and not self._reading.takes(change.schema.database, change.schema.table):
+    def _add_change(self, read: ChangeBatch, fetched: FetchedMessages | None) -> None:
+        if self._reading is not None and not self._reading.takes(read.schema.database, read.schema.table):
             return
-        read, given = change, len(change)
-        transformed = self._transformed(change, fetched)
-        if transformed is None:
+        rows = self._transformed(read, fetched)
+        if rows is None:
             return
-        change, unread = transformed
-        left_out = left_out_rows(read, change, unread)
+        change = rows.change
+        left_out = left_out_rows(read, change, rows.refused)
         self.report.filtered += left_out
         # A change that was empty before the transforms is a definition of a table, and is used below.
-        if given and not len(change) and not unread:
+        if len(read) and not len(change) and not rows.refused:
             return
         try:
             table = self._context.mapping.target(change.schema.database, change.schema.table)
@@ -102,50 +118,42 @@ class RangeReader:
             return
         if table is None or table in self._task.left_out:
             # With the rows of messages that the transform refused, which are bad records of no table.
-            self.report.filtered += given - left_out
+            self.report.filtered += len(read) - left_out
             return
         # A replay skips the rows of other tables, unless it writes the dead letters of all tables again.
         if not (self._context.reads(table) or self._context.keeps_letters):
             return
-        source = change.schema.database or "", change.schema.table or ""
         if self._keyless.leaves_out(table, change.schema):
-            self.report.filtered += given - left_out
-            self.report.keyless.add((table, source))
+            self.report.filtered += len(read) - left_out
+            self.report.keyless.add((table, _source_of(change)))
             return
-        self._check(table, change, unread, fetched, read)
+        self._check(table, rows)
 
-    def _transformed(
-        self, change: ChangeBatch, fetched: FetchedMessages | None
-    ) -> tuple[ChangeBatch, Sequence[BadRecord]] | None:
-        """Return the rows after the transforms, and the messages that these refused; None if a transform failed."""
+    def _transformed(self, read: ChangeBatch, fetched: FetchedMessages | None) -> TransformedChange | None:
+        """Return the change after the transforms; None if a transform failed."""
         place, numbered = self._range.place, fetched is not None and fetched.ids is None
-        stream = stream_of(place, self._range.number, self._task.now_millis, numbered=numbered)
+        now = self._task.now_millis
+        stream = stream_of(place, self._range.number, now, numbered=numbered)
         try:
-            return self._context.mapping.transformed(change, fetched, self._task.now_millis, self._lookups, stream)
+            change, refused = self._context.mapping.transformed(read, fetched, now, self._lookups, stream)
         except PenstockError as error:
-            self._fail_source(change, error)
+            self._fail_source(read, error)
             return None
+        return TransformedChange(change, read, fetched, refused)
 
-    def _check(
-        self,
-        table: str,
-        change: ChangeBatch,
-        unread: Sequence[BadRecord],
-        fetched: FetchedMessages | None,
-        read: ChangeBatch,
-    ) -> None:
-        """Apply the quality rules of the table, then send the rows that fit. `read` is as in `_fit`."""
-        source = change.schema.database or "", change.schema.table or ""
+    def _check(self, table: str, rows: TransformedChange) -> None:
+        """Apply the quality rules of the table, then send the rows that fit."""
+        source = _source_of(rows.change)
         try:
-            checked = self._context.mapping.checked(change, fetched, self._task.now_millis)
+            checked = self._context.mapping.checked(rows.change, rows.fetched, self._task.now_millis)
         except PenstockError as error:
             error.facts.setdefault("source", ".".join(source))
             self._fail(table, error)
             return
         self.report.expectations.update(checked.counts or {})
-        change, unread = checked.change, (*unread, *checked.bad)
+        rows = replace(rows, change=checked.change, refused=(*rows.refused, *checked.bad))
         # A change without rows is a definition of a table, but not if all its rows were dropped.
-        if len(read) and not len(change) and not unread:
+        if len(rows.read) and not len(rows.change) and not rows.refused:
             return
         report = self.report.table(table)
         if report.error is not None:
@@ -154,7 +162,7 @@ class RangeReader:
         if checked.never_added and self._repeats_input(table):
             report.never_added += checked.never_added
         try:
-            self._fit(table, change, unread, fetched, read)
+            self._fit(table, rows)
         except PenstockError as error:
             self._fail(table, error)
 
@@ -182,66 +190,61 @@ class RangeReader:
         if table in self._task.left_out or not self._context.reads(table):
             self.report.filtered += len(change)  # these rows are passed over anyway
             return
-        self.report.table(table).sources.add((change.schema.database or "", change.schema.table or ""))
+        self.report.table(table).sources.add(_source_of(change))
         self._fail(table, error)
 
-    def _fit(
-        self,
-        table: str,
-        change: ChangeBatch,
-        unread: Sequence[BadRecord],
-        fetched: FetchedMessages | None,
-        read: ChangeBatch,
-    ) -> None:
-        """Send the rows that fit. `read` is the change before the transforms, which dead letters contain."""
+    def _fit(self, table: str, rows: TransformedChange) -> None:
+        """Send the rows that fit."""
+        change, fetched = rows.change, rows.fetched
         is_read, layout = self._context.reads(table), self._context.layout(table)
         fitted = None
         if layout is not None:
             fitted = self._context.mapping.fit(change, layout.schema, fetched, self._task.now_millis)
         # Drift, unless no valid message can declare such a schema, or none of its rows would fit after the change.
-        if fitted is None:
-            refused = self._bad.add_nonsense(table, change, layout, fetched)
-            if refused or self._bad_anyway(table, change, fetched, read):
+        if layout is None or fitted is None:
+            if self._bad.add_nonsense(table, change, layout, fetched) or self._bad_anyway(table, rows):
                 # Messages that a transform or a quality rule refused: no other reading records them.
-                self._bad.add(unread, fetched, table, read)
+                self._bad.add(rows.refused, fetched, table, rows.read)
             # A replay that only writes dead letters again must not report drift of other tables.
             elif is_read:
                 self._drift(table, change, by_message=fetched is not None)
             return
-        if fitted.bad or unread:
-            self._bad.add((*unread, *fitted.bad), fetched, table, read)
-        if not is_read:
-            return
-        report = self.report.table(table)
+        if fitted.bad or rows.refused:
+            self._bad.add((*rows.refused, *fitted.bad), fetched, table, rows.read)
+        if is_read:
+            self._send(table, rows, fitted, layout)
+
+    def _send(self, table: str, rows: TransformedChange, fitted: FittedRows, layout: Layout) -> None:
+        """Count the rows that fit and pack them for the shuffle."""
+        report, change, fetched = self.report.table(table), rows.change, rows.fetched
         report.dropped += fitted.dropped
         report.nulled += fitted.nulled
         report.inexact += fitted.inexact
         report.count(fitted.batch.kinds)
         self._findings.see(table, change)
-        if layout is not None:
-            self._findings.count_incomplete(table, change, layout, fetched)
-            if fetched is not None:  # readers of databases count their own
-                self._findings.count_unordered(table, fitted.batch, change.schema, layout, fetched)
+        self._findings.count_incomplete(table, change, layout, fetched)
+        if fetched is not None:  # readers of databases count their own
+            self._findings.count_unordered(table, fitted.batch, change.schema, layout, fetched)
         self._findings.note_comments(table, change)
         # A drifted table is read again as a whole, so rows that fit are counted here but not sent.
         if table not in self._drifted:
             self._blobs.add(table, fitted.batch)
 
-    def _bad_anyway(self, table: str, change: ChangeBatch, fetched: FetchedMessages | None, read: ChangeBatch) -> bool:
+    def _bad_anyway(self, table: str, rows: TransformedChange) -> bool:
         """Return whether no row would fit the table even after its schema change.
 
         The rows are then reported as bad records. Bad records must not change a schema.
         """
-        layout, mapping = self._context.layout(table), self._context.mapping
+        layout, mapping, change = self._context.layout(table), self._context.mapping, rows.change
         if layout is None or self._context.errors.on_bad.action == "fail" or not len(change):
             return False
         # The rows are fitted to the schema that the table would get. If no row fits, the schema change would be
         # useless.
         foreseen = mapping.foreseen(table, layout.schema, change.schema)
-        fitted = foreseen and mapping.fit(change, foreseen, fetched, self._task.now_millis)
+        fitted = foreseen and mapping.fit(change, foreseen, rows.fetched, self._task.now_millis)
         if not fitted or not fitted.bad or len(fitted.batch) or fitted.dropped:
             return False
-        self._bad.add(fitted.bad, fetched, table, read)
+        self._bad.add(fitted.bad, rows.fetched, table, rows.read)
         return True
 
     def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
@@ -257,3 +260,7 @@ class RangeReader:
         self._drifted.add(table)
         report.unfitted += len(change)
         self._blobs.forget(table)
+
+
+def _source_of(change: ChangeBatch) -> tuple[str, str]:
+    return change.schema.database or "", change.schema.table or ""

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.table.lookup.dimension import _distinct_values
+from penstock.table.lookup.lookup_keys import _distinct_values
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 

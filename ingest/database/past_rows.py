@@ -37,7 +37,7 @@ def keys_before(
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     kinds = np.concatenate([batch.kinds for batch in batches])
     touched = np.flatnonzero(from_log)
-    order = touched[np.lexsort([part[touched] for part in log_order(batches)])]
+    order = touched[np.lexsort([part[touched] for part in _log_order(batches)])]
     # For each key the index of its first change, -1 without changes.
     first = np.full(int(keys.max()) + 1, -1, np.int64)
     # The last assignment per key wins, which is the first change.
@@ -80,7 +80,7 @@ def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> 
     return [ChangeBatch.inserts(batches[0].schema, batch) for batch in kept.to_batches() if len(batch)]
 
 
-def log_order(batches: Sequence[ChangeBatch]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _log_order(batches: Sequence[ChangeBatch]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return what rows are ordered by, for `np.lexsort`: the places within an event, then the positions of events."""
     subs = np.concatenate([batch.subs.astype(np.int64) for batch in batches])
     return subs, np.concatenate([batch.positions.astype(np.int64) for batch in batches])

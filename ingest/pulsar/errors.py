@@ -154,13 +154,6 @@ def unread_messages_gone(topic: str, partition: int, subscription: str, *, exist
     )
 
 
-def unknown_topic(topic: str) -> SourceError:
-    """Return the error for a topic that does not exist."""
-    return SourceError(
-        "a Pulsar topic does not exist", topic=topic, hint="create the topic, or correct its name in `topic`"
-    )
-
-
 def needs_admin(reason: str) -> ConfigError:
     """Return the error for a setting that only the admin interface can answer."""
     return ConfigError(f"{reason} needs pulsar.admin.adminUrl", hint="set it, for example to http://broker:8080")

@@ -117,7 +117,7 @@ def _type(type_: DataType, version: int, path: str, column: int, depth: int) -> 
 
     match type_:
         case AtomicType():
-            return _atom(type_, version, path)
+            return _atom(type_, path)
         case ArrayType(element):
             return {
                 "type": "list",
@@ -139,7 +139,7 @@ def _type(type_: DataType, version: int, path: str, column: int, depth: int) -> 
     raise _unknown(type_, path)
 
 
-def _atom(type_: AtomicType, version: int, path: str) -> str:
+def _atom(type_: AtomicType, path: str) -> str:
     plain = _PLAIN.get(type_.root)
     if plain is not None:
         return plain

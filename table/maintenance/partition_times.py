@@ -35,7 +35,7 @@ class TimeForm:
     @classmethod
     def of(cls, formatter: str) -> TimeForm:
         """Build from a Java pattern. Widths are significant: the month `202411` does not match `yyyyMMdd`."""
-        pattern = "".join(_piece(match, formatter) for match in _PARTS.finditer(formatter))
+        pattern = "".join(_piece(match) for match in _PARTS.finditer(formatter))
         try:
             # A letter that occurs twice would be two groups of one name, which `re` refuses.
             form = cls(re.compile(pattern))
@@ -63,7 +63,7 @@ class TimeForm:
         return None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1) + fraction
 
 
-def _piece(match: re.Match[str], formatter: str) -> str:
+def _piece(match: re.Match[str]) -> str:
     letter, width = match[1], len(match[0])
     if letter is None:
         return _OPTIONAL.get(match[0]) or re.escape(

@@ -41,7 +41,7 @@ class Chunk:
     """The rows with a key in (lower, upper]; None means no bound. Bounds are SQL literals, one per key column.
 
     The last chunk of a table ends at the greatest key at the time of planning, so that it cannot grow while it waits:
-    rows inserted after it arrive through the binlog. Where a chunk must be complete as of a position (`read_exact`),
+    rows inserted after it arrive through the binlog. Where a chunk must be complete as of a position (`read_as_of`),
     its `open_end` form is used, which includes all later keys. With `where`, only rows that meet this condition of a
     user are read; which keys belong to the chunk does not depend on it.
     """

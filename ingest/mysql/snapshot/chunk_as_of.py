@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,12 +23,11 @@ from penstock.ingest.mysql.binlog.server_positions import latest, settled, snaps
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk
-from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk
+from penstock.ingest.mysql.snapshot.logged_changes import changes_between, in_chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.address import ServerAddress
-    from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection
 
 _TRIES = 3
@@ -94,12 +93,12 @@ def _whole_table(
             high = latest(connection, facts)
             if not changes(low, high):
                 return rows, high
-    with one_moment(server) as (connection, high):
+    with _one_moment(server) as (connection, high):
         return list(chunk_batches(connection, chunk, snapshot, oddities)), high
 
 
 @contextmanager
-def one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]]:
+def _one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]]:
     """Open a connection that sees all tables as of the returned position; it is closed at the end of the context.
 
     FLUSH TABLES WITH READ LOCK (needs RELOAD) blocks writers only while snapshot and position are determined, not while
@@ -142,11 +141,3 @@ def _lock(locker: Connection) -> None:
         "key needs no lock",
         retryable=True,
     )
-
-
-def read_locked(
-    connection: Connection, names: Sequence[TableName], options: SnapshotOptions, oddities: Counter[str] | None = None
-) -> Iterator[ChangeBatch]:
-    """Yield all rows of these tables, one table after another, on a connection of `one_moment`."""
-    for database, table in names:
-        yield from chunk_batches(connection, Chunk(database, table, 0, is_last=True), options, oddities)

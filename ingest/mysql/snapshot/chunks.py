@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.definition import INTEGER_BYTES, NETWORK_BYTES, TEMPORAL
-from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.server.catalog import definitions, quoted, unique_keys
 from penstock.ingest.mysql.server.connection import ask, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor, ChunkOptions, Literals, key_condition
@@ -57,17 +56,6 @@ def _chunk_key(definition: TableDefinition, keys: Sequence[tuple[str, ...]]) -> 
         if head:
             return tuple(head)
     return ()
-
-
-def require_key(cursor: ChunkCursor, *, rows: int, options: ChunkOptions) -> None:
-    """Raise NoUsableKey for a large table without key, which could only be read in one piece, under a lock."""
-    if cursor.way == "whole" and rows > options.rows:
-        raise NoUsableKey(
-            "the table has no primary key to divide it into chunks",
-            table=f"{cursor.database}.{cursor.table}",
-            rows=rows,
-            hint="ALTER TABLE ... ADD PRIMARY KEY, or write it to an append table (--include-keyless append)",
-        )
 
 
 def _even_step(

@@ -10,21 +10,18 @@ import threading
 import time
 from collections import Counter
 
-import pyarrow as pa
 import pymysql
 import pytest
 
 from penstock.ingest.mysql.binlog.log_plan import PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions
-from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.read_range import read_range
 from penstock.ingest.mysql.server.catalog import list_tables
 from penstock.ingest.mysql.server.connection import connected
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor, ChunkOptions
-from penstock.ingest.mysql.snapshot.chunk_as_of import one_moment, read_locked
-from penstock.ingest.mysql.snapshot.chunk_watermark import ExactChunk, in_chunk, read_exact
-from penstock.ingest.mysql.snapshot.chunks import next_chunks, require_key, start_chunks
+from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
+from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from penstock.ingest.mysql.values.rules import ValueRules
 from tests.integration.mysql.literals import TYPES, text
@@ -133,13 +130,11 @@ def test_chunks_of_wide_rows_have_fewer_rows(server: Playground) -> None:
     assert len(chunks) > 5
 
 
-def test_a_table_without_key_is_one_chunk_and_a_large_one_refused(server: Playground) -> None:
+def test_a_table_without_key_is_one_chunk(server: Playground) -> None:
     server.run("CREATE TABLE t (a INT, b INT, UNIQUE (a))", "INSERT INTO t VALUES (1, 1), (NULL, 2)")
     cursor, chunks = chunks_of(server, ChunkOptions())
     assert cursor.way == "whole"
     assert [chunk.condition for chunk in chunks] == ["TRUE"]
-    with pytest.raises(NoUsableKey, match="no primary key to divide it into chunks"):
-        require_key(cursor, rows=60_000, options=ChunkOptions())
 
 
 def test_a_unique_key_is_used_without_a_primary_key(server: Playground) -> None:
@@ -176,8 +171,8 @@ def test_a_column_added_between_planning_and_reading_is_read(server: Playground)
 @pytest.mark.parametrize(
     "key", ["a INT", "a VARCHAR(20)", "a CHAR(2), b INT", "a VARCHAR(40) CHARACTER SET latin1", "a DATETIME(3)"]
 )
-def test_a_chunk_and_the_later_binlog_equal_the_table(server: Playground, key: str) -> None:
-    """Rows change while chunks are read; each chunk as of its `high`, and its key's events behind it, give the end."""
+def test_chunks_as_of_a_position_and_the_later_binlog_equal_the_table(server: Playground, key: str) -> None:
+    """Rows change while chunks are read."""
     fill(server, key, 120)
     writer = Playground(server.flavour, server.port)
     writer.run(f"USE {DATABASE}", "SET sql_mode = ''")
@@ -202,64 +197,34 @@ def test_a_chunk_and_the_later_binlog_equal_the_table(server: Playground, key: s
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        start = server.here()
+        at = server.here()
         _, chunks = chunks_of(server, ChunkOptions(rows=15))
-        exact = []
+        names = [part.split()[0] for part in key.split(", ")]
+        state: dict[tuple, dict] = {}
         for chunk in chunks:
-            exact.append(read_exact(server.address, chunk, SnapshotOptions(RULES), LOG, 6070))
+            for batch in read_as_of(server.address, chunk, at, SnapshotOptions(RULES), LOG, 6070):
+                for row in batch.rows.to_pylist():
+                    identity = tuple(row[name] for name in names)
+                    assert identity not in state, "a key in two chunks"
+                    state[identity] = row
             time.sleep(0.02)  # let the writer in between
     finally:
         stop.set()
         thread.join()
-    assert len({item.high.order for item in exact}) > 1
-    names = [part.split()[0] for part in key.split(", ")]
-    state: dict[tuple, tuple[dict, int]] = {}
-    for number, item in enumerate(exact):
-        for batch in item.batches:
-            for row in batch.rows.to_pylist():
-                identity = tuple(row[name] for name in names)
-                assert identity not in state, "a key in two chunks"
-                state[identity] = (row, number)
-    apply_log(server, start, exact, chunks, names, state)
+    apply_log(server, at, names, state)
     table = {
         tuple(row[name] for name in names): row for row in server.snapshot("t", SnapshotOptions(RULES)).to_pylist()
     }
-    assert {key: row for key, (row, _) in state.items()} == table
+    assert state == table
 
 
-def apply_log(
-    server: Playground,
-    start: LogPosition,
-    exact: list[ExactChunk],
-    chunks: list[Chunk],
-    names: list[str],
-    state: dict[tuple, tuple[dict, int]],
-) -> None:
-    """Each event only where its position lies behind the `high` of the chunk that its key is in."""
-    (plan,) = server.plans(start, PlanLimits())
-    with connected(server.address) as connection:
-        for part in plan.ranges:
-            for batch in read_range(server.address, part, LOG, 6071):
-                keys = pa.Table.from_batches([batch.rows]).select(names)
-                homes = [in_chunk(connection, chunk.open_end, keys) for chunk in chunks]
-                for place, row in enumerate(batch.rows.to_pylist()):
-                    (home,) = [number for number, inside in enumerate(homes) if inside[place]]
-                    if batch.positions[place] < exact[home].high.pos and part.file == exact[home].high.file:
-                        continue
-                    identity = tuple(row[name] for name in names)
-                    if batch.kinds[place] in {1, 3}:
-                        state.pop(identity)
-                    else:
-                        state[identity] = (row, -1)
-
-
-def test_locked_tables_have_one_position(server: Playground) -> None:
-    server.run(
-        "CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)", "INSERT INTO t VALUES (1), (1)", "INSERT INTO u VALUES (2)"
-    )
-    with one_moment(server.address) as (connection, position):
-        server.run("INSERT INTO t VALUES (3)", "INSERT INTO u VALUES (4)")
-        batches = list(read_locked(connection, [(DATABASE, "t"), (DATABASE, "u")], SnapshotOptions()))
-    assert [batch.rows.to_pydict() for batch in batches] == [{"a": [1, 1]}, {"a": [2]}]
-    later = server.read(server.plans(position, PlanLimits()))
-    assert [(table, row["a"]) for table, _, row in later] == [("t", 3), ("u", 4)]
+def apply_log(server: Playground, at: LogPosition, names: list[str], state: dict[tuple, dict]) -> None:
+    (plan,) = server.plans(at, PlanLimits())
+    for part in plan.ranges:
+        for batch in read_range(server.address, part, LOG, 6071):
+            for row, kind in zip(batch.rows.to_pylist(), batch.kinds, strict=True):
+                identity = tuple(row[name] for name in names)
+                if kind in {1, 3}:
+                    state.pop(identity)
+                else:
+                    state[identity] = row

@@ -1,4 +1,4 @@
-"""How often tables are committed: the interval of each source table, by the routes of a pipeline.
+"""The freshness of tables: the interval between commits for each source table, by the routes of a pipeline.
 
 Tables with an interval are deferred: batches in between read their records for other tables only, and a batch in which
 the interval is due reads the records again, for these tables. `deferred_ranges.py` has how far each was read.

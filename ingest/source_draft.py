@@ -1,4 +1,4 @@
-"""The first section `source` of a pipeline file, as `penstock init` writes it after a look at the source."""
+"""The draft of the section `source` that `penstock init` writes after it has examined the source."""
 
 from __future__ import annotations
 

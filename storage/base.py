@@ -1,4 +1,4 @@
-"""The interface that a file store must implement for tables, and what holds for every store: creation and failures."""
+"""The interface of a file store, and the rules of every store for the creation of files and for failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of an object store's client as short sentences: the action, the place, the answer of the store, the cure.
+"""Errors of an object store's client as short sentences: the action, the path, the answer of the store, the remedy.
 
 The client's own text ends in a dump of its internals. If credentials are missing, it only says that some address of a
 cloud machine did not answer. It stays the cause of the error, for tracebacks.

@@ -1,4 +1,4 @@
-"""Comparison of many canal-json messages with known frames: the proof that a message has a frame, and its parts.
+"""Compares many canal-json messages with known frames, and finds the parts of messages that have one.
 
 All messages of a block are joined to one text, and compared with their frames at once, also if they are of several
 tables. An unknown frame is made from the first message that needs it, and only this message is parsed.

@@ -1,4 +1,4 @@
-"""The base of connectors to databases: the keys that all their sections have, and what follows from them."""
+"""The base of connectors to databases: the keys that their `source` sections share, and the answers by these keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of JSON lines as a source: new files are picked up when they appear, each read once, in a recorded order.
+"""Folders of JSON lines as a source: each new file is read once, in a recorded order.
 
 Offsets: {"batch": n}, where n is the number of the ledger entry. Files must appear complete (write elsewhere, then
 move): a file is read up to the size it had when it was seen.

@@ -1,4 +1,4 @@
-"""Columns that got values by a statement of DDL, in rows that exist: the binlog does not show these values.
+"""Columns to which DDL gave values in existing rows: the binlog does not contain these values.
 
 The columns were added with a value, or changed so that their values are others.
 """

@@ -1,4 +1,4 @@
-"""Definitions of tables in the offsets of an older release, which cannot be compared with the catalog."""
+"""Table definitions that an older release stored in offsets: they cannot be compared with the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes SIGTERM from the start of a command: a run hears signals itself only after it has read its file and source."""
+"""Records SIGTERM from the start of a command: a run handles signals only after it has read its file and source."""
 
 from __future__ import annotations
 

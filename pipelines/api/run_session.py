@@ -1,4 +1,4 @@
-"""The Spark session of a run: one that exists, one that is being opened, or one that is opened when it is needed."""
+"""The Spark session of a run: an existing one, one that a thread is opening, or one that is opened on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction that keeps watching: it compacts tables that other jobs write as soon as that is due, until stopped."""
+"""Continuous compaction of tables that other jobs write, until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state that the lookups of one range share: the snapshots that they look up at, and those that they used."""
+"""The state that the lookups of one range share: the planned snapshots, and the snapshots that were used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process of a driver: whether it still runs, as far as this machine can see, and that it is the only one."""
+"""The process of a driver: whether it runs, as far as this machine can see, and the check that no second one does."""
 
 from __future__ import annotations
 

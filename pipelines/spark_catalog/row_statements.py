@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and MERGE of Spark: which tables take them, and DELETE from tables without a key."""
+"""UPDATE, DELETE and MERGE of Spark: which tables support them, and DELETE from tables without a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads several small ranges as one, where their messages become nothing but rows that fit.
+"""Reads several small ranges as one, if all of their messages become rows that fit.
 
 Whatever needs the place of a message is left to the reader of single ranges, which reads the same messages again: bad
 records, schema drift, comments, failures of tables. So a joined reading is either complete, or has no effect.

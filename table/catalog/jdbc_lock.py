@@ -1,4 +1,4 @@
-"""The locks of tables in a JDBC catalog, which Java's writers take too: one row per locked table."""
+"""The locks of tables in a JDBC catalog, which Java's writers use too: one row per locked table."""
 
 from __future__ import annotations
 

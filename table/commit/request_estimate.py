@@ -1,4 +1,4 @@
-"""How many requests to an object store a batch makes for each table that it changes.
+"""An estimate of the requests to an object store that a batch makes for each table that it changes.
 
 A test counts the requests of real commits and compares them with these figures, so they change together.
 """

@@ -1,4 +1,4 @@
-"""The changes that bring a table of an Iceberg REST catalog to the metadata that was published in files."""
+"""The updates that give a table of an Iceberg REST catalog the metadata that was published in files."""
 
 from __future__ import annotations
 

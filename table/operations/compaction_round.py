@@ -1,4 +1,4 @@
-"""One round of compaction over several tables: the units of all of them run together, and each table commits alone."""
+"""One round of compaction over several tables: all units run together, and each table has its own commit."""
 
 from __future__ import annotations
 
@@ -123,7 +123,11 @@ def _outcome(part: _TablePart) -> TableOutcome:
             error = done.lost_compaction
         discard_compactions(store, part.messages)
         if isinstance(error, TableCorrupt) and not store.snapshots.exists(part.base.id):
-            error = CommitConflict("the snapshot expired while its files were compacted", table=store.name)
+            error = CommitConflict(
+                "the snapshot expired while its files were compacted",
+                table=store.name,
+                hint="run the compaction again, and keep snapshots longer than it takes (snapshot.time-retained)",
+            )
     except (PenstockError, OSError) as reason:
         # Whether the commit took effect may be unknown, so no file is deleted.
         error = reason

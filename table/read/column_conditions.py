@@ -1,4 +1,4 @@
-"""Conditions on single columns that follow from a filter, proven by Arrow on the gaps between the filter's literals."""
+"""Conditions on single columns that follow from a filter: Arrow proves them by the filter between its literals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a table or a branch: the first schema file makes it one, and its deletion ends with the schemas."""
+"""The folder of a table or a branch: its first schema file creates the table, and its schemas are deleted last."""
 
 from __future__ import annotations
 

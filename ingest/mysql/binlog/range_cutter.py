@@ -1,4 +1,4 @@
-"""Binlog ranges under construction, and the transaction that is being passed."""
+"""Cuts the binlog into ranges, and follows the transaction that is open at a cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chunk of a table: a range of keys with SQL literals as bounds, and the cursor from which the next ones are cut."""
+"""A chunk of a table: a range of keys with SQL literals as bounds, and the cursor at which the next chunk begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions that a TRUNCATE of their own emptied: pgoutput sends only one of the whole partitioned table.
+"""Partitions that were truncated alone: pgoutput sends only a TRUNCATE of the whole partitioned table.
 
 TRUNCATE gives a partition a new file, as VACUUM FULL and CLUSTER do, except in the transaction that made the partition.
 Where files or partitions are new, a copy of the slot that decodes with test_decoding shows which were truncated.

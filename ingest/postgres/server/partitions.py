@@ -1,4 +1,4 @@
-"""Partitions whose rows are in no log: those that came to a table, or left it, between two plans, and unlogged ones."""
+"""Partitions whose rows the log lacks: attached or detached between two plans, or unlogged."""
 
 from __future__ import annotations
 

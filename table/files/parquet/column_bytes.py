@@ -1,4 +1,4 @@
-"""The bytes of the columns of a row group, in as few requests as their store answers best.
+"""The bytes of the columns of a row group, read by few requests.
 
 A store behind a network answers a request after milliseconds, so columns near each other are one request. On a local
 disk a request costs microseconds and a copy, so only the headers of pages are read, and then the wanted pages.

@@ -1,4 +1,4 @@
-"""The grammar of statements: which one begins with which word. Queries stay the user's text."""
+"""The grammar of statements, chosen by their first words. Queries remain text."""
 
 from __future__ import annotations
 

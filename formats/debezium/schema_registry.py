@@ -134,7 +134,12 @@ class SchemaRegistry:
                     reasons.append(f"{url}: {error}")
             if attempt < ATTEMPTS - 1:
                 self._sleep(PATIENCE * 2**attempt)
-        raise SourceError("no schema registry can be reached", retryable=True, tried=", ".join(dict.fromkeys(reasons)))
+        raise SourceError(
+            "no schema registry can be reached",
+            retryable=True,
+            tried=", ".join(dict.fromkeys(reasons)),
+            hint="check schema.registry.url, and that the registry runs and accepts connections from this machine",
+        )
 
     def _get(self, url: str) -> dict[str, Any]:
         request = urllib.request.Request(url, headers={"Accept": "application/vnd.schemaregistry.v1+json"})  # noqa: S310

@@ -49,7 +49,10 @@ def read_lines(
                 rest = lines.pop() if block else b""
                 if len(rest) > LONGEST_LINE:
                     raise SourceError(
-                        f"a line of a source file is longer than {LONGEST_LINE} bytes", file=path, offset=position
+                        f"a line of a source file is longer than {LONGEST_LINE} bytes",
+                        file=path,
+                        offset=position,
+                        hint="write one message per line, each ended by a line feed",
                     )
                 fetched, position = _lines(name, block, lines, position, stop)
                 if fetched is not None:

@@ -33,7 +33,12 @@ def certificate_file(location: str) -> bytes:
     try:
         return Path(location).read_bytes()
     except OSError as error:
-        raise ConfigError("a certificate file cannot be read", file=location) from error
+        raise ConfigError(
+            "a certificate file cannot be read",
+            file=location,
+            reason=error.strerror,
+            hint="the file must exist, and be readable, on all machines of the job",
+        ) from error
 
 
 def needs_pkcs12(kind: str, location: str) -> ConfigError:

@@ -160,8 +160,9 @@ def _locked(connection: PgConnection, chunk: KeyChunk) -> bool:
         if connection.value(f"SELECT pg_relation_filenode({chunk.oid})") == before:
             return True
     raise SourceError(
-        "the table was rewritten every time when its rows were to be read",
+        "the table was rewritten at each attempt to read its rows",
         table=".".join(chunk.name),
+        hint="run it while no ALTER TABLE, VACUUM FULL, CLUSTER or TRUNCATE rewrites the table",
         retryable=True,
     )
 

@@ -157,7 +157,12 @@ class PulsarAdmin:
             if certificate:
                 context.load_cert_chain(certificate, parameters.get("tlsKeyFile") or given.get(KEY))
         except OSError as error:
-            raise ConfigError("a certificate file cannot be read", files=given.get(TRUSTED), reason=error) from error
+            raise ConfigError(
+                "a certificate file cannot be read",
+                files=given.get(TRUSTED),
+                reason=error,
+                hint="the file must exist, and be readable, on the machine of the driver",
+            ) from error
         if given.get(CHECKS_HOST, "false").lower() != "true":
             context.check_hostname = False  # the client of the service URL does not check it by default either
         if given.get(INSECURE, "false").lower() == "true":

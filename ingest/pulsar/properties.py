@@ -140,7 +140,12 @@ def token(parameters: Mapping[str, str]) -> str:
         try:
             return Path(place).read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise ConfigError("the file of the token cannot be read", file=place) from error
+            raise ConfigError(
+                "the file of the token cannot be read",
+                file=place,
+                reason=error.strerror,
+                hint="the file must exist, and be readable, on all machines of the job",
+            ) from error
     return _needed(parameters, "token")
 
 

@@ -173,7 +173,9 @@ class Verification:
         reached = [] if self.reached is None else [self.reached]
         point = self.source.newest([*reached, *ends])
         if point is None:
-            raise SourceError("the pipeline has not committed anything yet", table=table.name)
+            raise SourceError(
+                "the pipeline has not committed anything yet", table=table.name, hint="run the pipeline first"
+            )
         return latest, point
 
     def _source_rows(

@@ -97,7 +97,12 @@ def _send(pipeline: NamedPipeline, signal: str, tables: list[str], where: str) -
             folder.clear_signal(PAUSED)
         case "stop":
             if state not in {"running", "pausing", "paused"}:
-                raise ConfigError("no driver of this pipeline runs", state=state, checkpoint=pipeline.checkpoint)
+                raise ConfigError(
+                    "no driver of this pipeline runs",
+                    state=state,
+                    checkpoint=pipeline.checkpoint,
+                    hint="there is nothing to stop; if it runs, name its checkpoint with --checkpoint",
+                )
             folder.signal(STOP)
         case "snapshot":
             _check_copies(pipeline, with_condition=bool(where))

@@ -142,7 +142,9 @@ class Batch:
             self._discard(self.result, replayed)
             self.result.replace(self._reread(replayed), drifted)
         raise SchemaConflict(
-            f"the schema still changes after {MOST_REPLAYS} replays of a batch", tables=", ".join(sorted(drifted))
+            f"the schema still changes after {MOST_REPLAYS} replays of a batch",
+            tables=", ".join(sorted(drifted)),
+            hint="run the pipeline again; a smaller max-batch puts fewer schema changes into one batch",
         )
 
     def _leave_out_drifted(self) -> Collection[str]:

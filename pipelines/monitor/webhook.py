@@ -36,7 +36,10 @@ def post(url: str, event: dict[str, Any]) -> None:
     body = json.dumps(event).encode()
     target = resolve(url).strip()
     if not target.startswith(("http://", "https://")):
-        raise ConfigError("the webhook URL does not begin with http:// or https://")
+        raise ConfigError(
+            "the webhook URL does not begin with http:// or https://",
+            hint="correct it; a secret URL may be a reference, such as ${WEBHOOK_URL}",
+        )
     try:
         request = Request(target, body, {"Content-Type": "application/json"})  # noqa: S310
         with limited_opener(seconds=_MOST_SECONDS).open(request, timeout=TIMEOUT_SECONDS) as answer:

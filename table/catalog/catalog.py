@@ -95,7 +95,11 @@ class Catalog:
         if self.backend.has_database(name):
             if ignore_if_exists:
                 return
-            raise ConfigError(f"database {name!r} exists already", warehouse=self.warehouse)
+            raise ConfigError(
+                f"database {name!r} exists already",
+                warehouse=self.warehouse,
+                hint="use it, or create it only if it does not exist (ignore_if_exists, IF NOT EXISTS)",
+            )
         self.backend.create_database(name, properties or {})
 
     def database_properties(self, name: str) -> dict[str, str]:
@@ -156,7 +160,11 @@ class Catalog:
         if self.backend.create_table(name, first):
             report_table(self.store(name).name, first)
         elif not ignore_if_exists:
-            raise ConfigError(f"table {name!r} exists already", warehouse=self.warehouse)
+            raise ConfigError(
+                f"table {name!r} exists already",
+                warehouse=self.warehouse,
+                hint="choose another name, or create it only if it does not exist (ignore_if_exists, IF NOT EXISTS)",
+            )
         return self.table(name)
 
     def table(self, name: str) -> Table:
@@ -237,7 +245,9 @@ class Catalog:
         database, table = split_name(new_name)
         check_name(table, "table")
         if self.table_exists(new_name):
-            raise ConfigError(f"table {new_name!r} exists already", warehouse=self.warehouse)
+            raise ConfigError(
+                f"table {new_name!r} exists already", warehouse=self.warehouse, hint="choose another name"
+            )
         self._check_database(database)
         entry = self._iceberg_entry(name)
         self.backend.rename_table(name, new_name)

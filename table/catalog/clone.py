@@ -52,7 +52,11 @@ def clone_table(
             raise _exists(catalog, name)
         target = catalog.table(name)
         if target.schema != source.schema:
-            raise ConfigError(f"table {name!r} has other columns than {source.name}", warehouse=catalog.warehouse)
+            raise ConfigError(
+                f"table {name!r} has other columns than {source.name}",
+                warehouse=catalog.warehouse,
+                hint="alter its columns, or clone into a new table",
+            )
     else:
         catalog.create_database(split_name(name)[0], ignore_if_exists=True)
         kept = {key: value for key, value in definition.options.items() if key not in _PLACES}
@@ -169,7 +173,7 @@ def _check_interrupted(catalog: Catalog, name: str, first: TableSchema) -> None:
 
 
 def _exists(catalog: Catalog, name: str) -> ConfigError:
-    return ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
+    return ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse, hint="choose another name")
 
 
 def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
@@ -192,5 +196,9 @@ def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
     # The copied metadata would name the same places, so that both tables would delete each other's files.
     outside = [path for path in paths if not path.startswith(f"{store.paths.root}/")]
     if outside:
-        raise ConfigError("a table with files outside of its folder cannot be copied file by file", file=outside[0])
+        raise ConfigError(
+            "a table with files outside of its folder cannot be copied file by file",
+            file=outside[0],
+            hint="copy its rows: INSERT INTO ... SELECT",
+        )
     return paths

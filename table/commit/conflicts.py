@@ -54,7 +54,10 @@ def check_deletes(live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry
             present.discard(entry.identity)
         elif entry.identity in present:
             raise CommitConflict(
-                "the commit adds a file that the table already contains", table=table, file=entry.file.name
+                "the commit adds a file that the table already contains",
+                table=table,
+                file=entry.file.name,
+                hint="these messages are committed already: check that no other process commits them too",
             )
         else:
             present.add(entry.identity)
@@ -92,6 +95,7 @@ def _check_run(group: list[ManifestEntry], decode_key: DecodeKey, table: str) ->
                 file=left.file.name,
                 other_file=right.file.name,
                 bucket=left.bucket,
+                hint="compact the bucket again from its new state; a dropped compaction loses no data",
             )
 
 

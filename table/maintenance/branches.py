@@ -36,7 +36,11 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
     newest = store.schema().id if found is None else found.snapshot.schema_id
     branch = store.schemas.on_branch(name)
     if newest in branch.ids():
-        raise ConfigError(f"there is already a branch {name!r}", table=store.name)
+        raise ConfigError(
+            f"there is already a branch {name!r}",
+            table=store.name,
+            hint="choose another name, or delete the branch first",
+        )
     if store.commits.versions is not None:
         store.commits.versions.create_branch(store, name, tag)
         return
@@ -50,7 +54,11 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
             continue
         schema = store.schemas.get(schema_id)
         if not branch.create(schema) and branch.get(schema_id) != schema:
-            raise CommitConflict(f"another job creates branch {name!r} at the same time", table=store.name)
+            raise CommitConflict(
+                f"another job creates branch {name!r} at the same time",
+                table=store.name,
+                hint="choose another name, or run it again when the other job has ended",
+            )
     # Whoever deletes files looks at branches that have a schema. Before, only the tag or the snapshot kept the files.
     if found is not None and not is_kept(store, found.snapshot):
         delete_table_folder(store.storage, root)

@@ -216,8 +216,16 @@ def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
         with limited_opener().open(request, timeout=timeout) as answer:
             reply = expected(parsed_answer(answer_bytes(answer)), dict, "the answer")
     except CONNECTION_ERRORS as reason:
-        raise SourceError(f"a done partition could not be reported: {reason}", url=url, retryable=True) from reason
+        raise SourceError(
+            f"a done partition could not be reported: {reason}",
+            url=url,
+            hint="check partition.mark-done-action.http.url, and that its server runs",
+            retryable=True,
+        ) from reason
     if str(reply.get("result", "")).upper() != "SUCCESS":
         raise SourceError(
-            f"the server answered the report of a done partition with {reply!r:.200}", url=url, retryable=True
+            f"the server answered the report of a done partition with {reply!r:.200}",
+            url=url,
+            hint="the server must answer with the member result = SUCCESS",
+            retryable=True,
         )

@@ -114,7 +114,11 @@ def _restore(store: TableStore, snapshot: Snapshot) -> None:
     folder.write_earliest(snapshot.id)
     created = put_if_absent(store.storage, folder.path(snapshot.id), snapshot_json(snapshot))
     if not created and store.snapshots.find(snapshot.id) != snapshot:
-        raise CommitConflict(f"another job committed snapshot {snapshot.id} in the meantime", table=store.name)
+        raise CommitConflict(
+            f"another job committed snapshot {snapshot.id} in the meantime",
+            table=store.name,
+            hint="stop the writers of the table, then roll back again",
+        )
     if all(tag.snapshot != snapshot for tag in tag_files(store).all()):
         # Its files may be deleted already. Whoever deletes the tag from now on finds the snapshot.
         store.storage.delete(folder.path(snapshot.id))

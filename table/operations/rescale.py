@@ -49,7 +49,11 @@ def rescale(
     """
     layout = Layout.of(store.schema())
     if layout.mode not in {BucketMode.FIXED, BucketMode.POSTPONE}:
-        raise ConfigError(f"bucket mode {layout.mode} has no fixed number of buckets", table=store.name)
+        raise ConfigError(
+            f"bucket mode {layout.mode} has no fixed number of buckets",
+            table=store.name,
+            hint="only tables with bucket = n or -2 can be rescaled",
+        )
     wanted = layout.bucket_count if buckets is None else whole_number(buckets, "buckets")
     if not 1 <= wanted <= LARGEST_BUCKET_COUNT:
         raise ConfigError(f"{wanted} is not a number of buckets", table=store.name, hint="use a number from 1 upwards")

@@ -121,7 +121,11 @@ def reset_option(schema: TableSchema, key: str, has_snapshots: bool, if_exists: 
     if has_snapshots:
         _refuse_immutable(key)
         if key == "bucket":
-            raise ConfigError("bucket cannot be reset on a table with snapshots", option=key)
+            raise ConfigError(
+                "bucket cannot be reset on a table with snapshots",
+                option=key,
+                hint="set the new number of buckets, then rescale the table",
+            )
         if key == DELETION_VECTORS_ENABLED.key:
             _check_vectors(schema, enabled=False)
     return replace(schema, options={name: value for name, value in schema.options.items() if name != key})

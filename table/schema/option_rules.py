@@ -55,14 +55,20 @@ def check_options(schema: TableSchema) -> None:
 def _check_changelog(schema: TableSchema, options: TableOptions) -> None:
     producer = options[CHANGELOG_PRODUCER]
     if producer.writes_changelog and not schema.primary_keys:
-        raise ConfigError(f"changelog-producer = {producer} needs a primary key")
+        raise ConfigError(
+            f"changelog-producer = {producer} needs a primary key",
+            hint="remove the option: a stream of a table without a key has its new rows anyway",
+        )
     if options[STREAMING_READ_OVERWRITE]:
         if not schema.primary_keys:
             raise ConfigError(
                 "streaming-read-overwrite needs a primary key", hint="use streaming-read-append-overwrite"
             )
         if producer.by_compaction:
-            raise ConfigError(f"streaming-read-overwrite would read changes twice with changelog-producer = {producer}")
+            raise ConfigError(
+                f"streaming-read-overwrite would read changes twice with changelog-producer = {producer}",
+                hint="remove streaming-read-overwrite, or set changelog-producer = none or input",
+            )
 
 
 def _check_sequence_field(schema: TableSchema, options: TableOptions) -> None:
@@ -139,13 +145,20 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
         if high is not None and low > high:
             raise ConfigError(f"{kind}.num-retained.min = {low} is more than {kind}.num-retained.max = {high}")
     if options[PARTITION_EXPIRATION_TIME] is not None and not schema.partition_keys:
-        raise ConfigError("partition.expiration-time needs a partitioned table")
+        raise ConfigError(
+            "partition.expiration-time needs a partitioned table",
+            hint="remove the option; record-level.expire-time expires rows of a table with a key",
+        )
 
 
 def _check_row_tracking(schema: TableSchema, options: TableOptions) -> None:
     if not options[ROW_TRACKING_ENABLED]:
         return
     if schema.primary_keys:
-        raise ConfigError("row-tracking.enabled is for tables without a primary key")
+        raise ConfigError(
+            "row-tracking.enabled is for tables without a primary key", hint="remove the option, or the primary key"
+        )
     if options[BUCKET] != -1:
-        raise ConfigError("row-tracking.enabled is for tables with bucket = -1")
+        raise ConfigError(
+            "row-tracking.enabled is for tables with bucket = -1", hint="set bucket = -1, or remove the option"
+        )

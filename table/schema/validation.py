@@ -58,6 +58,7 @@ def check_schema(schema: TableSchema) -> None:
             "the primary key consists of partition columns only: each partition could contain only one row",
             primary_key=", ".join(schema.primary_keys),
             partition=", ".join(schema.partition_keys),
+            hint="add a column to the primary key that is not a partition column",
         )
     _check_buckets(schema)
     _check_formats(schema)
@@ -165,7 +166,11 @@ def _check_buckets(schema: TableSchema) -> None:
     _check_keys(schema, keys, "bucket-key")
     for key in keys:
         if schema.primary_keys and key not in schema.primary_keys:
-            raise ConfigError("the bucket-key must be part of the primary key", column=key)
+            raise ConfigError(
+                "the bucket-key must be part of the primary key",
+                column=key,
+                hint=f"choose from {', '.join(schema.trimmed_primary_keys)}",
+            )
     _check_bucket_function(schema, options, keys)
 
 
@@ -188,10 +193,17 @@ def _check_formats(schema: TableSchema) -> None:
     for column in schema.fields:
         for type_ in _atoms(column.type):
             if type_.root == "VARIANT" and formats & {"orc", "avro"}:
-                raise ConfigError("VARIANT is supported in parquet files only", column=column.name)
+                raise ConfigError(
+                    "VARIANT is supported in parquet files only",
+                    column=column.name,
+                    hint="set file.format = parquet, also for levels and changelog files",
+                )
             if type_.root.startswith("TIMESTAMP") and type_.precision > 6 and "avro" in formats:
                 raise ConfigError(
-                    "avro files support timestamps of at most six digits", column=column.name, type=written(type_)
+                    "avro files support timestamps of at most six digits",
+                    column=column.name,
+                    type=written(type_),
+                    hint="declare TIMESTAMP(6), or use parquet or orc files",
                 )
 
 

@@ -91,6 +91,7 @@ def _commits_too_long(transactions: str) -> SourceError:
         "a transaction has been committing for longer than this pipeline waits",
         transactions=transactions,
         seconds=_SETTLE_S,
+        hint="see the transaction with SHOW FULL PROCESSLIST, and run the pipeline when it has ended",
         retryable=True,
     )
 

@@ -31,7 +31,10 @@ def _merge(_spec: MergeSpec, groups: KeyGroups, chosen: Flags) -> Outcome:
 
 def _configure(spec: MergeSpec, _schema: TableSchema) -> MergeSpec:
     if spec.sequence_fields:
-        raise ConfigError("merge-engine = first-row does not support sequence.field")
+        raise ConfigError(
+            "merge-engine = first-row does not support sequence.field",
+            hint="remove sequence.field: the row that arrives first is kept",
+        )
     return spec
 
 
@@ -52,7 +55,10 @@ def _check_options(options: TableOptions) -> None:
             f"merge-engine = first-row cannot have changelog-producer = {producer}", hint="use lookup or none"
         )
     if options[DELETION_VECTORS_ENABLED]:
-        raise ConfigError("merge-engine = first-row cannot have deletion vectors: it never replaces a row")
+        raise ConfigError(
+            "merge-engine = first-row cannot have deletion vectors: it never replaces a row",
+            hint="remove deletion-vectors.enabled",
+        )
 
 
 FIRST_ROW = MergeEngine(

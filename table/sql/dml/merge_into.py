@@ -89,7 +89,11 @@ def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Seque
     table = catalog.table(target)
     database, _ = split_name(target)
     if not table.primary_keys:
-        raise ConfigError("rows can be deleted by a query only in a table with a primary key", table=table.name)
+        raise ConfigError(
+            "rows can be deleted by a query only in a table with a primary key",
+            table=table.name,
+            hint="DELETE of  penstock sql  also works on tables without a key",
+        )
     check_deletable(table.definition, table.name)
     check_newest_rows(table, "DELETE")
     with table.writer() as writer, Session(catalog, database) as session:
@@ -107,7 +111,11 @@ def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Seque
 def check_merge(table: Table, clauses: Sequence[Clause]) -> None:
     """Refuse a merge whose clauses the table does not allow; ConfigError."""
     if not table.primary_keys:
-        raise ConfigError("only a table with a primary key can be merged into", table=table.name)
+        raise ConfigError(
+            "only a table with a primary key can be merged into",
+            table=table.name,
+            hint="MERGE INTO of  penstock sql  also changes tables without a key",
+        )
     if not clauses:
         raise ConfigError("the merge has no actions", hint=f"name one of {', '.join(ACTIONS)}")
     check_newest_rows(table, "a merge")

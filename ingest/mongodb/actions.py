@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.database.action_options import check_names
 from penstock.ingest.sync_actions import REREAD, Flag, FlagValues, SyncActions, TranslatedSource, pairs
 
 log = logging.getLogger(__name__)
@@ -46,15 +47,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
     With `names_table`, the action writes one target table, and the options must name its collection too.
     """
-    for key in ("hosts", "database", *(["collection"] if names_table else [])):
-        if not conf.get(key):
-            # The text of Paimon's action, as is the next one.
-            raise ConfigError(f"mongodb_conf [{key}] must be specified.")
-    if not names_table and "collection" in conf:
-        raise ConfigError(
-            "collection cannot be set for mongodb_sync_database.",
-            hint="use --including-tables and --excluding-tables to choose collections",
-        )
+    check_names(conf, "mongodb", ("hosts", "database"), "collection", names_table=names_table)
     for key in conf:
         _check_known(key)
     startup = {name: conf[key] for name, key in (("mode", _MODE), ("timestamp-millis", _MILLIS)) if key in conf}

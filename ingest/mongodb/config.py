@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from penstock.ingest.database.action_options import startup_mode
 from penstock.ingest.database.connector import DatabaseConfig, Expression
 from penstock.settings import Names, Strict
 
@@ -23,12 +24,7 @@ class MongoStartup(Strict):
     @field_validator("mode", mode="before")
     @classmethod
     def _by_any_of_its_names(cls, given: object) -> object:
-        text = str(given).strip().lower()
-        text = "latest-offset" if text == "latest" else text
-        if text not in MODES:
-            known = f"Valid scan.startup.mode for MongoDB CDC are [{', '.join(MODES)}]"
-            raise ValueError(f"Unknown scan.startup.mode='{given}'. {known}")
-        return text
+        return startup_mode(given, MODES, "MongoDB CDC")
 
     @model_validator(mode="after")
     def _has_its_time(self) -> MongoStartup:

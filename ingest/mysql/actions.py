@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.database.action_options import check_names
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
     REREAD,
@@ -82,16 +83,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
     With `names_table`, the action writes one target table, and the options must name its source tables too.
     """
-    required = (*_REQUIRED, "table-name") if names_table else _REQUIRED
-    for key in required:
-        if not conf.get(key):
-            raise ConfigError(f"mysql_conf [{key}] must be specified.")
-    if not names_table and "table-name" in conf:
-        raise ConfigError(
-            # The text of Paimon's action, as for missing options.
-            "table-name cannot be set for mysql_sync_database.",
-            hint="use --including-tables and --excluding-tables to choose tables",
-        )
+    check_names(conf, "mysql", _REQUIRED, "table-name", names_table=names_table)
     for key in conf:
         _check_known(key)
     # Options of the JDBC driver that concern TLS and passwords are translated; this client is not JDBC.

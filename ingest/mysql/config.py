@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from penstock.ingest.database.action_options import startup_mode
 from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
 from penstock.settings import Bytes, Names, Seconds, Strict, check_mode
 
@@ -28,14 +29,8 @@ class MySqlStartup(Strict):
     @field_validator("mode", mode="before")
     @classmethod
     def _by_any_of_its_names(cls, given: object) -> object:
-        short = {"earliest": "earliest-offset", "latest": "latest-offset"}
-        text = str(given).strip().lower()
-        text = "specific-offset" if text in {"offset", "gtid"} else short.get(text, text)
-        if text not in MODES:
-            raise ValueError(
-                f"Unknown scan.startup.mode='{given}'. Valid scan.startup.mode for MySQL CDC are [{', '.join(MODES)}]"
-            )
-        return text
+        short = {"offset": "specific-offset", "gtid": "specific-offset"}
+        return startup_mode(short.get(str(given).strip().lower(), given), MODES, "MySQL CDC")
 
     @model_validator(mode="after")
     def _has_options_of_its_mode(self) -> MySqlStartup:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.ingest.database.action_options import check_names
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
     REREAD,
@@ -66,16 +67,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
     With `names_table`, the action writes one target table, and the options must name its source tables too.
     """
-    required = (*_REQUIRED, "table-name", "slot.name") if names_table else (*_REQUIRED, "slot.name")
-    for key in required:
-        if not conf.get(key):
-            # The text of Paimon's action, as is the next one.
-            raise ConfigError(f"postgres_conf [{key}] must be specified.")
-    if not names_table and "table-name" in conf:
-        raise ConfigError(
-            "table-name cannot be set for postgres_sync_database.",
-            hint="use --including-tables and --excluding-tables to choose tables",
-        )
+    check_names(conf, "postgres", (*_REQUIRED, "slot.name"), "table-name", names_table=names_table)
     for key in conf:
         _check_known(key)
     startup = {"mode": conf[_MODE]} if _MODE in conf else {}

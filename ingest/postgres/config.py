@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from penstock.ingest.connector_requests import Keyless
+from penstock.ingest.database.action_options import startup_mode
 from penstock.ingest.database.connector import Expression, RelationalConfig, RelationalSnapshot, TablePatterns
 from penstock.settings import Seconds, Strict
 
@@ -22,12 +23,7 @@ class PostgresStartup(Strict):
     @field_validator("mode", mode="before")
     @classmethod
     def _by_any_of_its_names(cls, given: object) -> object:
-        text = str(given).strip().lower()
-        text = "latest-offset" if text == "latest" else text
-        if text not in MODES:
-            known = f"Valid scan.startup.mode for Postgres CDC are [{', '.join(MODES)}]"
-            raise ValueError(f"Unknown scan.startup.mode='{given}'. {known}")
-        return text
+        return startup_mode(given, MODES, "Postgres CDC")
 
 
 class PostgresSnapshot(RelationalSnapshot):

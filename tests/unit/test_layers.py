@@ -143,7 +143,7 @@ FLOORS = {
     "ingest/database": [
         {
             *("buffers", "findings", "past_rows", "shared_targets", "skipped_parts", "sql_conditions", "table_parts"),
-            "unordered_deletes",
+            *("unordered_deletes", "action_options"),
         },
         {"cells", "progress", "reachability", "settings"},
         {"connector", "planner", "source"},

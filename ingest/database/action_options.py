@@ -1,0 +1,35 @@
+"""Checks of the options that Paimon's actions for databases share, with the texts of Paimon's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import ConfigError
+
+
+def check_names(
+    conf: Mapping[str, str], database: str, required: Sequence[str], name: str, *, names_table: bool
+) -> None:
+    """Raise ConfigError if a required option is missing, or if `name` is set although the action writes a database.
+
+    `name` is the option that names the source table or collection: with `names_table`, the action writes one target
+    table, and needs the option. `database` is the kind of the database, as in `mysql_conf`.
+    """
+    for key in (*required, name) if names_table else required:
+        if not conf.get(key):
+            raise ConfigError(f"{database}_conf [{key}] must be specified.", hint=f"set the option {key}")
+    if not names_table and name in conf:
+        raise ConfigError(
+            f"{name} cannot be set for {database}_sync_database.",
+            hint="choose the tables with --including-tables and --excluding-tables",
+        )
+
+
+def startup_mode(given: object, modes: Sequence[str], connector: str) -> str:
+    """Return the mode that one of its names means. ValueError for another text."""
+    text = str(given).strip().lower()
+    text = {"earliest": "earliest-offset", "latest": "latest-offset"}.get(text, text)
+    if text not in modes:
+        valid = ", ".join(modes)
+        raise ValueError(f"Unknown scan.startup.mode='{given}'. Valid scan.startup.mode for {connector} are [{valid}]")
+    return text

@@ -126,7 +126,7 @@ def _outcome(part: _TablePart) -> TableOutcome:
             error = CommitConflict(
                 "the snapshot expired while its files were compacted",
                 table=store.name,
-                hint="run the compaction again, and keep snapshots longer than it takes (snapshot.time-retained)",
+                hint="run it again, and keep snapshots longer than a compaction lasts (snapshot.time-retained)",
             )
     except (PenstockError, OSError) as reason:
         # Whether the commit took effect may be unknown, so no file is deleted.

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy
@@ -135,7 +136,9 @@ class PgRangeReading:
 
             decoder = LogDecoder(described, self.wanted, oddities)
             partitions = LoggedPartitions()
-            for messages in streamed(stream, part):
+            # Again: another reader may have confirmed changes as long as this one waited for it.
+            checked = partial(require_slot, catalog, settings.slot, first)
+            for messages in streamed(stream, part, checked):
                 block = MessageBlock.of(messages)
                 partitions.take(block)
                 found, truncations = decoder.decode(block)

@@ -203,6 +203,7 @@ def _changes(
     with connected(log.server) as catalog, connected(log.server, replication=True) as stream:
         require_slot(catalog, log.slot, at)
         part = WalRange(copied_slot(stream, log.slot), (log.publication,), at, end, binary)
+        require_slot(catalog, log.slot, at)  # again: it was not moved before it was copied
         types = Types(catalog)
 
         def described(logged: LoggedRelation) -> Relation | None:

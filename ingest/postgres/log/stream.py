@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,12 +50,16 @@ def start_statement(part: WalRange) -> str:
     return f'START_REPLICATION SLOT "{part.slot}" LOGICAL {lsn_text(part.start)} ({options})'
 
 
-def streamed(connection: PgConnection, part: WalRange) -> Iterator[Received]:
+def streamed(
+    connection: PgConnection, part: WalRange, started: Callable[[], object] = lambda: None
+) -> Iterator[Received]:
     """Yield the messages of whole transactions in blocks; a block may end within a transaction.
 
-    Nothing is confirmed but the start of the range, so that it can be read again.
+    Nothing is confirmed but the start of the range, so that it can be read again. `started` is called once the stream
+    has the slot, which nothing else can move from then on.
     """
     stream = _MessageStream(connection, part)
+    started()
     with _reporting(stream):
         while not stream.done:
             stream.receive()

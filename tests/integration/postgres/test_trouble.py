@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from penstock.ingest.database.findings import ConnectionLost
-from penstock.ingest.postgres.errors import SlotLost
+from penstock.ingest.postgres import read_range
+from penstock.ingest.postgres.errors import SlotAhead, SlotLost
+from penstock.ingest.postgres.server.connection import PgConnection
 from tests.here import note_as_spark_does, run
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 from tests.servers.launch import running, start
@@ -108,6 +110,25 @@ def test_lost_slot_is_replaced_at_once_if_the_pipeline_says_so(own: PgPlayground
     run(spec.model_copy(update={"errors": spec.errors.model_copy(update={"position_lost": "resnapshot"})}))
     note_as_spark_does(tmp_path / "checkpoint")
     assert equal(sync)
+
+
+def test_a_slot_that_something_else_moves_while_a_task_waits_for_it_is_reported(
+    own: PgPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = PgSync(own, tmp_path)
+    sync.run()
+    own.run("UPDATE t SET n = 5 WHERE id = 5", "UPDATE t SET n = 6 WHERE id = 6")
+    wait = read_range.free_slot
+
+    def other_reader_ends(connection: PgConnection, slot: str, start: int) -> None:
+        own.run(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
+        own.run("UPDATE t SET n = 7 WHERE id = 7")
+        wait(connection, slot, start)
+
+    monkeypatch.setattr(read_range, "free_slot", other_reader_ends)
+    with pytest.raises(SlotAhead, match="read by something else"):
+        sync.run()
+    assert {sync.rows("t")[key]["n"] for key in (5, 6, 7)} == {0}
 
 
 def test_killed_server_loses_and_repeats_nothing(own: PgPlayground, own_folder: Path, tmp_path: Path) -> None:

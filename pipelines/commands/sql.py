@@ -108,7 +108,7 @@ def _show(tables: Generator[pa.Table, None, None], is_streaming: Callable[[], bo
     with closing(tables):
         try:
             for rows in tables:
-                results.show(rows)
+                results.show(rows, is_stream=is_streaming())
         except KeyboardInterrupt:
             if not is_streaming():
                 raise

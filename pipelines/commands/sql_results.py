@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("table", "json", "csv", "arrow")
 _TEXTS = ("statement", "explain_value")  # of SHOW CREATE TABLE and EXPLAIN
-_KIND = "op"  # the first column of the rows of a stream
 
 
 class Results:
@@ -30,13 +29,14 @@ class Results:
     def __init__(self, output: str, given: Given) -> None:
         self._output, self._given = output, given
         self._last: pa.Table | None = None
+        self._last_is_stream = False
         self._streamed: pa.ipc.RecordBatchStreamWriter | None = None
 
-    def show(self, rows: pa.Table) -> None:
+    def show(self, rows: pa.Table, *, is_stream: bool) -> None:
         """Show the rows of a statement, or further rows of a stream."""
         last, self._last = self._last, rows
-        is_stream = rows.column_names[:1] == [_KIND]
-        continues = is_stream and last is not None and last.schema.equals(rows.schema)
+        continues = is_stream and self._last_is_stream and last is not None and last.schema.equals(rows.schema)
+        self._last_is_stream = is_stream
         if self._output == "json":
             facts = {"columns": rows.column_names, "rows": [list(row) for row in _values(rows)]}
             answer({**self._given, "json": ["true"]}, facts)

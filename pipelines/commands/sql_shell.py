@@ -64,7 +64,7 @@ def _run(interpreter: Interpreter, text: str, shown_results: Results, *, ends: b
     with closing(interpreter.run(text, ends=ends)) as tables:
         try:
             for rows in tables:
-                shown_results.show(rows)
+                shown_results.show(rows, is_stream=interpreter.is_streaming)
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
         except (PenstockError, OSError) as error:

@@ -52,6 +52,21 @@ def test_the_rows_of_the_last_statement_are_an_arrow_stream(warehouse: str, monk
     assert pa.ipc.open_stream(out.buffer.getvalue()).read_all().to_pydict() == {"id": [1, 2]}  # type: ignore[attr-defined]  # BytesIO
 
 
+def test_a_column_with_the_name_of_kinds_is_no_stream(
+    warehouse: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = ["sql", "SELECT 'a' AS op, 1 AS x; SELECT 'b' AS op FROM range(3)", "--warehouse", warehouse]
+    assert main([*query, "--output", "csv"]) == 0
+    assert capsys.readouterr().out == "op,x\na,1\nop\nb\nb\nb\n"
+    assert main([*query, "--limit", "1"]) == 0
+    assert "2 more rows" in capsys.readouterr().out
+    out = io.TextIOWrapper(io.BytesIO())
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        assert main([*query, "--output", "arrow"]) == 0
+    assert pa.ipc.open_stream(out.buffer.getvalue()).read_all().to_pydict() == {"op": ["b"] * 3}  # type: ignore[attr-defined]  # BytesIO
+
+
 def test_a_script_that_opens_a_catalog_needs_no_warehouse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = f"CREATE CATALOG c WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}/w'); USE CATALOG c; SHOW DATABASES"
     assert main(["sql", script, "--output", "csv"]) == 0

@@ -158,7 +158,7 @@ class Transactions:
 
     @property
     def precede_open(self) -> bool:
-        """Whether the plan has something before the open transaction."""
+        """True if the plan has changes before the open transaction."""
         return self.count > 1 or (self.count == 1 and self.is_continued)
 
     def before_open(self) -> str:

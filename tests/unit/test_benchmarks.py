@@ -243,7 +243,7 @@ def test_each_script_is_a_benchmark_of_the_list() -> None:
 
 
 def test_the_figures_of_the_readme_are_on_the_page() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## How it compares")[2].partition("\n## ")[0]
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Benchmarks")[2].partition("\n## ")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     page = results_page.PATH.read_text(encoding="utf-8").splitlines()
     assert len(rows) == 5

@@ -169,7 +169,11 @@ def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
             cursor.skip("location")
             # In Spark, a table that is not there yet is created at its location.
             parts.options |= {"path": cursor.string(), "auto-create": "true"}
-        case "like" if not parts.columns:
+        case "like":
+            if parts.columns:
+                cursor.fail(
+                    "a table LIKE another has its columns", hint="leave the list out, and add columns by ALTER TABLE"
+                )
             cursor.skip("like")
             parts.like = cursor.names()
             parts.like_options = _like_options(cursor)
@@ -206,14 +210,25 @@ def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
     parts.partitions = tuple(names)
 
 
+# Generated columns, watermarks and metadata columns are accepted, as tables have none of them.
+_LIKE_FEATURES = ("options", "all", "constraints", "partitions", "generated", "metadata", "watermarks")
+_ALWAYS_COPIED = frozenset({"all", "constraints", "partitions"})
+_OTHERWISE = "write the columns, or (EXCLUDING OPTIONS) to leave the options out"
+
+
 def _like_options(cursor: Cursor) -> bool:
-    """Read the `(EXCLUDING OPTIONS ...)` of LIKE; return whether options are copied."""
+    """Read the clauses of Flink's LIKE, as `(EXCLUDING OPTIONS)`; return whether options are copied."""
     with_options = True
     if cursor.skip("("):
         while not cursor.skip(")"):
             action = cursor.skip_any("excluding", "including", "overwriting")
-            what = cursor.skip_any("options", "all")
+            what = cursor.skip_any(*_LIKE_FEATURES)
             if action is None or what is None:
                 cursor.fail("EXCLUDING OPTIONS or INCLUDING OPTIONS is expected")
-            with_options = action != "excluding"
+            if action == "excluding" and what in _ALWAYS_COPIED:
+                cursor.fail(
+                    f"LIKE copies keys and partitions: EXCLUDING {what.upper()} is not supported", hint=_OTHERWISE
+                )
+            if what in {"options", "all"}:
+                with_options = action != "excluding"
     return with_options

@@ -30,6 +30,10 @@ def test_a_table_is_created_from_a_query_or_like_another(shop: OrdersShop) -> No
     assert alike.definition.fields == like.definition.fields
     assert (alike.primary_keys, alike.partition_keys) == (like.primary_keys, like.partition_keys)
     assert (alike.options["bucket"], bare.options) == ("3", {})
+    shop.run(
+        "CREATE TABLE flink LIKE orders (INCLUDING ALL EXCLUDING OPTIONS EXCLUDING WATERMARKS INCLUDING CONSTRAINTS)"
+    )
+    assert shop.catalog.table("shop.flink").options == {}
 
 
 def test_describe_extended_shows_what_the_table_has_beside_columns(shop: OrdersShop) -> None:

@@ -17,6 +17,7 @@ _HEADER = 13
 # The number of the loaded file, the place of its name in the statement, and what is done with doubled keys.
 _LOAD_FIELDS = 13
 _ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 0x4, 0x100000
+_MSSQL = 0x400  # of MariaDB: names may be in brackets
 _STRICT = 0x600000  # STRICT_TRANS_TABLES or STRICT_ALL_TABLES
 # Bytes of the status variables of a QUERY event by their codes. 1 is the SQL mode, 4 the client's character set.
 _FIXED_VARS = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1}
@@ -37,6 +38,7 @@ class Query:
     ansi_quotes: bool
     backslash_escapes: bool
     is_strict: bool = False
+    brackets: bool = False
 
     @property
     def verb(self) -> str:
@@ -48,9 +50,16 @@ class Query:
         return word
 
     @property
+    def tokens(self) -> list[DdlToken]:
+        """The tokens by the quoting rules of the session."""
+        return tokens(
+            self.sql, ansi_quotes=self.ansi_quotes, backslashes=self.backslash_escapes, brackets=self.brackets
+        )
+
+    @property
     def words(self) -> list[DdlToken]:
         """The tokens from the verb on."""
-        words = tokens(self.sql, ansi_quotes=self.ansi_quotes, backslashes=self.backslash_escapes)
+        words = self.tokens
         if [one.word for one in words[:2]] == ["SET", "STATEMENT"]:
             words = words[_place(words, "FOR", len(words)) + 1 :]
         if words and words[0].word == "WITH":
@@ -77,7 +86,7 @@ def parse_query(body: bytes) -> Query:
     # The text is in the client's character set; the usual ones are UTF-8.
     sql = charset.decode(text) if charset and not charset.is_utf8 else text.decode("utf-8", "replace")
     ansi_quotes, backslashes = bool(sql_mode & _ANSI_QUOTES), not sql_mode & _NO_BACKSLASH_ESCAPES
-    return Query(sql, database, ansi_quotes, backslashes, bool(sql_mode & _STRICT))
+    return Query(sql, database, ansi_quotes, backslashes, bool(sql_mode & _STRICT), bool(sql_mode & _MSSQL))
 
 
 def _session(raw: bytes) -> tuple[int, int | None]:

@@ -17,7 +17,6 @@ from penstock.ingest.mysql.binlog.captured_rows import ROWS
 from penstock.ingest.mysql.binlog.event_groups import others
 from penstock.ingest.mysql.binlog.query import parse_query
 from penstock.ingest.mysql.binlog.range_cutter import STARTS
-from penstock.ingest.mysql.ddl.tokens import tokens
 
 if TYPE_CHECKING:
     from penstock.byte_buffers import Bools
@@ -40,7 +39,7 @@ class Savepoints:
         """Return the part of the transaction from `transaction` on that a statement at `pos` rolls back."""
         if transaction != self._transaction:
             self._transaction, self._places = transaction, {}
-        words = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
+        words = query.tokens
         name = words[-1].text.lower() if len(words) > 1 else ""
         if query.verb == "SAVEPOINT":
             self._places[name] = pos

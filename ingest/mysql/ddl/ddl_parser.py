@@ -19,7 +19,6 @@ from penstock.ingest.mysql.ddl.statements import (
     TruncateTableStatement,
     Unclear,
 )
-from penstock.ingest.mysql.ddl.tokens import tokens
 from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, column_definition, parts, primary_key
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ _MAKES_DUPLICATES = frozenset({"UNIQUE", "PRIMARY", "MODIFY", "CHANGE", "CONVERT
 
 def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list[Statement]:
     """Return the effects of a statement. Never fails: a table whose statement cannot be parsed yields `Unclear`."""
-    found = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
+    found = query.tokens
     words = Words(found, lower_names=lower_names)
     # MariaDB: settings for one statement, which follows FOR.
     if words.accept("SET", "STATEMENT"):

@@ -46,25 +46,29 @@ class DdlToken(NamedTuple):
         return self.kind in {WORD, NAME}
 
 
-def _pattern(*, ansi_quotes: bool, backslashes: bool) -> re.Pattern[str]:
+def _pattern(*, ansi_quotes: bool, backslashes: bool, brackets: bool) -> re.Pattern[str]:
     # `(?!)` never matches: with ANSI_QUOTES a double quote begins a name.
     strings = (_ESCAPED if backslashes else _UNESCAPED).replace("{double}", "(?!)" if ansi_quotes else "")
     name = r'|(?P<ansi>"(?:[^"]|"")*")' if ansi_quotes else ""
+    name += r"|(?P<bracket>\[[^\]]*\])" if brackets else ""
     return re.compile(_PLAIN + name + "|" + strings + _REST, re.VERBOSE | re.DOTALL)
 
 
 _PATTERNS = {
-    (ansi, back): _pattern(ansi_quotes=ansi, backslashes=back) for ansi in (False, True) for back in (False, True)
+    (ansi, back, both): _pattern(ansi_quotes=ansi, backslashes=back, brackets=both)
+    for ansi in (False, True)
+    for back in (False, True)
+    for both in (False, True)
 }
 
 
-def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> list[DdlToken]:
+def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True, brackets: bool = False) -> list[DdlToken]:
     """Return the tokens of a statement.
 
-    Comments are dropped, the content of executed ones (`/*!50100 ... */`) is kept.
+    Comments are dropped, the content of executed ones (`/*!50100 ... */`) is kept. With `brackets`, `[a]` is a name.
     """
     found: list[DdlToken] = []
-    for match in _PATTERNS[ansi_quotes, backslashes].finditer(sql):
+    for match in _PATTERNS[ansi_quotes, backslashes, brackets].finditer(sql):
         kind, text = match.lastgroup or "", match[0]
         match kind:
             case "space" | "comment" | "open" | "close":
@@ -73,6 +77,8 @@ def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> 
                 found.append(DdlToken(NAME, text[1:-1].replace("``", "`")))
             case "ansi":
                 found.append(DdlToken(NAME, text[1:-1].replace('""', '"')))
+            case "bracket":
+                found.append(DdlToken(NAME, text[1:-1]))
             case "text":
                 found.append(DdlToken(TEXT, _unquoted(text, backslashes=backslashes)))
             case "hex":
@@ -88,7 +94,7 @@ def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> 
 
 def first_word(sql: str) -> str:
     """Return the first word of a statement in upper case, after comments and brackets; empty without one."""
-    for match in _PATTERNS[False, True].finditer(sql):
+    for match in _PATTERNS[False, True, False].finditer(sql):
         if match.lastgroup not in {"space", "comment", "open", "close"} and match[0] != "(":
             return match[0].upper() if match.lastgroup == "word" else ""
     return ""

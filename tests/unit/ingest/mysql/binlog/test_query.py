@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.mysql.binlog.query import Query
+from penstock.ingest.mysql.binlog.query import Query, parse_query
+from penstock.ingest.mysql.ddl.alter import RenameColumnClause, SetComment
+from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
+from penstock.ingest.mysql.ddl.statements import AlterTableStatement
 
 
 @pytest.mark.parametrize(
@@ -30,6 +33,16 @@ from penstock.ingest.mysql.binlog.query import Query
 def test_comments_before_a_statement_hide_nothing_of_it(before: str) -> None:
     query = Query(before + "ALTER TABLE t ADD c INT", "d", ansi_quotes=False, backslash_escapes=True)
     assert (query.verb, query.words[-4].word) == ("ALTER", "T")
+
+
+def test_names_may_be_in_brackets_in_the_mode_mssql() -> None:
+    sql = "ALTER TABLE [a t] COMMENT '[x]', RENAME COLUMN [b] TO `c`"
+    session = b"\1" + (0x400).to_bytes(8, "little")
+    body = bytes(8) + b"\1" + bytes(2) + len(session).to_bytes(2, "little") + session + b"d\0" + sql.encode()
+    [statement] = parse_ddl(parse_query(body), mariadb=True)
+    assert statement == AlterTableStatement(
+        ("d", "a t"), (SetComment("[x]"), RenameColumnClause("b", "c")), is_strict=False
+    )
 
 
 @pytest.mark.parametrize("sql", ["", "-- ALTER TABLE t", "/* ALTER", "'ALTER' TABLE", "`ALTER`"])

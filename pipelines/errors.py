@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.errors import ConfigError, PenstockError, label
+from penstock.errors import ConfigError, PenstockError
 
 
 class CheckpointMismatch(PenstockError):
@@ -89,6 +89,6 @@ def not_created(errors: Mapping[str, PenstockError]) -> PenstockError:
 
 
 def _in_one_line(error: PenstockError) -> str:
-    """Return an error with its facts, such as the column, except the table, which the reader has just read."""
-    facts = (f"{label(name)}: {value}" for name, value in error.facts.items() if name != "table")
+    """Return an error with the column that it is about."""
+    facts = (f"{name}: {error.facts[name]}" for name in ("column", "type") if name in error.facts)
     return "; ".join((error.message, *facts))

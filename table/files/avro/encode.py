@@ -62,7 +62,7 @@ def _pieces(array: pa.Array, type_: DataType) -> Iterator[Piece | Text]:
         case "FLOAT":
             yield from fixed(filled_values(array, np.uint32).astype(np.uint64), 4, there, nullable=nullable)
         case "DOUBLE":
-            yield from fixed(filled_values(array, np.uint64), 8, there, nullable=nullable)
+            yield from fixed(filled_values(array, np.uint64).astype(np.uint64, copy=False), 8, there, nullable=nullable)
         case "DECIMAL" if type_.precision <= _WORD_DIGITS:
             yield from decimals(decimal_words(array)[0].view(np.int64), there, nullable=nullable)
         case "DECIMAL":
@@ -83,7 +83,7 @@ def _counts(array: pa.Array, type_: AtomicType) -> npt.NDArray[np.int64]:
             array = array.view(pa.int32())
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             array = array.cast(counted(type_)).view(pa.int64())
-    return filled_values(array.cast(pa.int64()), np.int64)
+    return filled_values(array.cast(pa.int64()), np.int64).astype(np.int64, copy=False)
 
 
 def _encoded(array: pa.Array, type_: DataType) -> pa.Array:

@@ -26,7 +26,10 @@ def can_walk(node: Any) -> bool:
         case {"type": "record", "fields": fields}:
             return bool(fields) and all(can_walk(field["type"]) for field in fields)
         case ["null", branch]:
-            return not isinstance(branch, list) and can_walk(branch)
+            return can_walk(branch)
+        case list():
+            # Other writers order the branches as they like, and may have one branch or several.
+            return False
     return kind_of(node) in ENCODED_AS
 
 

@@ -39,6 +39,31 @@ def test_a_block_is_decompressed_within_a_limit(codec: str, tmp_path: Path, monk
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 << 10
 
 
+@pytest.mark.parametrize("blocks", [1, 40])
+@pytest.mark.parametrize(
+    ("union", "type_", "values"),
+    [
+        (["string", "null"], "STRING", ["a", None]),
+        (["string"], "STRING", ["a"]),
+        (["null"], "STRING", [None]),
+        (["null", "string", "int"], "STRING", ["a", None]),
+        (["int", "long"], "BIGINT", [1, 1 << 40]),
+    ],
+)
+def test_unions_of_other_writers_are_read(
+    union: list[str], type_: str, values: list[object], blocks: int, tmp_path: Path
+) -> None:
+    nested = {"type": "record", "name": "n", "fields": [{"name": "b", "type": union}]}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": union}, {"name": "n", "type": nested}]}
+    rows = [{"a": value, "n": {"b": value}} for value in values] * blocks
+    with (tmp_path / "f.avro").open("wb") as out:
+        fastavro.writer(out, schema, rows, sync_interval=1 if blocks > 1 else 16_000)
+    row = {"type": "ROW NOT NULL", "fields": [{"id": 2, "name": "b", "type": type_}]}
+    with pa.OSFile(str(tmp_path / "f.avro")) as source:
+        found = list(read(source, [Field(0, "a", parse_type(type_)), Field(1, "n", parse_type(row))], batch_rows=7))
+    assert [one for _, batch in found for one in batch.to_pylist()] == rows
+
+
 @pytest.mark.parametrize("codec", ["null", "bzip2", "zstandard"])
 def test_a_truncated_file_is_not_a_failure_of_the_store(codec: str, tmp_path: Path) -> None:
     file_of(tmp_path, codec, 10, 5000).close()

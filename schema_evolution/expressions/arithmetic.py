@@ -76,6 +76,8 @@ def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
     Null for a divisor of 0.
     """
     if rest and _are_integers(left, right):
+        # Both leave no rest, but the least BIGINT divided by -1 is out of range.
+        right = pc.if_else(pc.equal(right, -1), pa.scalar(1, right.type), right)
         return pc.subtract(pc.cast(left, pa.int64()), pc.multiply(_divided_whole(left, right), right))
     left, safe = pc.cast(left, pa.float64()), pc.cast(_null_for_0(right), pa.float64())
     quotient = pc.divide(left, safe)
@@ -86,8 +88,11 @@ def _divided_whole(left: Values, right: Values) -> Values:
     """Return an integer for two integers, without the fraction; else a double."""
     if not _are_integers(left, right):
         return divided(left, right)
-    # Arrow divides integers towards zero.
-    return pc.divide(pc.cast(left, pa.int64()), pc.cast(_null_for_0(right), pa.int64()))
+    try:
+        # Arrow divides integers towards zero.
+        return pc.divide_checked(pc.cast(left, pa.int64()), pc.cast(_null_for_0(right), pa.int64()))
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
 
 
 def _are_integers(left: Values, right: Values) -> bool:

@@ -166,6 +166,8 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
 def _like(value: Values, pattern: Values) -> Values:
     if not isinstance(pattern, pa.Scalar):
         raise ConfigError("LIKE needs a constant pattern, not a column")
+    if not pattern.is_valid:
+        return pc.and_(pc.is_valid(value), pa.scalar(None, pa.bool_()))
     return pc.match_like(texts(value), str(pattern.as_py()))
 
 

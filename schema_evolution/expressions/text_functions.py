@@ -16,7 +16,9 @@ from penstock.schema_evolution.expressions.time_functions import Moment, constan
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 MOST_PADDED = 1000
 # A bracket that opens a group of a regular expression, or something in which a bracket opens none.
-_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)")
+_QUOTED = r"\\Q.*?(?:\\E|\Z)"
+_CLASS = r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]"
+_GROUP = re.compile(rf"{_QUOTED}|\\.|{_CLASS}|\((?!\?)", re.DOTALL)
 
 
 def changed(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
@@ -37,7 +39,13 @@ def concat(given: Sequence[Values], moment: Moment) -> Values:
 
 
 def concat_ws(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.binary_join_element_wise(*map(texts, given[1:]), texts(given[0]), null_handling="skip")
+    first, *more = map(texts, given[1:])
+    empty = pc.is_null(first)
+    for value in more:
+        empty = pc.and_(empty, pc.is_null(value))
+    # Arrow leaves a row whose values are all null out of its result, so that the following rows would move up.
+    first = pc.if_else(empty, "", first)
+    return pc.binary_join_element_wise(first, *more, texts(given[0]), null_handling="skip")
 
 
 def substring(given: Sequence[Values], moment: Moment) -> Values:

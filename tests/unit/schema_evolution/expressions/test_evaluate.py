@@ -52,7 +52,7 @@ BY_FUNCTION: dict[str, list[tuple[str, list[Any]]]] = {
     "lpad": [("lpad(t, 7, '12')", ["12hello", "121212x"]), ("lpad(t, 2, '-')", ["he", "-x"]), ("lpad('a', 3, '-')", ["--a", "--a"])],
     "rpad": [("rpad(t, 7, '12')", ["hello12", "x121212"]), ("rpad(s, 5, '-')", [" Ab -", None])],
     "repeat": [("repeat(t, 2)", ["hellohello", "xx"]), ("repeat(t, -1)", ["", ""])],
-    "regexp_extract": [("regexp_extract(t, 'e(l(l))', 2)", ["l", None]), ("regexp_extract(t, '[(]|h(e)', 1)", ["e", None]), ("regexp_extract(t, '\\w')", ["h", "x"])],
+    "regexp_extract": [("regexp_extract(t, 'e(l(l))', 2)", ["l", None]), ("regexp_extract(t, '[(]|h(e)', 1)", ["e", None]), ("regexp_extract(t, '[[:digit:](]|h(e)', 1)", ["e", None]), (r"regexp_extract(t, '\Q(\E|h(e)', 1)", ["e", None]), ("regexp_extract(t, '\\w')", ["h", "x"])],
     "regexp_substr": [("regexp_substr(t, 'l+')", ["ll", None])],
     "regexp_count": [("regexp_count(t, 'l')", [2, 0])],
     "locate": [("locate('l', t)", [3, 0]), ("locate('é', 'éé')", [1, 1]), ("locate('b', 'éb')", [2, 2]), ("locate('', s)", [1, None])],
@@ -63,7 +63,7 @@ BY_FUNCTION: dict[str, list[tuple[str, list[Any]]]] = {
     "char_length": [("char_length(t)", [5, 1]), ("char_length('日本')", [2, 2])],
     "length": [("length(s)", [4, None])],
     "concat": [("concat(t, '-', i)", ["hello-7", "x--7"]), ("t || s", ["hello Ab ", None]), ("concat(d, '')", ["2.50", "-1.25"])],
-    "concat_ws": [("concat_ws('/', t, s)", ["hello/ Ab ", "x"])],
+    "concat_ws": [("concat_ws('/', t, s)", ["hello/ Ab ", "x"]), ("concat_ws('/', s, s)", [" Ab / Ab ", ""]), ("concat_ws('/', null, null)", ["", ""])],
     "substring": [("substring(t, 2, 3)", ["ell", ""]), ("substring(t, -3)", ["llo", ""]), ("substring(t, -3, 2)", ["ll", ""]), ("substring(t, -4)", ["ello", ""])],
     "substr": [("substr(t, 3)", ["llo", ""])],
     "left": [("left(t, 2)", ["he", "x"])],
@@ -173,6 +173,9 @@ OPERATORS: list[tuple[str, list[Any]]] = [
     ("t rlike '^h'", [True, False]),
     ("t not rlike '^h'", [False, True]),
     ("case i when 1, 7 then 'x' end", ["x", None]),
+    ("t like null", [None, None]),
+    ("t not like null", [None, None]),
+    ("cast(-9223372036854775807 - 1 as bigint) % cast(z - 3 as bigint)", [0, -2]),
 ]
 FLINK_CDC: list[tuple[str, list[Any]]] = [
     ("i / z", [3, None]),
@@ -195,6 +198,14 @@ FLINK_CDC: list[tuple[str, list[Any]]] = [
 @pytest.mark.parametrize(("text", "wanted"), [case for cases in BY_FUNCTION.values() for case in cases], ids=str)
 def test_a_function_returns_its_documented_result(text: str, wanted: list[Any]) -> None:
     assert value(text) == wanted
+
+
+@pytest.mark.parametrize("text", [text for cases in BY_FUNCTION.values() for text, _ in cases])
+def test_rows_of_nulls_do_not_change_the_values_of_other_rows(text: str) -> None:
+    columns = {name: pa.concat_arrays([one, pa.nulls(2, one.type), one]) for name, one in COLUMNS.items()}
+    found = evaluated(parse_expression(text), columns, Moment(NOW, 6), Misfits()).to_pylist()
+    assert len(found) == 6
+    assert found[:2] == found[4:] == value(text)
 
 
 def test_a_number_that_the_common_type_of_branches_cannot_contain_is_an_error() -> None:
@@ -270,6 +281,10 @@ def test_an_impossible_expression_is_reported(text: str, message: str) -> None:
 def test_an_overflow_is_an_error() -> None:
     with pytest.raises(DecodeError, match="out of the range of its type"):
         value("i + 9223372036854775807")
+    with pytest.raises(DecodeError, match="out of the range of its type"):
+        evaluated(
+            parse_expression("(-9223372036854775807 - 1) / (z - 3)", "flink-cdc"), COLUMNS, Moment(NOW, 2), Misfits()
+        )
 
 
 NUMBERS = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from typing import Any
 
@@ -17,7 +17,13 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, SourceField
-from penstock.formats.debezium.connect import SOURCE_LENGTH, SOURCE_SCALE, SOURCE_TYPE, ConnectType, connect_type
+from penstock.formats.debezium.connect import (
+    SOURCE_PARAMETERS,
+    SOURCE_TYPE,
+    ConnectType,
+    connect_type,
+    sends_other_types,
+)
 
 _SOURCE_COLUMN = "__debezium.source.column."
 SOURCE_NAME = f"{_SOURCE_COLUMN}name"
@@ -35,7 +41,7 @@ _PRIMITIVES = {
 }
 _CARRIERS = {"int": "int32", "long": "int64", "fixed": "bytes", "enum": "string", "record": "struct"}
 _KEPT = ("logicalType", "precision", "scale", "size", "connect.name")
-_KEPT_PARAMETERS = (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE, "scale", "connect.decimal.precision", "length")
+_KEPT_PARAMETERS = (*SOURCE_PARAMETERS, "scale", "connect.decimal.precision", "length")
 # Avro's logical types by Debezium's semantic name for the same type.
 _LOGICAL_NAMES = {
     "date": "org.apache.kafka.connect.data.Date",
@@ -72,6 +78,10 @@ class AvroColumn:
     schema: Mapping[str, Any]
     comment: str | None = None
 
+    def without_source_type(self) -> AvroColumn:
+        """Return the column with the type that the connector chose, whatever the type in the source database."""
+        return replace(self, schema=_without_source_column(self.schema))
+
     def source_field(self) -> SourceField:
         """Return the column with its declared type as text."""
         return SourceField(self.name, json.dumps(self.schema, separators=(",", ":")), self.comment)
@@ -88,7 +98,10 @@ class RecordSchema:
         """Return the columns of the row that this envelope contains in `after`, else in `before`."""
         members = {one["name"]: one["type"] for one in self.whole.get("fields", ())}
         rows = [members[name] for name in ("after", "before") if name in members]
-        return columns_of(rows[0]) if rows else ()
+        columns = columns_of(rows[0]) if rows else ()
+        if sends_other_types(members.get("source", {}).get("connect.name")):
+            return tuple(column.without_source_type() for column in columns)
+        return columns
 
 
 def columns_of(record: Mapping[str, Any]) -> tuple[AvroColumn, ...]:
@@ -134,7 +147,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
             raise DecodeError(
                 f"the type {schema} at {'.'.join(path) or 'the top level'} is unknown or recursive", reason=BAD_VALUE
             )
-        return _referred_to(known)
+        return _without_source_column(known)
     kind = schema["type"]
     if not isinstance(kind, str):
         return _resolved(kind, named, namespace, path)
@@ -157,12 +170,12 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
     return found
 
 
-def _referred_to(known: dict[str, Any]) -> dict[str, Any]:
-    """Return a named type for use by reference: parameters about the source column apply only where it is defined."""
+def _without_source_column(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without what it says of the source column: of a named type, only its definition says that."""
     parameters = {
-        key: value for key, value in known.get("connect.parameters", {}).items() if not key.startswith(_SOURCE_COLUMN)
+        key: value for key, value in schema.get("connect.parameters", {}).items() if not key.startswith(_SOURCE_COLUMN)
     }
-    found = {key: value for key, value in known.items() if key != "connect.parameters"}
+    found = {key: value for key, value in schema.items() if key != "connect.parameters"}
     return found | ({"connect.parameters": parameters} if parameters else {})
 
 

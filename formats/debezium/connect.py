@@ -6,13 +6,15 @@ The declared type of a column is one line of text, `carrier [name] [parameter=va
     bytes org.apache.kafka.connect.data.Decimal connect.decimal.precision=10 scale=2
     int16 __debezium.source.column.type=TINYINT __debezium.source.column.length=1
 
-It contains only parameters that affect the type. `ConnectType.parse` reads it back.
+It contains only parameters that affect the type. `ConnectType.parse` reads it back. The type in the source database is
+used if that database is MySQL or MariaDB: other databases have types of the same names with other values.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
@@ -26,7 +28,10 @@ SOURCE_TYPE = "__debezium.source.column.type"
 SOURCE_LENGTH = "__debezium.source.column.length"
 SOURCE_SCALE = "__debezium.source.column.scale"
 ZONED_TIMESTAMP = "io.debezium.time.ZonedTimestamp"
-_TYPE_PARAMETERS = ("connect.decimal.precision", "scale", "length", SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE)
+SOURCE_PARAMETERS = (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE)
+_TYPE_PARAMETERS = ("connect.decimal.precision", "scale", "length", *SOURCE_PARAMETERS)
+# The name of the schema of an envelope's `source`.
+_CONNECTOR = re.compile(r"io\.debezium\.connector\.(\w+)\.")
 _LONGEST_NUMBER = 18
 
 
@@ -61,6 +66,11 @@ class ConnectType:
         # A number longer than any sensible one is cut; the result is still far out of range.
         return int(text[:_LONGEST_NUMBER]) if text is not None and text.lstrip("-").isdecimal() else None
 
+    def without_source_type(self) -> ConnectType:
+        """Return the type that the connector chose, whatever the type in the source database."""
+        kept = tuple((key, value) for key, value in self.parameters if key not in SOURCE_PARAMETERS)
+        return replace(self, parameters=kept)
+
     @property
     def source_type(self) -> str | None:
         """Return the type in the source database, if the connector propagates it."""
@@ -74,6 +84,12 @@ def connect_type(schema: Mapping[str, Any]) -> ConnectType:
     return ConnectType(str(schema.get("type")), schema.get("name"), kept)
 
 
+def sends_other_types(source: object) -> bool:
+    """Return whether the `source` of an envelope, by the name of its schema, is of another database than MySQL."""
+    connector = _CONNECTOR.match(source) if isinstance(source, str) else None
+    return connector is not None and connector[1] not in {"mysql", "mariadb"}
+
+
 @lru_cache(maxsize=1024)
 def row_fields(schema: bytes) -> tuple[SourceField, ...] | None:
     """Return the columns that an envelope's schema declares in `after`, else in `before`; None for a null schema."""
@@ -83,13 +99,16 @@ def row_fields(schema: bytes) -> tuple[SourceField, ...] | None:
             return None
         members = {member.get("field"): member for member in declared["fields"]}
         row = members.get("after") or members["before"]
-        return tuple(_field(column) for column in row["fields"])
+        others = sends_other_types((members.get("source") or {}).get("name"))
+        return tuple(_field(column, others) for column in row["fields"])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise DecodeError(f"the schema of the record does not describe a row: {error!r}", reason=BAD_VALUE) from error
 
 
-def _field(column: Mapping[str, Any]) -> SourceField:
+def _field(column: Mapping[str, Any], has_other_types: bool) -> SourceField:
     kind = connect_type(column)
+    if has_other_types:
+        kind = kind.without_source_type()
     # The doc of a geometry names its kind; any other doc is the comment of the column.
     doc = None if kind.carrier == "struct" else column.get("doc")
     return SourceField(str(column["field"]), str(kind), doc)

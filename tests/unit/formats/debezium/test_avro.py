@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, SourceError
-from penstock.formats.debezium.avro_schema import connect_type_of
+from penstock.formats.debezium.avro_schema import compile_schema, connect_type_of
 from penstock.formats.debezium.connect import ConnectType
 from penstock.formats.debezium.schema_registry import SchemaRegistry
 from tests.avro import change, envelope, message, optional
@@ -172,6 +172,22 @@ def test_declared_types_contain_the_connect_type() -> None:
     )
     source = {"type": "int", "connect.parameters": {"__debezium.source.column.type": "TINYINT"}}
     assert connect_type_of(source) == ConnectType("int32", None, (("__debezium.source.column.type", "TINYINT"),))
+
+
+@pytest.mark.parametrize(("connector", "declared"), [("mysql", "INT4"), ("postgresql", None)])
+def test_source_types_of_other_databases_than_mysql_are_not_used(connector: str, declared: str | None) -> None:
+    column = {"type": "int", "connect.parameters": {"__debezium.source.column.type": "INT4"}}
+    source = {
+        "type": "record",
+        "name": "Source",
+        "fields": [],
+        "connect.name": f"io.debezium.connector.{connector}.Source",
+    }
+    whole = envelope({"name": "c", "type": column})
+    whole["fields"] = [one for one in whole["fields"] if one["name"] != "source"] + [{"name": "source", "type": source}]
+    [found] = compile_schema(whole).row_columns()
+    kind = connect_type_of(found.schema)
+    assert (kind.source_type if kind else None) == declared
 
 
 RECURSIVE = {"type": "record", "name": "R", "fields": [{"name": "r", "type": optional("R")}]}

@@ -14,6 +14,9 @@ import pytest
 from penstock.formats import decode
 from penstock.formats.change import SourceField, Truncation
 from penstock.formats.debezium.connect import ConnectType
+from penstock.schema_evolution.types.debezium import debezium_type
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table.values.types import AtomicType
 from tests.unit.formats.support import DATA, json_lines, messages, placed, read, rows
 
 RECORDINGS = sorted((DATA / "cdc-recorded/debezium").glob("*.jsonl"))
@@ -262,6 +265,23 @@ def test_values_of_connect_types(field: dict[str, Any], value: Any, column: pa.D
     assert array.type == column
     assert array.to_pylist() == [expected]
     assert one_column(None, **field).to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("connector", "uses_source_type"),
+    [("mysql", True), ("mariadb", True), (None, True), ("postgresql", False), ("sqlserver", False), ("oracle", False)],
+)
+def test_source_types_of_other_databases_than_mysql_are_not_used(connector: str | None, uses_source_type: bool) -> None:
+    """FLOAT of SQL Server has the digits of a DOUBLE, DATE of Oracle a time of day, and MySQL has no INT4."""
+    found = {"__debezium.source.column.type": "FLOAT", "__debezium.source.column.length": "53"}
+    message = wrapped([{"field": "c", "type": "double", "parameters": found}], payload("c", None, {"c": 1.25}))
+    source = {"field": "source", "type": "struct", "name": f"io.debezium.connector.{connector}.Source"}
+    message["schema"]["fields"].append(source if connector else {"field": "source", "type": "struct"})
+    for bulk_rows in (1, 200):
+        decoded = read("debezium-json", message, bulk_rows=bulk_rows)
+        [field] = decoded.batches[0].schema.fields
+        assert (ConnectType.parse(field.type or "").source_type == "FLOAT") == uses_source_type
+        assert debezium_type(field.type or "", TypeMapping()) == AtomicType("FLOAT" if uses_source_type else "DOUBLE")
 
 
 def test_instants_with_digits_beyond_microseconds_are_whole_at_any_year_and_in_both_images() -> None:

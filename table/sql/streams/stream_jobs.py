@@ -103,7 +103,7 @@ class StreamJobs:
     def __init__(self, stop: Event) -> None:
         self._stop = stop
         self.are_running = False
-        # The SELECT that the rows handed out last belong to, while streams run.
+        # The SELECT that the rows handed out last belong to, if they are those of a stream.
         self.shown: ScriptPart | None = None
         self._jobs: list[tuple[ScriptPart, StreamJob]] = []
 
@@ -137,8 +137,11 @@ class StreamJobs:
         finally:
             for job in inserts:
                 job.close()
-        self.are_running, self.shown = False, None
-        yield from without_rows((part, job) for part, job in jobs if isinstance(job, ShownStream))
+        self.are_running = False
+        for self.shown in dict.fromkeys(part for part, _ in jobs):
+            selects = ((part, job) for part, job in jobs if part is self.shown and isinstance(job, ShownStream))
+            yield from without_rows(selects)
+        self.shown = None
         if inserts:
             yield pa.Table.from_pylist([job.result() for job in inserts], _RESULT)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event, Timer
 
 import pyarrow as pa
 import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.table.sql.interpreter import Interpreter
 
 STREAMING = "SET 'execution.runtime-mode' = 'streaming';"
 
@@ -44,6 +46,16 @@ def test_only_the_last_of_several_streams_is_returned(warehouse: Path) -> None:
     assert len(shown(warehouse, "SELECT k FROM t; SELECT k FROM t WHERE k > 3")) == 1
     assert shown(warehouse, "SELECT k FROM t; SELECT k FROM t WHERE k > 4") == []
     assert len(shown(warehouse, "SELECT k FROM t UNION ALL SELECT v FROM t")) == 8
+
+
+@pytest.mark.parametrize("query", ["SELECT k FROM t WHERE k > 4; SELECT k FROM t", "SELECT k FROM t"])
+def test_streams_that_are_stopped_return_the_rows_of_the_last_one(query: str, warehouse: Path) -> None:
+    stop = Event()
+    Timer(1, stop.set).start()
+    with Interpreter(penstock.Catalog(warehouse), "d", stop=stop) as interpreter:
+        result = interpreter.last_result(STREAMING + query)
+    assert result is not None
+    assert sorted(result["k"].to_pylist()) == [1, 2, 3, 4]
 
 
 def test_selects_of_different_types_are_refused(warehouse: Path) -> None:

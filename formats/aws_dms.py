@@ -1,4 +1,8 @@
-"""aws-dms-json: one row in `data`, with before values next to it as `BI_<column>`. Declares no types and no key."""
+"""aws-dms-json: one row in `data`. Declares no types and no key.
+
+Tasks that send values before an update have them as `BI_<column>` in `data`, or in an object beside `data`, whose name
+is a setting of the task. Members that are null are left away, unless IncludeNullAndEmpty is set.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,18 @@ from typing import Any
 
 import msgspec
 
-from penstock.formats.change import DecodeOptions, DecodeResult, Messages
-from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
+from penstock.errors import DecodeError
+from penstock.formats.change import BAD_VALUE, DecodeOptions, DecodeResult, Messages
+from penstock.formats.json_envelope import handle_envelopes, missing, read_json, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.message_format import Format
-from penstock.formats.row_builder import TextTables
+from penstock.formats.row_builder import RowBuilder, TextTables
 from penstock.row_kinds import UPDATE_AFTER
 
 NAME = "aws-dms-json"
 BEFORE_PREFIX = "BI_"
 OPERATIONS = frozenset({"load", "insert", "update", "delete"})
+_MEMBERS = frozenset({"data", "metadata", "control"})
 Row = dict[str, Any]
 
 
@@ -42,6 +48,8 @@ class AwsDmsEnvelope(msgspec.Struct, gc=False):
 
 
 _read_envelope = msgspec.json.Decoder(AwsDmsEnvelope, float_hook=exact).decode
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_row = msgspec.json.Decoder(Row, float_hook=exact).decode
 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
@@ -54,14 +62,14 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
         if metadata is not None and metadata.record_type not in {None, "data"}:
             decoded.skipped[metadata.record_type or ""] += 1
         else:
-            _add_rows(envelope, number, tables)
+            _add_rows(envelope, number, messages, tables)
 
     handle_envelopes(messages, _read_envelope, decoded, handle)
     tables.finish(messages, decoded)
     return decoded
 
 
-def _add_rows(envelope: AwsDmsEnvelope, number: int, tables: TextTables) -> None:
+def _add_rows(envelope: AwsDmsEnvelope, number: int, messages: Messages, tables: TextTables) -> None:
     metadata, data = envelope.metadata, envelope.data
     if metadata is None:
         raise missing(NAME, "metadata")
@@ -80,25 +88,50 @@ def _add_rows(envelope: AwsDmsEnvelope, number: int, tables: TextTables) -> None
         rows.change(number, time, None, data)
     else:
         before, after = images(data)
-        # The DMS task sends no before images: nothing can be retracted.
         if before is None:
-            rows.put(number, time, UPDATE_AFTER, after)
-        else:
-            rows.change(number, time, before, after)
+            before = _image_beside(messages.values[number] or b"")
+        _add_update(rows, number, time, before, after)
+
+
+def _add_update(rows: RowBuilder, number: int, time: int, before: Row | None, after: Row) -> None:
+    whole = {**after, **(before or {})}
+    if before is not None and (before.keys() >= after.keys() or rows.moves(whole, after)):
+        rows.change(number, time, whole, after)
+    else:
+        # The row before is unknown, or only its key, which is the same: nothing can be retracted.
+        rows.put(number, time, UPDATE_AFTER, after)
 
 
 def images(data: Row) -> tuple[Row | None, Row]:
     """Return the before and the after image of a row; the before image is None if it is unknown.
 
-    `BI_x` is a before value only if a column `x` exists too. Without any such member the before image is unknown.
+    Without any `BI_x` next to a column `x` the before image is unknown, and `BI_x` a column. With one, each `BI_x` is a
+    before value, since a column that became null may be missing, except for a column `BI_x` that has a before value.
     """
-    olds = {name.removeprefix(BEFORE_PREFIX): value for name, value in data.items() if _is_before(name, data)}
-    after = {name: value for name, value in data.items() if not _is_before(name, data)}
-    return {**after, **olds} if olds else None, after
+    found = [name for name in data if name.startswith(BEFORE_PREFIX)]
+    if not any(name.removeprefix(BEFORE_PREFIX) in data for name in found):
+        return None, data
+    olds = {name.removeprefix(BEFORE_PREFIX): data[name] for name in found if BEFORE_PREFIX + name not in data}
+    after = {name: value for name, value in data.items() if name not in found or BEFORE_PREFIX + name in data}
+    return {**after, **olds}, after
 
 
-def _is_before(name: str, data: Row) -> bool:
-    return name.startswith(BEFORE_PREFIX) and name.removeprefix(BEFORE_PREFIX) in data
+def _image_beside(message: bytes) -> Row | None:
+    """Return the values before an update that are an object beside `data`; None if there is no such object."""
+
+    def read(value: bytes) -> list[tuple[str, Row]]:
+        others = [(name, raw) for name, raw in _read_members(value).items() if name not in _MEMBERS]
+        return [(name, _read_row(raw)) for name, raw in others if bytes(raw).startswith(b"{")]
+
+    # Unpaired surrogates are counted when the message is read as a whole.
+    found = read_json(message, read, DecodeResult())
+    if len(found) > 1:
+        names = ", ".join(name for name, _ in found)
+        text = (
+            f"it is unknown which of {names} has the values before the update: one object beside 'data' may have them"
+        )
+        raise DecodeError(text, reason=BAD_VALUE)
+    return found[0][1] if found else None
 
 
 FORMAT = Format("aws-dms-json", decode)

@@ -143,20 +143,60 @@ def test_dms_operations() -> None:
     decoded = read(
         "aws-dms-json",
         dms("load", {"id": 1, "v": "a"}, timestamp="2024-10-27T12:39:03.210671Z"),
-        dms("update", {"id": 1, "v": "b", "BI_v": "a", "BI_x": "own"}),
+        dms("update", {"id": 1, "v": "b", "BI_v": "a", "BI_x": "own", "BI_BI_x": None}),
         dms("update", {"id": 1, "v": "c"}),
         dms("delete", {"id": 1, "BI_x": None}),
         dms("drop-table", {}, **{"record-type": "control"}),
     )
     assert rows(decoded) == [
         ("+I", {"id": "1", "v": "a", "BI_x": None}),
-        ("-U", {"id": "1", "v": "a", "BI_x": "own"}),
+        ("-U", {"id": "1", "v": "a", "BI_x": None}),
         ("+U", {"id": "1", "v": "b", "BI_x": "own"}),
         ("+U", {"id": "1", "v": "c", "BI_x": None}),
         ("-D", {"id": "1", "v": None, "BI_x": None}),
     ]
     assert decoded.skipped == {"control": 1}
     assert decoded.batches[0].event_times.tolist()[:2] == [1730032743210, -1]
+
+
+def test_dms_values_before_an_update_of_a_column_that_became_null() -> None:
+    """Without IncludeNullAndEmpty the message lacks the column, and only its value before the update is there."""
+    decoded = read("aws-dms-json", dms("update", {"id": 1, "BI_id": 1, "BI_v": "a"}), before_images="all")
+    assert rows(decoded) == [("-U", {"id": "1", "v": "a"}), ("+U", {"id": "1", "v": None})]
+
+
+@pytest.mark.parametrize("name", ["before-image", "old"])
+def test_dms_values_before_an_update_in_an_object_beside_the_row(name: str) -> None:
+    """BeforeImageSettings: pk-only has the changed columns of the key, all has every column."""
+
+    def update(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+        return dms("update", after) | {name: before}
+
+    decoded = read(
+        "aws-dms-json",
+        update({"id": 45, "v": "a"}, {"id": 46}),
+        update({"id": 45, "v": "b"}, {}),
+        update({"id": 45, "v": "c"}, {"id": 45}),
+        json.dumps(update({"id": 45, "v": "d"}, {"id": 45, "v": "\ud800"})).encode(),
+        update({"id": 45}, {"id": 45, "v": "d"}),
+        before_images="all",
+        watch_columns=frozenset({"id"}),
+    )
+    assert rows(decoded) == [
+        ("-D", {"id": "46", "v": "a"}),
+        ("+I", {"id": "45", "v": "a"}),
+        ("+U", {"id": "45", "v": "b"}),
+        ("+U", {"id": "45", "v": "c"}),
+        ("-U", {"id": "45", "v": "\ufffd"}),
+        ("+U", {"id": "45", "v": "d"}),
+        ("-U", {"id": "45", "v": "d"}),
+        ("+U", {"id": "45", "v": None}),
+    ]
+
+
+def test_dms_update_with_two_objects_beside_the_row_is_a_bad_record() -> None:
+    [bad] = read("aws-dms-json", dms("update", {"id": 1}) | {"old": {}, "other": {}}).bad
+    assert bad.message.startswith("it is unknown which of old, other has the values before the update")
 
 
 @pytest.mark.parametrize(

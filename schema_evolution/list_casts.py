@@ -24,13 +24,15 @@ def fit_lists(column: pa.Array, target: ArrayType, name: str, misfits: Misfits, 
     elements = fit(pc.list_flatten(column), Field(0, name, target.element), found)
     misfits.nulled += found.nulled
     misfits.inexact += found.inexact
-    rows = pc.list_parent_indices(column).to_numpy()
+    # Elements below a null list are not among the flattened ones, but Arrow counts them in the indices of parents.
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    rows = np.repeat(np.arange(len(column)), lengths)
     refused = np.zeros(len(column), np.bool_)
     for element, reason in found.reasons.items():
-        row = rows[element : element + 1].astype(np.int64)
+        row = rows[element : element + 1]
         refused[row] = True
         misfits.add(row, reason)
     offsets = np.zeros(len(column) + 1, np.int32)
-    np.cumsum(pc.fill_null(pc.list_value_length(column), 0).to_numpy(), out=offsets[1:])
+    np.cumsum(lengths, out=offsets[1:])
     null = pc.or_(pc.is_null(column), pa.array(refused))
     return pa.ListArray.from_arrays(pa.array(offsets), elements, type=to_arrow(target), mask=null)

@@ -127,6 +127,16 @@ def test_elements_of_lists_follow_the_rules_of_columns() -> None:
     assert list(misfits.reasons) == [1], "only the list with the element that does not fit"
 
 
+def test_elements_below_a_null_list_do_not_shift_those_that_do_not_fit() -> None:
+    # As if_else and other functions of Arrow make them: a null list whose elements are still in the buffer.
+    texts = pa.array(["1", "x", "2", "x"])
+    column = pa.ListArray.from_arrays(pa.array([0, 1, 2, 4], pa.int32()), texts, mask=pa.array([True, False, False]))
+    misfits = Misfits()
+    values = fit_column(column, Field(0, "c", parse_type({"type": "ARRAY", "element": "INT"})), TypeMapping(), misfits)
+    assert values.to_pylist() == [None, None, None]
+    assert list(misfits.reasons) == [1, 2]
+
+
 def test_lists_are_read_from_json_or_commas() -> None:
     misfits = Misfits()
     column = fit_column(

@@ -165,6 +165,6 @@ def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]
     made = list(committer.overwrite((), covers).snapshots)
     for number, given in enumerate(partitions):
         if number not in used:
-            text = ",".join(f"{name}={value}" for name, value in given.items())
+            text = ",".join(f"{name}={'NULL' if value is None else value}" for name, value in given.items())
             log.warning("event=no_such_partition table=%s partition=%s", store.name, text)
     return made

@@ -175,8 +175,9 @@ def test_a_partition_is_found_by_its_value_alone(tmp_path: Path, value: float, v
 def test_a_partition_that_does_not_exist_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options={"bucket": "1"})
     write(table, (1, 0, 1), (2, 0, 1))
-    table.drop_partitions([{"p": 1}, {"p": 7}])
+    table.drop_partitions([{"p": 1}, {"p": 7}, {"p": None}])
     assert "event=no_such_partition" in caplog.text
     assert "partition=p=7" in caplog.text
+    assert "partition=p=NULL" in caplog.text
     assert "partition=p=1" not in caplog.text
     assert content(table) == [(2, 0, 1)]

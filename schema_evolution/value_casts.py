@@ -85,6 +85,9 @@ def _native(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # Arrow has no such cast: continue with the text that a text message would contain.
         texts = _as_text(column)
+        if pa.types.is_decimal(column.type) and pa.types.is_integer(arrow):
+            # Arrow refuses the whole column for one number. 2.00 fits an integer, its text does not.
+            texts = pc.replace_substring_regex(texts, r"\.0+$", "")
     else:
         cast = _measured(cast, type_, name, misfits)
         return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -147,7 +148,7 @@ def regexp_extract(given: Sequence[Values], moment: Moment) -> Values:
     pattern = constant(given[1], "regexp_extract")
     if "(?P<" in pattern or "(?<" in pattern:
         raise ConfigError("regexp_extract counts groups, and this pattern names them", hint="write ( for (?<name>")
-    names = iter(range(1, len(pattern) + 1))
+    names = itertools.count(1)
     named = "".join(_named_groups(pattern, names))
     groups = next(names) - 1
     if not 0 <= group <= groups:

@@ -127,6 +127,14 @@ def test_elements_of_lists_follow_the_rules_of_columns() -> None:
     assert list(misfits.reasons) == [1], "only the list with the element that does not fit"
 
 
+def test_a_decimal_without_a_fraction_fits_an_integer_beside_others_that_do_not_fit() -> None:
+    column = pa.array([Decimal("2.00"), Decimal("2.50"), None, Decimal("-10.00"), Decimal("99999999999.00")])
+    misfits = Misfits()
+    values = fit_column(column, Field(0, "c", parse_type("INT")), TypeMapping(), misfits)
+    assert values.to_pylist() == [2, None, None, -10, None]
+    assert list(misfits.reasons) == [1, 4]
+
+
 def test_elements_below_a_null_list_do_not_shift_those_that_do_not_fit() -> None:
     # As if_else and other functions of Arrow make them: a null list whose elements are still in the buffer.
     texts = pa.array(["1", "x", "2", "x"])

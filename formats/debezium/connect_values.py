@@ -190,7 +190,7 @@ def decimal_texts(values: Sequence[Any], faults: Faults, scale: int, what: str) 
     if not 0 <= scale <= _COLUMN_SCALE:
         return each(partial(_decimal_text, scale=scale), pa.string(), what)(values, faults)
     try:
-        unscaled = [None if value is None else int.from_bytes(_unscaled(value), "big", signed=True) for value in values]
+        unscaled = [None if value is None else _integer_of(_unscaled(value)) for value in values]
         return scaled_texts(pa.array(unscaled, pa.int64()), scale)
     except (ValueError, TypeError, OverflowError, pa.ArrowInvalid):
         return each(partial(_decimal_text, scale=scale), pa.string(), what)(values, faults)
@@ -203,6 +203,12 @@ def _unscaled(value: Any) -> bytes:
     if type(value) is not str or len(value) % 4:
         raise ValueError("no base64")
     return a2b_base64(value, strict_mode=True)
+
+
+def _integer_of(data: bytes) -> int:
+    if not data:
+        raise ValueError("no bytes, which are no number")
+    return int.from_bytes(data, "big", signed=True)
 
 
 def scaled_texts(unscaled: pa.Array, scale: int) -> pa.Array:
@@ -237,11 +243,11 @@ def _decimal_text(value: Any, scale: int) -> str:
         return str(value)
     # A JSON number is a `Number`, which is a subclass of str: only a plain str can be base64.
     if isinstance(value, bytes) or (type(value) is str and _BASE64.fullmatch(value)):
-        return scaled_text(int.from_bytes(base64_bytes(value), "big", signed=True), scale)
+        return scaled_text(_integer_of(base64_bytes(value)), scale)
     if isinstance(value, str) and _NUMERIC.fullmatch(value):
         return plain_digits(value) if "e" in value.lower() else str(value)
     raise ValueError("not a decimal")
 
 
 def _variable_scale(value: Mapping[str, Any]) -> str:
-    return scaled_text(int.from_bytes(base64_bytes(value["value"]), "big", signed=True), int(value["scale"]))
+    return scaled_text(_integer_of(base64_bytes(value["value"])), int(value["scale"]))

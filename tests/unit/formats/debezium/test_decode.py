@@ -336,6 +336,8 @@ def test_a_decimal_is_what_its_json_number_says(scale: str) -> None:
         ({"type": "int32", "name": "io.debezium.time.Date"}, 1 << 31),
         ({"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, "2024-02-29T12:34:56"),
         (DECIMAL, "ü"),
+        (DECIMAL, ""),
+        ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, {"scale": 0, "value": ""}),
         (DECIMAL | {"parameters": {"scale": "1000000000"}}, "AQ=="),
         ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, {"scale": 1 << 40, "value": "AQ=="}),
         ({"type": "struct", "name": "io.debezium.data.geometry.Point"}, {"wkb": "AQ=="}),

@@ -1,11 +1,15 @@
 """aliyun-json (Alibaba Cloud DTS and DataWorks): one row image per message, types declared in `schema.dataColumn`.
 
+The six types of DataWorks are BOOLEAN, LONG, DOUBLE, STRING, BYTES (in base64) and DATE (milliseconds since 1970, with
+a time of day if the column of the source has one).
+
 An update is either two messages, UPDATE_BEFORE and UPDATE_AFTER, or UPDATE_AFTER alone. If both follow each other, the
 pair is decoded as one change, so that a changed key becomes a delete and an insert as in every other format.
 """
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -23,6 +27,15 @@ from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 NAME = "aliyun-json"
 # A DATE given as a number further than this many days from 1970 is in milliseconds, not in days.
 LAST_DAY = 3_000_000
+DAY_MILLIS = 86_400_000
+# The documentation of DataWorks spells UPDATE_BEFORE in both ways.
+ROW_OPERATIONS = {name: name for name in ("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE")} | {
+    "UPDATE_BEFOR": "UPDATE_BEFORE"
+}
+# MHEARTBEAT is written all the time.
+_TRANSACTIONS = ("TRANSACTION_BEGIN", "TRANSACTION_END", "GTID", "XACOMMIT", "XAROLLBACK")
+_DDL = ("CREATE", "ALTER", "ERASE", "QUERY", "TRUNCATE", "RENAME", "CINDEX", "DINDEX")
+WITHOUT_ROWS = frozenset({"MHEARTBEAT", *_TRANSACTIONS, *_DDL})
 Row = dict[str, Any]
 
 
@@ -124,8 +137,11 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     groups: dict[bytes, AliyunGroup] = {}
 
     def handle(envelope: AliyunEnvelope, number: int) -> None:
-        if envelope.ddl or (envelope.payload is not None and envelope.payload.ddl != NULL):
+        payload = envelope.payload
+        if envelope.ddl or (payload is not None and payload.ddl != NULL):
             decoded.skipped["DDL"] += 1
+        elif payload is not None and payload.op in WITHOUT_ROWS:
+            decoded.skipped[payload.op] += 1
         else:
             _add_rows(envelope, number, groups, options)
 
@@ -141,16 +157,17 @@ def _add_rows(envelope: AliyunEnvelope, number: int, groups: dict[bytes, AliyunG
         raise missing(NAME, "payload")
     if payload.op is None:
         raise missing(NAME, "op")
-    if payload.op not in {"INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"}:
+    operation = ROW_OPERATIONS.get(payload.op)
+    if operation is None:
         raise unknown_operation(payload.op)
-    side = "before" if payload.op in {"UPDATE_BEFORE", "DELETE"} else "after"
+    side = "before" if operation in {"UPDATE_BEFORE", "DELETE"} else "after"
     image = payload.before if side == "before" else payload.after
     if image is None or image.row is None:
         raise missing(NAME, side if image is None else "dataColumn", "op", payload.op)
     group, time, row = _group(envelope.schema, groups, options), payload.time(), image.row
-    if payload.op == "UPDATE_AFTER":
+    if operation == "UPDATE_AFTER":
         group.after(number, time, row)
-    elif payload.op == "UPDATE_BEFORE":
+    elif operation == "UPDATE_BEFORE":
         group.before(number, time, row)
     else:
         group.flush()
@@ -170,17 +187,29 @@ def _group(schema: msgspec.Raw, groups: dict[bytes, AliyunGroup], options: Decod
 
 
 def _reader(field: SourceField) -> Read:
-    if field.type is None or field.type.upper() != "DATE":
-        return texts
-    return each(_date_text, pa.string(), f"the value of column {field.name} does not fit DATE")
+    declared = (field.type or "").upper()
+    what = f"the value of column {field.name} does not fit {declared}"
+    if declared == "DATE":
+        return each(_date_text, pa.string(), what)
+    # Sources' own names, such as BLOB, say nothing of how their values are written.
+    return each(_bytes, pa.binary(), what) if declared == "BYTES" else texts
+
+
+def _bytes(value: str) -> bytes:
+    return a2b_base64(value, strict_mode=True)
 
 
 def _date_text(value: object) -> str | None:
-    """Return the text of a DATE. A number counts days, or milliseconds if it is far too large to be a day."""
+    """Return the text of a DATE, which has a time of day if its number of milliseconds has one.
+
+    A number counts days, or milliseconds if it is far too large to be a day.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) <= LAST_DAY:
             return str(date(1970, 1, 1) + timedelta(days=value))
-        return str((datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)).date())
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
+        midnight = value % DAY_MILLIS == 0
+        return str(moment.date()) if midnight else moment.replace(tzinfo=None).isoformat(" ", "milliseconds")
     return text_of(value)
 
 

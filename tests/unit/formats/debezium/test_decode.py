@@ -450,9 +450,11 @@ def test_aliyun_operations() -> None:
         aliyun("UPDATE_BEFORE", {"id": 5}),
         aliyun("DELETE", {"id": 2, "extra": "x"}),
         aliyun("INSERT", {}, ddl="alter table"),
+        {"schema": {"dataColumn": None, "primaryKey": None, "source": None}, "payload": {"op": "MHEARTBEAT"}},
+        aliyun("TRANSACTION_BEGIN", {}),
     )
     assert rows(decoded) == [
-        ("+I", {"id": "1", "day": "2024-11-15", "extra": None}),
+        ("+I", {"id": "1", "day": "2024-11-15 08:58:34.000", "extra": None}),
         ("-U", {"id": "1", "day": "2024-11-15", "extra": None}),
         ("+U", {"id": "1", "day": "2024-11-15", "extra": None}),
         ("+U", {"id": "1", "day": None, "extra": None}),
@@ -469,7 +471,35 @@ def test_aliyun_operations() -> None:
         SourceField("extra", "STRING"),
     )
     assert set(batch.event_times.tolist()) == {9}
-    assert decoded.skipped == {"DDL": 1}
+    assert decoded.skipped == {"DDL": 1, "MHEARTBEAT": 1, "TRANSACTION_BEGIN": 1}
+
+
+def test_aliyun_bytes_are_base64() -> None:
+    columns = [{"name": "id", "type": "LONG"}, {"name": "b", "type": "BYTES"}, {"name": "c", "type": "BLOB"}]
+
+    def insert(value: Any) -> dict[str, Any]:
+        message = aliyun("INSERT", {"id": 1, "b": value, "c": "/w=="})
+        message["schema"]["dataColumn"] = columns
+        return message
+
+    decoded = read("aliyun-json", *map(insert, ["/w==", "", None, "ab", 5]))
+    (batch,) = decoded.batches
+    assert batch.rows.column("b").to_pylist() == [b"\xff", b"", None]
+    assert batch.rows.column("c").to_pylist() == ["/w=="] * 3
+    assert [bad.message for bad in decoded.bad] == [
+        "the value of column b does not fit BYTES: 'ab'",
+        "the value of column b does not fit BYTES: 5",
+    ]
+
+
+@pytest.mark.parametrize("name", ["UPDATE_BEFORE", "UPDATE_BEFOR"])
+def test_aliyun_before_images_in_both_spellings(name: str) -> None:
+    before = aliyun("UPDATE_BEFORE", {"id": 1})
+    before["payload"]["op"] = name
+    assert rows(read("aliyun-json", before, aliyun("UPDATE_AFTER", {"id": 2}))) == [
+        ("-D", {"id": "1", "day": None}),
+        ("+I", {"id": "2", "day": None}),
+    ]
 
 
 def test_aliyun_pair_without_before_images_is_one_row() -> None:

@@ -15,7 +15,7 @@ from penstock.formats.debezium.connect import row_fields, table_schema
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
 from penstock.formats.debezium.row_layouts import decode_by_layout
-from penstock.formats.json_envelope import NULL, UNREADABLE, handle_envelopes, missing
+from penstock.formats.json_envelope import NULL, TOMBSTONE, UNREADABLE, handle_envelopes, missing
 from penstock.formats.json_text import exact
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import RowBuilder
@@ -46,11 +46,15 @@ class DebeziumEnvelope(DebeziumPayload, gc=False):
     """A message of either shape. If it has a member `schema`, null or not, the change is in `payload`."""
 
     schema: msgspec.Raw = ABSENT
-    payload: DebeziumPayload | None = None
+    payload: DebeziumPayload | msgspec.UnsetType | None = msgspec.UNSET
 
     def change(self) -> DebeziumPayload | None:
-        """Return the payload of either shape, None if it is missing."""
-        return self if self.schema == ABSENT else self.payload
+        """Return the payload of either shape, None if it is null; DecodeError if it is missing."""
+        if self.schema == ABSENT:
+            return self
+        if self.payload is msgspec.UNSET:
+            raise missing(NAME, "payload")
+        return self.payload
 
 
 _read_envelope = msgspec.json.Decoder(DebeziumEnvelope, float_hook=exact).decode
@@ -129,7 +133,9 @@ def _add_rows(
 ) -> None:
     payload = envelope.change()
     if payload is None:
-        raise missing(NAME, "payload")
+        # Older converters of Kafka Connect wrap the null of a tombstone (KAFKA-3832).
+        decoded.skipped[TOMBSTONE] += 1
+        return
     if payload.op is None:
         members, status = _other_members(messages.values[number] or b"", envelope)
         decoded.skipped[without_operation(NAME, members, status)] += 1

@@ -267,6 +267,15 @@ def test_values_of_connect_types(field: dict[str, Any], value: Any, column: pa.D
     assert one_column(None, **field).to_pylist() == [None]
 
 
+def test_a_wrapped_null_is_a_tombstone() -> None:
+    """JsonConverter wrapped the null of a tombstone before KAFKA-3832."""
+    for bulk_rows in (1, 200):
+        decoded = read(
+            "debezium-json", b'{"schema":null,"payload":null}', {"schema": {}, "payload": None}, bulk_rows=bulk_rows
+        )
+        assert (decoded.bad, decoded.batches, decoded.skipped) == ([], [], {"tombstone": 2})
+
+
 @pytest.mark.parametrize(
     ("connector", "uses_source_type"),
     [("mysql", True), ("mariadb", True), (None, True), ("postgresql", False), ("sqlserver", False), ("oracle", False)],

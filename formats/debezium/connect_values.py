@@ -207,7 +207,7 @@ def _unscaled(value: Any) -> bytes:
 
 def _integer_of(data: bytes) -> int:
     if not data:
-        raise ValueError("no bytes, which are no number")
+        raise ValueError("a number has at least one byte")
     return int.from_bytes(data, "big", signed=True)
 
 

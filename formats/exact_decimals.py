@@ -33,3 +33,20 @@ def rescaled(values: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
     # In two steps: a change of both the width and the scale is made in the narrower type.
     wide = values.cast(pa.decimal256(_WIDE_DIGITS, given.scale)).cast(pa.decimal256(_WIDE_DIGITS, kind.scale))
     return wide.cast(kind)
+
+
+def apart(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array] | None:
+    """Return the floating-point numbers that fit a decimal type, and those that do not, each with nulls for the others.
+
+    None for other types, and if all fit or none does. Arrow casts all or none, and casts a number to other digits than
+    its text has, so the numbers that do not fit must not decide how others are cast.
+    """
+    if not (pa.types.is_floating(values.type) and pa.types.is_decimal(kind)):
+        return None
+    size, limit = pc.abs(pc.cast(values, pa.float64())), 10.0 ** (kind.precision - kind.scale)
+    # A number that is too large to be rounded would be an error.
+    rounded = pc.round(pc.if_else(pc.less(size, limit), size, limit), kind.scale)
+    fit = pc.less(rounded, limit)
+    if pc.all(fit).as_py() or not pc.any(fit).as_py():
+        return None
+    return pc.if_else(fit, values, None), pc.if_else(fit, None, values)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.exact_decimals import rescaled
+from penstock.formats.exact_decimals import apart, rescaled
 from penstock.schema_evolution.changed_values import changed_values
 from penstock.schema_evolution.exact_texts import not_exact
 from penstock.schema_evolution.list_casts import fit_lists
@@ -80,14 +80,21 @@ def _native(
             return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)
         # Without zone, so that its text has none either.
         column = column.view(pa.timestamp(column.type.unit))
+        if pa.types.is_time(arrow):
+            # Arrow refuses the whole column for one time with microseconds.
+            given, column = column, pc.floor_temporal(column, 1, unit="millisecond")
+            changed = pc.not_equal(column, given)
+            return _without_changed(pc.cast(column, arrow), changed, given, type_, name, misfits, in_key=in_key)
     try:
         cast = _cast(column, arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # Arrow has no such cast: continue with the text that a text message would contain.
+        # Arrow has no such cast, or refuses the column for one value: continue with the text that a text message would
+        # contain.
+        if (parts := apart(column, arrow)) is not None:
+            return pc.coalesce(*(_native(part, type_, name, mapping, misfits, in_key=in_key) for part in parts))
         texts = _as_text(column)
         if pa.types.is_decimal(column.type) and pa.types.is_integer(arrow):
-            # Arrow refuses the whole column for one number. 2.00 fits an integer, its text does not.
-            texts = pc.replace_substring_regex(texts, r"\.0+$", "")
+            texts = pc.replace_substring_regex(texts, r"\.0+$", "")  # 2.00 fits an integer
     else:
         cast = _measured(cast, type_, name, misfits)
         return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)

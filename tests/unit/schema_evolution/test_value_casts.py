@@ -1,0 +1,63 @@
+"""Casts of columns beside casts of their values one by one: no value decides how another one is cast."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.value_casts import fit_column
+from penstock.table.values.types import Field, parse_type
+
+COLUMNS = {
+    "integers": pa.array([1, 2**40, -1, 300, None, 0]),
+    "unsigned": pa.array([1, 2**64 - 1, 300], pa.uint64()),
+    "doubles": pa.array([1.0, 1.5, 1e30, float("nan"), -0.0, float("inf"), None, 123456789.125, 99.96]),
+    "floats": pa.array([1.0, 1.1, 1e30], pa.float32()),
+    "decimals": pa.array([Decimal("2.00"), Decimal("2.50"), Decimal("-99999999.99"), None], pa.decimal128(12, 2)),
+    "long decimals": pa.array([Decimal("1.0000000000"), Decimal("12345678901234567890.0000000001")]),
+    "whole decimals": pa.array([Decimal(5), Decimal(10**20), None], pa.decimal128(21, 0)),
+    "booleans": pa.array([True, False, None]),
+    "dates": pa.array([dt.date(2020, 1, 1), dt.date(1, 1, 1), None]),
+    "timestamps": pa.array([dt.datetime(2020, 1, 1, 1, 2, 3, 456_789), dt.datetime(1960, 1, 1), None]),
+    "instants": pa.array([dt.datetime(2020, 1, 1, 1, 2, 3, 456_789), None, dt.datetime(1960, 1, 1)]).cast(
+        pa.timestamp("us", tz="UTC")
+    ),
+    "times": pa.array([dt.time(1, 2, 3, 456_789), dt.time(0), None], pa.time64("us")),
+    "durations": pa.array([1000, -1, 86_400_000_000], pa.duration("us")),
+    "bytes": pa.array([b"abc", b"\xff", b"12", b"true", None, b"2020-01-01"]),
+    "texts": pa.array(["1", "1.0", "2.50", "x", "", "true", "2020-01-01 01:02:03.456", None, "abcdef", "1e3", "NaN"]),
+    "lists": pa.array([[Decimal("2.00")], [Decimal("2.50"), Decimal("1.00")], None, []]),
+    "rows": pa.array([{"a": 1}, None, {"a": 2**40}]),
+}
+TYPES: tuple[Any, ...] = (
+    *("BOOLEAN", "TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(3, 1)", "DECIMAL(38, 0)", "DECIMAL(38, 20)"),
+    *("STRING", "VARCHAR(3)", "CHAR(3)", "BYTES", "VARBINARY(2)", "DATE", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIME(3)"),
+    *("TIMESTAMP(3) WITH LOCAL TIME ZONE", {"type": "ARRAY", "element": "INT"}, {"type": "ARRAY", "element": "STRING"}),
+    {"type": "ROW", "fields": [{"id": 1, "name": "a", "type": "INT"}]},
+)
+
+
+def cast(column: pa.Array, type_: Any, *, in_key: bool) -> tuple[pa.Array, list[int], int]:
+    misfits = Misfits()
+    values = fit_column(column, Field(0, "c", parse_type(type_)), TypeMapping(), misfits, in_key=in_key)
+    return values, sorted(misfits.reasons), misfits.inexact + misfits.nulled
+
+
+@pytest.mark.parametrize("in_key", [False, True])
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_value_is_cast_alike_beside_others(name: str, type_: Any, in_key: bool) -> None:
+    column = COLUMNS[name]
+    whole, refused, changed = cast(column, type_, in_key=in_key)
+    single = [cast(column.slice(row, 1), type_, in_key=in_key) for row in range(len(column))]
+    for row, (value, _, _) in enumerate(single):
+        found = whole.slice(row, 1)
+        assert value.equals(found) or str(value) == str(found), column[row]  # NaN does not equal itself
+    assert refused == [row for row, (_, reasons, _) in enumerate(single) if reasons]
+    assert changed == sum(one for _, _, one in single)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import DecodeError
 from penstock.schema_evolution.expressions import text_functions as texts_of
 from penstock.schema_evolution.expressions import time_functions as times
 from penstock.schema_evolution.expressions.arithmetic import divided
@@ -67,6 +68,8 @@ def hashed(column: Values, kind: str) -> Values:
 def _round(given: Sequence[Values], moment: Moment) -> Values:
     digits = whole(given[1], "round") if len(given) > 1 else 0
     value = given[0]
+    if pa.types.is_decimal(value.type):
+        return _of_decimals(value, lambda wide: pc.round(wide, digits, round_mode="half_towards_infinity"))
     if not pa.types.is_floating(value.type) or not 0 <= digits <= _EXACT_POWER:
         return pc.round(value, digits, round_mode="half_towards_infinity")
     if isinstance(value, pa.Scalar):
@@ -90,8 +93,28 @@ def _rounded_doubles(values: pa.Array, digits: int) -> pa.Array:
     return pa.array(np.where(changes, rounded, doubles), values.type, mask=nulls)
 
 
+def _of_decimals(values: Values, change: Callable[[Values], Values]) -> Values:
+    """Return rounded decimals in their type; DecodeError for a number that has one more digit then, as 9.95 has."""
+    kind = values.type
+    # Without room for that digit, Arrow returns 0 where a column has nulls.
+    wide = pc.cast(values, pa.decimal256(kind.precision + 1, kind.scale))
+    try:
+        return pc.cast(change(wide), kind)
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(
+            f"a number is out of the range of its type: {reason}",
+            hint=f"cast it to more digits first: cast(x as decimal({min(kind.precision + 1, 38)}, {kind.scale}))",
+        ) from reason
+
+
 def _to_whole(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    return lambda given, moment: given[0] if pa.types.is_integer(given[0].type) else change(given[0])
+    def result(given: Sequence[Values], moment: Moment) -> Values:
+        value = given[0]
+        if pa.types.is_decimal(value.type):
+            return _of_decimals(value, change)
+        return value if pa.types.is_integer(value.type) else change(value)
+
+    return result
 
 
 def _coalesce(given: Sequence[Values], moment: Moment) -> Values:

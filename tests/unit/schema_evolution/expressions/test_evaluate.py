@@ -289,6 +289,19 @@ def test_an_overflow_is_an_error() -> None:
         )
 
 
+@pytest.mark.parametrize("text", ["round(x, 1)", "round(x)", "ceil(x)", "floor(0 - x)"])
+@pytest.mark.parametrize("beside", [None, Decimal("1.25")])
+def test_a_decimal_that_has_another_digit_when_it_is_rounded_is_an_error(text: str, beside: Decimal | None) -> None:
+    columns = {"x": pa.array([Decimal("9.95"), beside], pa.decimal128(3, 2))}
+    text = text.replace("0 - x", "cast(0 - x as decimal(3, 2))")
+    with pytest.raises(DecodeError, match="out of the range of its type"):
+        evaluated(parse_expression(text), columns, Moment(NOW, 2), Misfits())
+    wider = {"x": columns["x"].cast(pa.decimal128(4, 2))}
+    found = evaluated(parse_expression(text.replace("3, 2", "4, 2")), wider, Moment(NOW, 2), Misfits()).to_pylist()
+    assert abs(found[0]) == 10
+    assert (found[1] is None) == (beside is None)
+
+
 NUMBERS = [
     pa.int32(),
     pa.int64(),

@@ -63,7 +63,7 @@ class FilledTables:
     is_first_unfinished: bool = False
     kind: str = ""
     recorded_kind: str | None = None
-    differing: set[str] = field(default_factory=set)  # as the start of the run has found them, and dealt with them
+    confirmed: set[str] = field(default_factory=set)  # as their marks say, by the start of this run or by its commits
 
     @classmethod
     def of(cls, checkpoint: CheckpointFolder, warehouse: CatalogSettings, kind: str = "") -> FilledTables:
@@ -104,10 +104,8 @@ class FilledTables:
             if target is not None:
                 wanted.setdefault(target, []).append(source)
         with ThreadPoolExecutor(THREADS) as pool:
-            compared = pool.map(lambda item: self._difference(item[0], item[1], seen_before), wanted.items())
-            found = [one for one in compared if one is not None]
-        self.differing |= {one.table for one in found}
-        return found
+            found = pool.map(lambda item: self._difference(item[0], item[1], seen_before), wanted.items())
+            return [one for one in found if one is not None]
 
     def _difference(
         self, table: str, sources: list[SourceName], seen_before: Collection[SourceName]
@@ -121,6 +119,8 @@ class FilledTables:
             missing = condition_of(self.warehouse, table, None) == "missing"
             return differs(REASONS["missing"], sources, "missing", left=False) if missing else None
         condition = condition_of(self.warehouse, table, self.marks.get(table))
+        if condition == "same":
+            self.confirmed.add(table)
         left = [
             source
             for source in sources
@@ -176,9 +176,13 @@ class FilledTables:
             self._save()
 
     def set_back(self, made: Mapping[str, Snapshot]) -> list[str]:
-        """Return the tables of these new snapshots that were rolled back or created again during the run."""
-        known = {table: self.marks[table] for table in made if table in self.marks and table not in self.differing}
-        return sorted(table for table, mark in known.items() if mark.was_set_back(made[table]))
+        """Return the tables of these new snapshots that were rolled back or created again during the run.
+
+        Tables that the start has found to differ, or has not compared, are not among them: the run copies them again,
+        or continues with the gap.
+        """
+        known = made.keys() & self.marks.keys() & self.confirmed
+        return sorted(table for table in known if self.marks[table].was_set_back(made[table]))
 
     def record_batch(
         self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]
@@ -214,7 +218,7 @@ class FilledTables:
             if table in self.marks and table not in set_back:
                 created = self.marks[table].created
                 self.marks[table] = Mark(created, snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
-                self.differing.discard(table)
+                self.confirmed.add(table)
         is_owed |= self.recorded_kind == "" and self.kind != ""
         if is_owed or before != (self.sources, self.left, self.marks, self.resumed):
             self._save()

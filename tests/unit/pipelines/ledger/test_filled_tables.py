@@ -293,6 +293,17 @@ def test_check_and_status_report_missing_snapshots_before_a_run(
     assert "ods.orders is missing rows" in _said(capsys, *named)
 
 
+def test_an_accepted_gap_of_a_resumed_table_does_not_stop_the_run_later(shop: Shop) -> None:
+    filled = kept(shop)
+    del filled.sources["shop", "orders"]  # no message of it came since the checkpoint was begun
+    filled.resumed = {"ods.orders"}
+    rolled_back(shop)
+    filled.accept(filled.lost())
+    first = shop.table("orders").latest_snapshot
+    assert first is not None
+    assert filled.set_back({"ods.orders": replace(first, id=2, commit_identifier=9)}) == []
+
+
 def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     capsys.readouterr()
     assert main(list(words)) == 0

@@ -12,10 +12,19 @@ import penstock
 from penstock.errors import ConfigError, PositionLost
 from penstock.ingest.source import Limit
 from penstock.pipelines.commands.main import main
+from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.job import build
 from tests.unit.pipelines.table_source.test_source import COLUMNS, LOGGED, Lake
 
 RESNAPSHOT = {"resnapshot": True}
+
+
+class _StopError(Exception):
+    pass
+
+
+def _stop(*_: object) -> None:
+    raise _StopError
 
 
 @pytest.fixture
@@ -50,6 +59,23 @@ def test_a_table_is_emptied_and_read_again_and_its_changes_follow(lake: Lake, op
     lake.change("orders")
     lake.run("orders", "users")
     assert lake.rows("dwd.orders") == lake.rows("ods.orders")
+
+
+def test_a_target_that_was_dropped_is_no_rollback_if_all_tables_are_read_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create("orders", LOGGED)
+    for _ in range(4):
+        lake.change("orders", deletes=False)
+        lake.run("orders")
+    lake.change("orders")
+    with monkeypatch.context() as patch, pytest.raises(_StopError):
+        patch.setattr(BatchDriver, "take", _stop)
+        lake.run("orders")
+    # The batch that was planned is repeated first.
+    lake.catalog.drop_table("dwd.orders")
+    lake.run("orders", pipeline=RESNAPSHOT)
+    assert lake.rows("dwd.orders") == lake.rows("ods.orders") != []
 
 
 def test_an_aggregation_is_emptied_before_its_rows_are_added_again(lake: Lake) -> None:

@@ -36,6 +36,12 @@ def has_ended(driver: Mapping[str, Any]) -> bool:
     return pid != 0 and driver.get("host") == socket.gethostname() and not is_alive(pid)
 
 
+def is_silent(driver: Mapping[str, Any], now_millis: int) -> bool:
+    """Return whether the driver that wrote this status has not written it for so long that it may be gone."""
+    heard = (now_millis - int(driver.get("heard_millis", 0))) / 1000
+    return heard >= max(ALIVE_SECONDS, 10 * float(driver.get("trigger_seconds", 0)))
+
+
 def refuse_second_driver(
     folder: CheckpointFolder, is_alive: Callable[[int], bool] = is_alive, now: Callable[[], float] = time.time
 ) -> None:

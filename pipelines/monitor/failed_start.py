@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.monitor.driver_process import has_ended
+from penstock.pipelines.monitor.driver_process import has_ended, is_silent
 from penstock.pipelines.monitor.unexpected_error import failure_facts, unexpected
 
 log = logging.getLogger(__name__)
@@ -36,12 +36,15 @@ def failed_starts_noted(spec: PipelineSpec) -> Iterator[None]:
 
 
 def _write_status(spec: PipelineSpec, error: Exception) -> None:
-    """Write the status, unless the pipeline has never run, or another process runs it now."""
+    """Write the status, unless the pipeline has never run, or another process runs it now.
+
+    A container that is started again has another host name, or the process number of the one before.
+    """
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
-    last = folder.status()
-    if last is None or not (last.get("state") in {"stopped", "failed"} or has_ended(last)):
+    last, now = folder.status(), int(time.time() * 1000)
+    if last is None or not (last.get("state") in {"stopped", "failed"} or has_ended(last) or is_silent(last, now)):
         return
-    process = {"host": socket.gethostname(), "pid": os.getpid(), "heard_millis": int(time.time() * 1000)}
+    process = {"host": socket.gethostname(), "pid": os.getpid(), "heard_millis": now}
     folder.put_status(last | process | {"state": "failed"} | failure_facts(error))
 
 

@@ -19,7 +19,7 @@ from penstock.pipelines.ledger.batch_logs import CheckpointProgress
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.monitor.deferred_tables import NOTHING_DEFERRED, DeferredTables
-from penstock.pipelines.monitor.driver_process import ALIVE_SECONDS, has_ended
+from penstock.pipelines.monitor.driver_process import has_ended, is_silent
 from penstock.pipelines.tasks.bad_records import DEFAULT_NAME
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -81,11 +81,7 @@ class PipelineState:
         said = str(self.driver.get("state", "stopped"))
         if said not in {"running", "pausing", "paused"}:
             return said
-        if has_ended(self.driver):
-            return "dead"
-        heard = (self.now_millis - int(self.driver.get("heard_millis", 0))) / 1000
-        allowed = max(ALIVE_SECONDS, 10 * float(self.driver.get("trigger_seconds", 0)))
-        return said if heard < allowed else "dead"
+        return "dead" if has_ended(self.driver) or is_silent(self.driver, self.now_millis) else said
 
     @property
     def stalled_seconds(self) -> float | None:

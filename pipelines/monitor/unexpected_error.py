@@ -6,6 +6,7 @@ import errno
 import re
 
 from penstock.errors import PenstockError, SchemaConflict, SourceError
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 
 # The cause in the text of a Spark exception: a line with a class of Java or Python, perhaps after "::".
 _CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
@@ -29,6 +30,7 @@ _WORKERS = {
         "all machines"
     ),
 }
+_FROM_QUOTE = re.compile("[\"'`].*")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -41,9 +43,25 @@ def failure_text(error: BaseException) -> str:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     if not isinstance(error, PenstockError):
         return text
-    shown = (*_PLACES, "reason") if isinstance(error, SchemaConflict | SourceError) else _PLACES
-    places = [f"{name} {error.facts[name]}" for name in shown if name in error.facts]
+    places = [f"{name} {error.facts[name]}" for name in _PLACES if name in error.facts]
+    reason = _reason(error)
+    places += [f"reason {reason}"] if reason else []
     return f"{text.rstrip('.')} ({'; '.join(places)})" if places else text
+
+
+def _reason(error: PenstockError) -> str:
+    """Return the reason of an error about a schema or a source in one line, without values of rows.
+
+    Servers and libraries quote a value that they cannot read; a login and a connection read none.
+    """
+    lines = str(error.facts.get("reason", "")).strip().splitlines()
+    if not lines or not isinstance(error, SchemaConflict | SourceError):
+        return ""
+    return (
+        lines[0]
+        if isinstance(error, SchemaConflict | MissingGrant | ConnectionLost)
+        else _FROM_QUOTE.sub("...", lines[0])
+    )
 
 
 def failure_facts(error: BaseException) -> dict[str, str | None]:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError, SchemaConflict, SourceError
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.pipelines.api.run import run_here
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -70,11 +72,24 @@ def test_the_status_of_another_process_is_not_replaced(tmp_path: Path, last: dic
     spec = Shop(tmp_path).spec()
     folder = CheckpointFolder(spec.checkpoint)
     if last is not None:
-        folder.put_status({"pid": os.getpid(), "host": os.uname().nodename} | last)
+        heard = time.time_ns() // 1_000_000
+        folder.put_status({"pid": os.getpid(), "host": os.uname().nodename, "heard_millis": heard} | last)
     before = folder.status()
     with pytest.raises(ConfigError), failed_starts_noted(spec):
         raise ConfigError("no")
     assert folder.status() == before
+
+
+def test_the_status_of_a_process_that_is_silent_is_replaced(tmp_path: Path) -> None:
+    spec = Shop(tmp_path).spec()
+    folder = CheckpointFolder(spec.checkpoint)
+    now = time.time_ns() // 1_000_000
+    # Of a container that was started again: it has another host name, or the same one and the same process number.
+    for host in ("elsewhere", os.uname().nodename):
+        folder.put_status({"state": "running", "pid": os.getpid(), "host": host, "heard_millis": now - 61_000})
+        with pytest.raises(ConfigError), failed_starts_noted(spec):
+            raise ConfigError("no")
+        assert (folder.status() or {})["state"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -88,6 +103,18 @@ def test_the_status_of_another_process_is_not_replaced(tmp_path: Path, last: dic
         (
             DecodeError("a bad record", topic="t", offset=0, record="secret", reason="secret"),
             "a bad record (topic t; offset 0)",
+        ),
+        (
+            SourceError("cannot be read", table="a.b", reason="ValueError(\"invalid literal: 'it's secret'\")"),
+            "cannot be read (table a.b; reason ValueError(...)",
+        ),
+        (
+            SourceError("failed", reason='invalid input for type integer: "a"\nCONTEXT: a'),
+            "failed (reason invalid input for type integer: ...)",
+        ),
+        (
+            ConnectionLost("cannot be reached", server="db:1", reason='FATAL: no user "cdc"\nFATAL: again'),
+            'cannot be reached (server db:1; reason FATAL: no user "cdc")',
         ),
         (OSError("first\nsecond"), "first"),
         (KeyError(), "KeyError"),

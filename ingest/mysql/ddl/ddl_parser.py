@@ -18,6 +18,7 @@ from penstock.ingest.mysql.ddl.statements import (
     Statement,
     TruncateTableStatement,
     Unclear,
+    Unreadable,
 )
 from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, column_definition, parts, primary_key
 
@@ -34,7 +35,11 @@ _MAKES_DUPLICATES = frozenset({"UNIQUE", "PRIMARY", "MODIFY", "CHANGE", "CONVERT
 
 
 def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list[Statement]:
-    """Return the effects of a statement. Never fails: a table whose statement cannot be parsed yields `Unclear`."""
+    """Return the effects of a statement.
+
+    Never fails: a table whose statement cannot be parsed yields `Unclear`, a statement whose names cannot be read
+    `Unreadable`.
+    """
     found = query.tokens
     words = Words(found, lower_names=lower_names)
     # MariaDB: settings for one statement, which follows FOR.
@@ -45,7 +50,7 @@ def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list
     try:
         return reader.statement()
     except NotUnderstood as error:
-        return [Unclear(reader.subject, str(error))] if reader.subject else []
+        return [Unclear(reader.subject, str(error)) if reader.subject else Unreadable(str(error))]
 
 
 class _Reader:

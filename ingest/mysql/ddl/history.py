@@ -7,6 +7,7 @@ only adds details that the binlog lacks; if not, the history decides, and a gap 
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.definition_records import definition_of, definition_record
-from penstock.ingest.mysql.ddl.statements import DropTablesStatement, subjects
+from penstock.ingest.mysql.ddl.statements import DropTablesStatement, Unreadable, subjects
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.position import LogPosition
     from penstock.ingest.mysql.server.connection import ServerFacts
 
+log = logging.getLogger(__name__)
 EXCLUDED = "excluded"
+_NOT_READ = (
+    "the names in this statement cannot be read, so that it is not followed; see it with  mysqlbinlog , and start once "
+    "with --reset TABLE for a table that it changed"
+)
 Name = tuple[str, str]
 Place = tuple[int, int]
 
@@ -174,6 +180,9 @@ class SchemaHistory:
                 statement = DropTablesStatement(
                     tuple(name for name in statement.names if not self._is_known_from(name, place))
                 )
+            if isinstance(statement, Unreadable):
+                reason = statement.reason
+                log.warning("event=ddl_not_read file=%s pos=%d reason=%s note=%s", file, pos, reason, _NOT_READ)
             if not any(self._is_known_from(name, place) for name in subjects(statement)):
                 changes += self.tables.apply(statement)
         for change in changes:

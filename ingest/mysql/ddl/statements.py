@@ -73,6 +73,13 @@ class Unclear:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A statement about tables or databases whose names could not be parsed: nothing is known of what it changed."""
+
+    reason: str
+
+
 Statement = (
     CreateTableStatement
     | DropTablesStatement
@@ -82,6 +89,7 @@ Statement = (
     | DropDatabaseStatement
     | DatabaseCharset
     | Unclear
+    | Unreadable
 )
 
 
@@ -92,6 +100,6 @@ def subjects(statement: Statement) -> list[Name]:
             return list(names)
         case RenameTablesStatement(pairs):
             return [name for pair in pairs for name in pair]
-        case DropDatabaseStatement() | DatabaseCharset():
+        case DropDatabaseStatement() | DatabaseCharset() | Unreadable():
             return []
     return [statement.name]

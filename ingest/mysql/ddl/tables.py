@@ -94,6 +94,8 @@ class Tables:
             case ddl.Unclear(name, reason):
                 self.known.pop(name, None)
                 return [TableChange("unclear", name, detail=reason)]
+            case ddl.Unreadable():
+                return []
 
     def _create(self, statement: ddl.CreateTableStatement) -> list[TableChange]:
         name = statement.name

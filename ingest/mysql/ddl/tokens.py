@@ -16,10 +16,13 @@ _PLAIN = r"""
   | (?P<close>\*/)
   | (?P<name>`(?:[^`]|``)*`)
 """
-# Names may begin with digits, so digits are a number only if no character of a name follows.
+# Names may begin with digits, so digits are a number only if no character of a name follows. Right after a name and a
+# dot, as in shop.2024_orders, there is always a name.
 _REST = r"""
-  | (?P<hex>[xXbB]'[0-9a-fA-F]*'|0[xX][0-9a-fA-F]+|0b[01]+)
-  | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w$\u0080-\U0010ffff])|\.\d+(?:[eE][+-]?\d+)?)
+  | (?P<after_dot>(?<=[\w$\u0080-\U0010ffff]\.)[\w$\u0080-\U0010ffff]+)
+  | (?P<hex>[xXbB]'[0-9a-fA-F]*'|(?:0[xX][0-9a-fA-F]+|0b[01]+)(?![\w$\u0080-\U0010ffff]))
+  | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w$\u0080-\U0010ffff])
+      |(?<![\w$\u0080-\U0010ffff])\.\d+(?:[eE][+-]?\d+)?)
   | (?P<variable>@{1,2}[\w$.]*)
   | (?P<word>[\w$\u0080-\U0010ffff]+)
   | (?P<sign>.)
@@ -50,7 +53,7 @@ def _pattern(*, ansi_quotes: bool, backslashes: bool, brackets: bool) -> re.Patt
     # `(?!)` never matches: with ANSI_QUOTES a double quote begins a name.
     strings = (_ESCAPED if backslashes else _UNESCAPED).replace("{double}", "(?!)" if ansi_quotes else "")
     name = r'|(?P<ansi>"(?:[^"]|"")*")' if ansi_quotes else ""
-    name += r"|(?P<bracket>\[[^\]]*\])" if brackets else ""
+    name += r"|(?P<bracket>\[(?:[^\]]|\]\])*\])" if brackets else ""
     return re.compile(_PLAIN + name + "|" + strings + _REST, re.VERBOSE | re.DOTALL)
 
 
@@ -78,7 +81,7 @@ def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True, bra
             case "ansi":
                 found.append(DdlToken(NAME, text[1:-1].replace('""', '"')))
             case "bracket":
-                found.append(DdlToken(NAME, text[1:-1]))
+                found.append(DdlToken(NAME, text[1:-1].replace("]]", "]")))
             case "text":
                 found.append(DdlToken(TEXT, _unquoted(text, backslashes=backslashes)))
             case "hex":

@@ -84,7 +84,8 @@ class Words:
         return token.text
 
     def table_name(self, database: str) -> tuple[str, str]:
-        first = self.name()
+        # MariaDB: a table of the default database may be written with a dot before it.
+        first = database if self.at(".") else self.name()
         name = (first, self.name()) if self.accept(".") else (database, first)
         return (name[0].lower(), name[1].lower()) if self._lower_names else name
 

@@ -36,13 +36,32 @@ def test_comments_before_a_statement_hide_nothing_of_it(before: str) -> None:
 
 
 def test_names_may_be_in_brackets_in_the_mode_mssql() -> None:
-    sql = "ALTER TABLE [a t] COMMENT '[x]', RENAME COLUMN [b] TO `c`"
+    sql = "ALTER TABLE [a]] t] COMMENT '[x]', RENAME COLUMN [b] TO `c`"
     session = b"\1" + (0x400).to_bytes(8, "little")
     body = bytes(8) + b"\1" + bytes(2) + len(session).to_bytes(2, "little") + session + b"d\0" + sql.encode()
     [statement] = parse_ddl(parse_query(body), mariadb=True)
     assert statement == AlterTableStatement(
-        ("d", "a t"), (SetComment("[x]"), RenameColumnClause("b", "c")), is_strict=False
+        ("d", "a] t"), (SetComment("[x]"), RenameColumnClause("b", "c")), is_strict=False
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("d.2024_orders", ("d", "2024_orders")),
+        ("d.12", ("d", "12")),
+        ("d.1e5", ("d", "1e5")),
+        ("d.0x1", ("d", "0x1")),
+        ("1d . 2b", ("1d", "2b")),
+        ("0b1x", ("e", "0b1x")),
+        ("0xaz", ("e", "0xaz")),
+        (".x", ("e", "x")),
+    ],
+)
+def test_names_that_look_like_numbers_are_names(written: str, name: tuple[str, str]) -> None:
+    sql = f"ALTER TABLE {written} ALTER a SET DEFAULT .5, RENAME COLUMN a TO b, ALTER c SET DEFAULT 1.5"
+    [statement] = parse_ddl(Query(sql, "e", ansi_quotes=False, backslash_escapes=True), mariadb=True)
+    assert statement == AlterTableStatement(name, (RenameColumnClause("a", "b"),))
 
 
 @pytest.mark.parametrize("sql", ["", "-- ALTER TABLE t", "/* ALTER", "'ALTER' TABLE", "`ALTER`"])

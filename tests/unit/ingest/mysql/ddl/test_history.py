@@ -318,3 +318,20 @@ def test_alter_ignore_may_lose_rows_with_equal_keys(clauses: str, loses: bool) -
         query = Query(f"ALTER {word} TABLE t {clauses}", "d", ansi_quotes=False, backslash_escapes=True)
         found = [one for statement in parse_ddl(query, mariadb=True) for one in getattr(statement, "changes", ())]
         assert any(isinstance(one, RowsMoved) for one in found) == expected
+
+
+@pytest.mark.parametrize(
+    "sql", ["TRUNCATE 'a'", "DROP TABLE t, 'a'", "RENAME TABLE t AS u", "ALTER TABLE +", "DROP DATABASE"]
+)
+def test_a_statement_whose_names_cannot_be_read_is_reported(sql: str, caplog: pytest.LogCaptureFixture) -> None:
+    query = Query(sql, "d", ansi_quotes=False, backslash_escapes=True)
+    assert SchemaHistory().apply(query, "binlog.000007", 123) == []
+    assert "event=ddl_not_read file=binlog.000007 pos=123 reason=" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "sql", ["DROP INDEX i ON t", "CREATE VIEW v AS SELECT 1", "ALTER USER u", "RENAME USER a TO b"]
+)
+def test_a_statement_about_something_else_is_not_reported(sql: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert SchemaHistory().apply(Query(sql, "d", ansi_quotes=False, backslash_escapes=True), "b.1", 4) == []
+    assert not caplog.text

@@ -55,7 +55,7 @@ def rewritten_columns(
     dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
     added = [change.parsed.column.name for change in changes if isinstance(change, alter.AddColumnClause)]
     # A column that was added under the name of one that was dropped or renamed in the same statement is another one.
-    left = dropped | {old.lower() for old in renamed}
+    left = (dropped & names.keys()) | {old.lower() for old in renamed}
     found = [name for name in added if name.lower() in left]
     generated, has_other_types = [], False
     for column in before.columns:

@@ -150,6 +150,7 @@ def test_nulls_of_dates_and_times_are_not_only_nulls(kind: str) -> None:
         ("ALTER TABLE t MODIFY f DOUBLE", ()),
         ("ALTER TABLE t MODIFY f FLOAT(9, 1)", ()),
         ("ALTER TABLE t DROP a, ADD A INT", ("A",)),
+        ("ALTER TABLE t DROP COLUMN IF EXISTS z, ADD z INT", ()),
         ("ALTER TABLE t RENAME COLUMN a TO z, ADD a INT", ("a",)),
         ("ALTER TABLE t CHANGE a z BIGINT, ADD A INT DEFAULT 7, DROP b", ("A",)),
         ("ALTER TABLE t MODIFY b VARCHAR(20) AS (CONCAT(a, 'x'))", ("b",)),

@@ -177,16 +177,18 @@ class SegmentCutter:
         self._count.enter(file, pos)
 
     def _check_file(self) -> None:
-        """Raise BinlogReset if this is the file of the start by its name, but the server has begun it since."""
+        """Raise BinlogReset if this is the file of the start by its name, but was begun at another time."""
         start = self._request.start
         is_start = self._count.file == start.file and not self._request.by_gtid
         if is_start and start.begun and self._begun and start.begun != self._begun:
             raise BinlogReset(
-                "the server's binlog is not the one that this pipeline read before: it has begun the file since",
+                "the server's binlog is not the one that this pipeline read before: its file of the same name was "
+                "begun at another time",
                 position=start,
                 begun_before=_time_text(start.begun),
                 begun_now=_time_text(self._begun),
-                hint="the binlog was reset or the server was restored: read the tables again (--resnapshot)",
+                hint="the binlog was reset, or the server was restored or is another one: connect to the former "
+                "server, or read the tables again (--resnapshot)",
             )
 
     def _ended_by(self, payload: bytes) -> None:

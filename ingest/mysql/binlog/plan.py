@@ -69,8 +69,11 @@ def plan_log(
     before = _end_of_log(server) if limits.by_gtid else start
     with dumping(server, request) as segments:
         plan = planner.plan(segments)
-    # No new transactions for this GTID set: it covers the whole binlog up to the end seen before the dump.
-    return plan if plan.end.file else replace(plan, end=replace(before, gtid=start.gtid))
+    if limits.by_gtid and plan.caught_up and (planner.cut.file is None or plan.end.is_before(before)):
+        # The server has left out the rest of its binlog up to the end seen before the dump, which was read elsewhere.
+        begun = plan.end.begun if planner.cut.file == before.file else 0
+        return replace(plan, end=replace(plan.end, file=before.file, pos=before.pos, begun=begun))
+    return plan
 
 
 def _end_of_log(server: ServerAddress) -> LogPosition:
@@ -91,7 +94,7 @@ class RangePlanner:
     ) -> None:
         self.limits, self.history, self.is_barrier, self.includes = limits, history, is_barrier, includes
         self.transactions = Transactions(start, mariadb=history.mariadb)
-        self.cut = RangeCutter(start, start.gtid if limits.by_gtid else "", CapturedRows(includes))
+        self.cut = RangeCutter(start, CapturedRows(includes), by_gtid=limits.by_gtid)
         self.savepoints = Savepoints()
         self.ddl: list[LoggedDdl] = []
         self.barrier: list[LoggedDdl] = []

@@ -56,7 +56,7 @@ class RangeCutter:
     Ranges without rows of captured tables are dropped.
     """
 
-    def __init__(self, start: LogPosition, known: str, captured: CapturedRows) -> None:
+    def __init__(self, start: LogPosition, captured: CapturedRows, *, by_gtid: bool = False) -> None:
         self.captured = captured
         self.ranges: list[BinlogRange] = []
         self.planned = 0  # bytes of the closed ranges
@@ -67,8 +67,9 @@ class RangeCutter:
         self.worth = False
         self.row_events = 0  # in the open range
         self._maps: tuple[bytes, ...] = ()
-        self._known = known
+        self._known = start.gtid if by_gtid else ""
         self._start_file = start.file
+        self._by_gtid = by_gtid
         self._rolled_back: list[tuple[int, int]] = []  # in the current file
 
     def enter(self, segment: Segment) -> None:
@@ -77,9 +78,14 @@ class RangeCutter:
             self.close()
             self.captured.enter_file()
             self._rolled_back = []
-            if self.file is not None or segment.file != self._start_file:
+            if self.file is not None or not self._is_start_file(segment):
                 self.begin(int(segment.pos[0]), {})
             self.file, self.begun = segment.file, segment.begun
+
+    def _is_start_file(self, segment: Segment) -> bool:
+        """Return whether this is the file of the start. By GTIDs it may be another server's with the same name."""
+        is_known = bool(segment.begun) and segment.begun == self.begun
+        return segment.file == self._start_file and (is_known or not self._by_gtid)
 
     def follow(self, segment: Segment, begin: int, end: int) -> None:
         self.row_events += int(ROWS[segment.kind[begin:end]].sum())

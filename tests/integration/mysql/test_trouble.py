@@ -258,6 +258,24 @@ def test_after_a_failover_the_replicas_binlog_continues_where_the_sources_ended(
 
 
 @pytest.mark.parametrize("pair", BOTH, indirect=True)
+def test_after_a_failover_without_new_transactions_the_position_is_one_of_the_replica(pair: Pair) -> None:
+    source, replica = pair
+    replica.run(*["FLUSH BINARY LOGS"] * 3)
+    source.start_over()
+    start = source.here()
+    source.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    history = SchemaHistory(mariadb=source.is_mariadb)
+    read = plan_log(source.address, start, PlanLimits(), 6063, history).end
+    wait_for(replica, f"SELECT COUNT(*) FROM {DATABASE}.t", 1)
+    plan = plan_log(replica.address, read, PlanLimits(by_gtid=True), 6064, history)
+    assert plan.caught_up
+    source.run("INSERT INTO t VALUES (2)")
+    wait_for(replica, f"SELECT COUNT(*) FROM {DATABASE}.t", 2)
+    (after,) = replica.plans(plan.end, PlanLimits())
+    assert [row["id"] for _, _, row in replica.read([after])] == [2]
+
+
+@pytest.mark.parametrize("pair", BOTH, indirect=True)
 def test_a_server_that_lacks_our_transactions_is_refused(pair: Pair) -> None:
     source, replica = pair
     with connected(source.address) as connection:

@@ -66,6 +66,20 @@ def test_the_ranges_of_all_plans_cover_the_log(log: str, range_bytes: int, plan_
     assert all(item.start < other.start for item, other in pairwise(ranges))
 
 
+@pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain"])
+def test_a_plan_by_gtids_begins_where_the_server_does_in_a_file_of_the_same_name(log: str) -> None:
+    history = SchemaHistory(mariadb=log.startswith("mariadb"))
+    there = LogPosition(f"{log}.000001", 900)  # of another server
+    found = list(file_segments(LOGS / f"{log}.000001", 4))
+    whole = RangePlanner(LogPosition(f"{log}.000001", 4), PlanLimits(), history).plan(found)
+    by_gtid = RangePlanner(there, PlanLimits(by_gtid=True), SchemaHistory(mariadb=history.mariadb)).plan(found)
+    one, other = (
+        changes([batch for part in plan.ranges for batch in read(log, part, BinlogOptions())])
+        for plan in (whole, by_gtid)
+    )
+    assert one == other
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("log", NAMED)
 @few

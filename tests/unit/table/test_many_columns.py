@@ -38,9 +38,14 @@ def costs(table: Table, rows: pa.Table) -> dict[str, float]:
             writer.commit()
 
     works = {"write": write, "scan": lambda: table.refresh().scan().to_arrow(), "changes": lambda: table.changes(0, 2)}
-    return {name: min(spent(work), spent(work)) for name, work in works.items()} | {
-        "compact": spent(lambda: table.refresh().compact(full=True))
-    }
+    found = {name: min(spent(work), spent(work)) for name, work in works.items()}
+
+    def compact() -> None:
+        table.refresh().compact(full=True)
+
+    first = spent(compact)
+    write()  # or the second compaction would have nothing to do
+    return {**found, "compact": min(first, spent(compact))}
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import errno
 import re
 
 from penstock.errors import PenstockError, SchemaConflict, SourceError
-from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 
 # The cause in the text of a Spark exception: a line with a class of Java or Python, perhaps after "::".
 _CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
@@ -54,6 +53,9 @@ def _reason(error: PenstockError) -> str:
 
     Servers and libraries quote a value that they cannot read; a login and a connection read none.
     """
+    # Here, because it imports Arrow, which the help of the command must not wait for.
+    from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+
     lines = str(error.facts.get("reason", "")).strip().splitlines()
     if not lines or not isinstance(error, SchemaConflict | SourceError):
         return ""

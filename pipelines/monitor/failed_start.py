@@ -16,7 +16,8 @@ from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import has_ended, is_silent
-from penstock.pipelines.monitor.unexpected_error import failure_facts, unexpected
+from penstock.pipelines.monitor.failure_facts import failure_facts
+from penstock.pipelines.monitor.unexpected_error import unexpected
 
 log = logging.getLogger(__name__)
 

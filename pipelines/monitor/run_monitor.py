@@ -26,9 +26,9 @@ from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor.batch_log import log_batch, log_copying
 from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, Observer
+from penstock.pipelines.monitor.failure_facts import failure_facts, failure_text
 from penstock.pipelines.monitor.left_out import LeftOut
 from penstock.pipelines.monitor.schema_changes import SeenSchemas
-from penstock.pipelines.monitor.unexpected_error import failure_facts, failure_text
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 
-from penstock.errors import PenstockError, SchemaConflict, SourceError
+from penstock.errors import PenstockError
 
 # The cause in the text of a Spark exception: a line with a class of Java or Python, perhaps after "::".
 _CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
@@ -29,48 +29,7 @@ _WORKERS = {
         "all machines"
     ),
 }
-_FROM_QUOTE = re.compile("[\"'`].*")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-
-
-# The facts of an error that a status and a notification show: the places, and no values of rows.
-_PLACES = ("server", "user", "table", "source", "topic", "partition", "offset", "file")
-
-
-def failure_text(error: BaseException) -> str:
-    """Return in one line what happened and where."""
-    text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if not isinstance(error, PenstockError):
-        return text
-    places = [f"{name} {error.facts[name]}" for name in _PLACES if name in error.facts]
-    reason = _reason(error)
-    places += [f"reason {reason}"] if reason else []
-    return f"{text.rstrip('.')} ({'; '.join(places)})" if places else text
-
-
-def _reason(error: PenstockError) -> str:
-    """Return the reason of an error about a schema or a source in one line, without values of rows.
-
-    Servers and libraries quote a value that they cannot read; a login and a connection read none.
-    """
-    # Here, because it imports Arrow, which the help of the command must not wait for.
-    from penstock.ingest.database.findings import ConnectionLost, MissingGrant
-
-    lines = str(error.facts.get("reason", "")).strip().splitlines()
-    if not lines or not isinstance(error, SchemaConflict | SourceError):
-        return ""
-    return (
-        lines[0]
-        if isinstance(error, SchemaConflict | MissingGrant | ConnectionLost)
-        else _FROM_QUOTE.sub("...", lines[0])
-    )
-
-
-def failure_facts(error: BaseException) -> dict[str, str | None]:
-    """Return the members of a status that say why a run failed, and what to do."""
-    known = error if isinstance(error, PenstockError) else None
-    described = unexpected(error) if known is None and isinstance(error, Exception) else known
-    return {"error": f"{type(error).__name__}: {failure_text(error)}", "hint": described.hint if described else None}
 
 
 def unexpected(error: Exception) -> PenstockError:

@@ -17,7 +17,7 @@ from urllib.request import Request
 from penstock.errors import ConfigError, PenstockError
 from penstock.http_opener import limited_opener
 from penstock.pipelines.monitor.facts import BatchFacts, Look
-from penstock.pipelines.monitor.unexpected_error import failure_text
+from penstock.pipelines.monitor.failure_facts import failure_text
 from penstock.references import resolve
 from penstock.settings import seconds
 

@@ -21,7 +21,7 @@ from penstock.pipelines.api.run import run_here
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.failed_start import failed_starts_noted
-from penstock.pipelines.monitor.unexpected_error import failure_facts, failure_text
+from penstock.pipelines.monitor.failure_facts import failure_facts, failure_text
 from tests.shop import Shop, insert
 
 

@@ -7,6 +7,7 @@ expression there, which may match any part of the text.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from penstock.schema_evolution.expressions.nodes import Call, Literal, Node, TokenReader
@@ -19,7 +20,7 @@ _REGEX = (
 _TESTS = "NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM"
 
 
-class ConditionParser(TokenReader):
+class ConditionParser(TokenReader, ABC):
     """The upper levels of precedence of an expression."""
 
     def expression(self) -> Node:
@@ -37,13 +38,13 @@ class ConditionParser(TokenReader):
     def _not(self) -> Node:
         return _negation(self._not()) if self.accept("not") else self._comparison()
 
+    @abstractmethod
     def _sum(self) -> Node:
         """Parse a value, which a comparison may follow."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _list(self) -> tuple[Node, ...]:
         """Parse values up to the closing bracket."""
-        raise NotImplementedError
 
     def _comparison(self) -> Node:
         left = self._sum()

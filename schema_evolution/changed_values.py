@@ -15,7 +15,7 @@ def changed_values(given: pa.Array, cast: pa.Array) -> pa.Array | None:
         given, cast = _without_zone(given), _without_zone(cast)
         may_change = pa.types.is_date(cast.type) or pa.types.is_timestamp(cast.type)
     else:
-        # Bytes become booleans as the texts that they contain, of which Arrow accepts only those of booleans.
+        # Bytes are cast to BOOLEAN by their text, and Arrow accepts only texts of booleans: no value is changed.
         may_change = (pa.types.is_boolean(cast.type) and not pa.types.is_binary(given.type)) or (
             pa.types.is_floating(given.type)
             and given.type != cast.type

@@ -74,7 +74,7 @@ def alike_columns(names: Iterable[str]) -> list[str]:
 
 
 def refuse_alike(names: Iterable[str], table: str | None = None) -> None:
-    """Raise ConfigError if DuckDB cannot tell some of the columns apart."""
+    """Raise ConfigError if the names of two columns differ only in case: DuckDB takes them for one."""
     if alike := alike_columns(names):
         raise ConfigError(
             f"SQL does not distinguish the columns {', '.join(map(repr, alike))}",

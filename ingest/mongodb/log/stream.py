@@ -79,7 +79,7 @@ def _events(replies: Sequence[Reply], end: ClusterTime) -> Events:
 def _replies(connection: MongoConnection, part: LogPart, opens: dict[str, Any]) -> Iterator[tuple[Reply, bool]]:
     """Yield the replies of one cursor, and whether the end is reached."""
     began, newest = time.monotonic(), 0
-    # The time of which the server has scanned nothing yet; None if empty replies may lack events of their own time.
+    # An empty reply with a later time than this one has all events up to its time. None if that cannot be relied on.
     unscanned = None if connection.is_router() else part.start
     if unscanned is not None and "startAfter" in opens:
         unscanned = time_of_token(opens["startAfter"]["_data"])

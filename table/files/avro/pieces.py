@@ -18,7 +18,7 @@ from penstock.table.values.buffers import Bytes, Flags, Ints, Words, text_parts
 _WORD = 8
 # Longer texts are copied one by one.
 _LONG_TEXT = 128
-# The continuation bits of a number of so many bytes, of which a word has eight.
+# The continuation bits of a number by its size in bytes. A word has at most eight of these bytes.
 _MORE = np.array([sum(0x80 << 8 * byte for byte in range(min(size - 1, 8))) for size in range(11)], np.uint64)
 _LOW = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
@@ -124,9 +124,9 @@ def records(pieces: Sequence[Piece | Text], count: int) -> tuple[Bytes, Ints]:
 
 
 def _place(out: Bytes, at: Ints, word: Words) -> None:
-    # Eight bytes are written, of which those behind the piece are zeros, or bytes that the first pieces of the next row
-    # have written. numpy writes in the order of the rows, so that the pieces of short rows, less than eight bytes
-    # apart, do not overwrite each other.
+    # Eight bytes are written for each row. They are combined with those that are there: behind a piece the first pieces
+    # of the next row may stand already. Rows are read before any is written, and numpy writes them in their order, so
+    # that a row less than eight bytes behind another one is not overwritten by it.
     every = np.ndarray(len(out) - _WORD + 1, "V8", buffer=out.data, strides=(1,))
     whole = every[at].view(np.uint64)
     whole |= word

@@ -79,11 +79,6 @@ def find_orphans(store: TableStore, older_than: int | None = None, executor: Exe
     return sorted((orphan for orphan in found if orphan.path not in used), key=lambda orphan: orphan.path)
 
 
-def remove_orphans(store: TableStore, older_than: int | None = None, executor: Executor | None = None) -> SweepResult:
-    """Delete the orphans; see `find_orphans`."""
-    return delete_all(store, [orphan.path for orphan in find_orphans(store, older_than, executor)])
-
-
 @dataclass(frozen=True, slots=True)
 class PathsUnit:
     """Files to delete."""

@@ -39,14 +39,6 @@ def merge_rows(
     return outcome.table(keep) if ordered else outcome.unordered(keep)
 
 
-def merge_buffer(spec: MergeSpec, rows: pa.Table) -> pa.Table:
-    """Return the rows of a level-0 file from a write buffer.
-
-    The buffer's rows are in order of arrival and numbered; ignored kinds were removed before.
-    """
-    return merge_groups(spec, group_rows(spec, rows, sorted_runs=False)).table()
-
-
 def merge_parts(
     spec: MergeSpec,
     parts: Sequence[pa.Table],

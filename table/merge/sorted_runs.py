@@ -205,10 +205,3 @@ def _in_order(runs: Sequence[Run]) -> bool:
         if (greatest[older] >= keyed.file.min_sequence).any():
             return False
     return True
-
-
-def overlapping(files: Iterable[DataFile], section: Section, key_types: Sequence[DataType]) -> bool:
-    """Return whether the key ranges of a file and of the section overlap."""
-    keyed = [file for run in section.runs for file in run.files]
-    low, high = min(file.low for file in keyed), max(file.high for file in keyed)
-    return any(KeyedFile.of(file, key_types).overlaps(low, high) for file in files)

@@ -31,27 +31,14 @@ def merge_entries(entries: Iterable[ManifestEntry], **facts: object) -> list[Man
             if left.pop(added, None) is None:
                 left[FileKind.DELETE, entry.identity] = entry
         elif added in left:
-            raise _corrupt("a manifest adds a file that the table already contains", entry, facts)
+            raise TableCorrupt(
+                "a manifest adds a file that the table already contains",
+                hint=None,
+                **{"file": entry.file.name, "bucket": entry.bucket, "level": entry.file.level, **facts},
+            )
         else:
             left[added] = entry
     return list(left.values())
-
-
-def live_files(entries: Iterable[ManifestEntry], **facts: object) -> list[ManifestEntry]:
-    """Return the files of a table, given all entries of a snapshot.
-
-    Raise TableCorrupt when an entry deletes a file that does not exist.
-    """
-    left = merge_entries(entries, **facts)
-    for entry in left:
-        if entry.kind is FileKind.DELETE:
-            raise _corrupt("a manifest deletes a file that the table does not contain", entry, facts)
-    return left
-
-
-def _corrupt(message: str, entry: ManifestEntry, facts: dict[str, object]) -> TableCorrupt:
-    where = {"file": entry.file.name, "bucket": entry.bucket, "level": entry.file.level}
-    return TableCorrupt(message, hint=None, **{**where, **facts})
 
 
 Read: TypeAlias = Callable[[ManifestFile], Sequence[ManifestEntry]]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.log_plan import PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.plan import RangePlanner
@@ -20,6 +19,7 @@ from penstock.ingest.mysql.binlog.segment import CHECKSUM, HEADER
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.position import LogPosition
+from tests.binlog_files import file_segments
 from tests.fuzz.mutations import changed, changed_in_place, held, seeds
 from tests.unit.ingest.mysql.logs import LOGS
 

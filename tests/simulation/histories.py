@@ -23,7 +23,6 @@ from penstock.table.catalog.clone import copy_table
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.entry_cache import EntryCache
@@ -33,6 +32,7 @@ from penstock.table.schema.changes import AddColumn, evolve
 from penstock.table.usable import check_usable
 from penstock.table.values.types import parse_type
 from tests.invariants.metadata import change_files, state_files
+from tests.orphans import remove_orphans
 from tests.simulation.store import Disk, SimStore
 
 ROOT = "/w/d.db/t"

@@ -14,7 +14,6 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.tag_deletion import delete_tag, expire_tags
 from penstock.table.maintenance.tags import create_tag, rename_tag, replace_tag
@@ -23,6 +22,7 @@ from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.repair import compact_manifests
 from penstock.table.schema.schema_files import SchemaFiles
 from tests.invariants import check_invariants
+from tests.orphans import remove_orphans
 from tests.simulation import verbs
 from tests.simulation.store import Disk, Operation, SimStore
 from tests.simulation.verbs import PATH, Verb, ambient, prepared, rows_of

@@ -16,7 +16,6 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.buckets.layout import Layout
 from penstock.table.handle import Table
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
@@ -24,6 +23,7 @@ from penstock.table.operations.executor import OwnProcess
 from penstock.table.read.splits import invisible_level_0
 from tests.golden.relations import Relation
 from tests.invariants import check_invariants
+from tests.orphans import remove_orphans
 from tests.simulation.model import Model, Row
 from tests.simulation.store import Died, Disk, Faults, Operation, SimStore, never
 from tests.simulation.story import Step, Story

@@ -14,7 +14,6 @@ from penstock.errors import PenstockError
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
 from penstock.table.maintenance.file_deletion import with_folders
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import create_tag, tag_files
 from penstock.table.meta.consumer_files import ConsumerFiles
@@ -26,6 +25,7 @@ from penstock.table.read.follow import check_follows, next_snapshot
 from penstock.table.schema.changes import evolve
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
+from tests.orphans import remove_orphans
 from tests.simulation.store import Disk, Operation, SimStore
 from tests.simulation.verbs import PATH, ambient, prepared, rows, rows_of
 

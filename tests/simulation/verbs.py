@@ -25,7 +25,6 @@ from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag
@@ -35,6 +34,7 @@ from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import evolve
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
+from tests.orphans import remove_orphans
 from tests.simulation.store import Died, Disk, Faults, Operation, SimStore, never
 
 WAREHOUSE = "/warehouse"

@@ -13,7 +13,6 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.handle import Table
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.meta.store import TableMissing, TableStore
@@ -23,6 +22,7 @@ from penstock.table.schema.changes import SetOption, evolve
 from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
 from tests.golden.rows import arrow_changes
+from tests.orphans import remove_orphans
 from tests.simulation.playing import PATH
 from tests.simulation.store import Died, Disk, Fault, Faults, Operation, SimStore
 from tests.simulation.story import Step

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from penstock.errors import CommitConflict, ConfigError, TableCorrupt
 from penstock.table.handle import Table
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.entry_cache import EntryCache
@@ -24,6 +23,7 @@ from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.operations.executor import OwnProcess
 from tests.golden.relations import Relation, difference
 from tests.invariants import check_invariants
+from tests.orphans import remove_orphans
 from tests.simulation.playing import PATH, is_visible
 from tests.simulation.store import MUTATIONS, Disk, Faults, Operation, SimStore, never
 from tests.simulation.story import Step, Story

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.unpack import unpacked
+from tests.binlog_files import file_segments
 
 LOGS = Path(__file__).resolve().parents[3] / "data" / "mysql" / "log"
 # The others do not contain the names of columns.

@@ -18,7 +18,8 @@ from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.policy import Pick, Policy, pick, pick_all
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
-from penstock.table.merge.merge_rows import merge_buffer
+from penstock.table.merge.key_groups import group_rows
+from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.sorted_runs import Levels, Run, sections
 from penstock.table.meta.data_file import EMPTY_STATS, DataFile
 from penstock.table.schema.table_schema import TableSchema
@@ -130,7 +131,7 @@ class MemoryBucket:
     def flush(self, records: list[tuple[int, dict[str, Any]]]) -> None:
         rows = rows_table(self.spec.merge, [(next(self._sequence), kind, row) for kind, row in records])
         writer = self.writer("data", 1_000_000)(0)
-        writer.write(merge_buffer(self.spec.merge, rows))
+        writer.write(merge_groups(self.spec.merge, group_rows(self.spec.merge, rows, sorted_runs=False)).table())
         self._add(writer.finish())
 
     def writer(self, prefix: str, rows: int) -> Callable[[int], MemoryWriter]:

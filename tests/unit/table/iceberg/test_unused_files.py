@@ -10,8 +10,9 @@ import pytest
 
 from penstock.table.handle import Table
 from penstock.table.iceberg.place import IcebergPlace
-from penstock.table.maintenance.orphans import find_orphans, remove_orphans
+from penstock.table.maintenance.orphans import find_orphans
 from tests.iceberg import AT_TABLE, VECTORS, folder_of, iceberg_rows, newest, ordered
+from tests.orphans import remove_orphans
 from tests.unit.table.tables import new_table, rows
 
 LATE = 1 << 60

@@ -13,13 +13,13 @@ from penstock.table.errors import BranchMissing, SnapshotMissing, TagMissing
 from penstock.table.handle import Table
 from penstock.table.maintenance import branches
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag
 from penstock.table.maintenance.tags import create_tag, tag_files
 from penstock.table.meta.store import branch_names
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, evolve
+from tests.orphans import remove_orphans
 from tests.unit.table.maintenance.tables import (
     LATE,
     check_whole,

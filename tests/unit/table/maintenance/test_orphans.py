@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.storage.local import LocalStorage
-from penstock.table.maintenance.orphans import DAY, find_orphans, remove_orphans
+from penstock.table.maintenance.orphans import DAY, find_orphans
 from penstock.table.operations.executor import OwnProcess
 from tests.golden.cases import case_names
+from tests.orphans import remove_orphans
 from tests.unit.table.maintenance.tables import LATE, ROOT, check_whole, files, golden, orphans
 from tests.unit.table.tables import content, new_table, rows
 

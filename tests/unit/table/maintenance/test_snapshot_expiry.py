@@ -8,7 +8,6 @@ from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.errors import SnapshotMissing
 from penstock.table.maintenance.changelog_expiry import Retention, RetentionRule
 from penstock.table.maintenance.file_deletion import ExpiryResult
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.reachable import tagged
 from penstock.table.maintenance.snapshot_expiry import WEEK, expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag
@@ -21,6 +20,7 @@ from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import SetOption, apply_changes
 from penstock.table.schema.schema_files import schema_json
 from tests.golden.cases import case_names
+from tests.orphans import remove_orphans
 from tests.simulation.store import MUTATIONS, Died, Disk, Fault, Operation, SimStore, StoreFailure, at
 from tests.unit.table.maintenance.tables import (
     LATE,

@@ -19,7 +19,6 @@ from penstock.table.commit.completion import CommittedFiles, find_committed
 from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, fast_forward
-from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag, delete_tags, expire_tags
@@ -33,6 +32,7 @@ from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, SetOption, evolve
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
+from tests.orphans import remove_orphans
 from tests.simulation.store import Died, Disk, Fault, StoreFailure, at
 from tests.unit.table.maintenance.tables import (
     LATE,

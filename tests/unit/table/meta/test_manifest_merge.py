@@ -12,7 +12,7 @@ from penstock.errors import TableCorrupt
 from penstock.table.meta.data_file import EMPTY_ROW, EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import FileKind, ManifestEntry, ManifestFile
 from penstock.table.meta.manifest import may_contain, partition_stats, read_manifest, read_manifest_list
-from penstock.table.meta.manifest_merge import live_files, merge_entries, merge_manifests
+from penstock.table.meta.manifest_merge import merge_entries, merge_manifests
 from penstock.table.meta.snapshot import parse_snapshot
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.schema_files import parse_schema
@@ -44,17 +44,12 @@ def test_a_file_deleted_and_added_again_keeps_both_entries() -> None:
 
 def test_an_upgrade_is_another_file() -> None:
     upgraded = [entry(ADD, "a"), entry(DELETE, "a"), entry(ADD, "a", level=5)]
-    assert live_files(upgraded) == [entry(ADD, "a", level=5)]
+    assert merge_entries(upgraded) == [entry(ADD, "a", level=5)]
 
 
 def test_adding_an_existing_file_is_corruption() -> None:
     with pytest.raises(TableCorrupt, match=r"already contains[\s\S]*file: a[\s\S]*snapshot: 7"):
         merge_entries([entry(ADD, "a"), entry(ADD, "a")], snapshot=7)
-
-
-def test_deleting_a_missing_file_is_corruption() -> None:
-    with pytest.raises(TableCorrupt, match="does not contain"):
-        live_files([entry(DELETE, "a")])
 
 
 class Manifests:
@@ -166,7 +161,7 @@ def test_merging_manifests_keeps_the_files_of_the_table(steps: list[tuple[int, b
             delta.append(fresh)
         manifests += store.write(delta)
         manifests = store.merge(manifests, target=200 + 100 * cut, count=3, full=(300, 900, 10**9)[cut])
-        held = live_files(itertools.chain.from_iterable(store.entries[manifest.name] for manifest in manifests))
+        held = merge_entries(itertools.chain.from_iterable(store.entries[manifest.name] for manifest in manifests))
         assert sorted(held, key=str) == sorted(model.values(), key=str)
 
 
@@ -220,5 +215,6 @@ def test_stats_of_golden_manifests_are_recomputed(case: str) -> None:
         names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
         lists = [read_manifest_list((table / "manifest" / name).read_bytes(), name) for name in names]
         files = (table / "manifest" / item.name for item in itertools.chain(*lists))
-        held = live_files(item for file in files for item in read_manifest(file.read_bytes(), file.name))
+        held = merge_entries(item for file in files for item in read_manifest(file.read_bytes(), file.name))
+        assert all(item.kind is ADD for item in held)
         assert sum(item.file.row_count for item in held) == snapshot.total_record_count

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.plan import RangePlanner
@@ -23,6 +22,7 @@ from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.ddl.statements import RenameTablesStatement, TruncateTableStatement
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.read_range import range_batches
+from tests.binlog_files import file_segments
 from tests.unit.ingest.mysql.logs import LOGS, NAMED, UNNAMED, batches, changes
 
 few = settings(max_examples=settings().max_examples // 20)

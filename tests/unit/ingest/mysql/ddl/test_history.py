@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.ingest.mysql.binlog.log_files import file_segments
 from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
@@ -24,6 +23,7 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import DefinitionStore
 from penstock.ingest.mysql.whole_table_ddl import renames_column
 from penstock.storage.state_folder import StateFolder
+from tests.binlog_files import file_segments
 from tests.unit.ingest.mysql.logs import LOGS, UNNAMED, batches, changes
 
 START, END = LogPosition("x.000001", 4), LogPosition("x.000001", 1 << 40)

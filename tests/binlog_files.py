@@ -1,4 +1,4 @@
-"""Binlog events from files on disk: copies kept outside the server, and recordings for tests."""
+"""Recorded binlog files, read from disk as a server sends them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _MAGIC = b"\xfebin"
+_ENCRYPTED = "the binlog file is encrypted: read it through its server"
 BLOCK_BYTES = 16 << 20
 
 
@@ -46,12 +47,8 @@ def file_segments(
     """
     with path.open("rb") as file:
         if (magic := file.read(len(_MAGIC))) != _MAGIC:
-            what = (
-                "the binlog file is encrypted: read it through its server"
-                if magic == b"\xfdbin"
-                else "not a binlog file"
-            )
-            raise SourceError(f"this is {what}", file=path)
+            is_encrypted = magic == b"\xfdbin"
+            raise SourceError(_ENCRYPTED if is_encrypted else "this is not a binlog file", file=path)
         format_ = _format(file, path)
         file.seek(start)
         pos = start
@@ -81,7 +78,7 @@ def _format(file: BinaryIO, path: Path) -> FormatDescription:
         raise
     following = file.read(HEADER)
     if len(following) == HEADER and following[4] == MARIADB_START_ENCRYPTION:
-        raise SourceError("the binlog file is encrypted: read it through its server", file=path)
+        raise SourceError(_ENCRYPTED, file=path)
     return format_
 
 

@@ -31,7 +31,7 @@ def failed_starts_noted(spec: PipelineSpec) -> Iterator[None]:
         for note in (_write_status, _notify):
             try:
                 note(spec, error)
-            except Exception as reason:  # noqa: BLE001 -- the error of the start counts
+            except (PenstockError, OSError) as reason:  # the error of the start is raised
                 log.warning("event=failure_not_noted reason=%s", reason)
         raise
 

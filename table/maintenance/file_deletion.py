@@ -148,17 +148,24 @@ def _delete_metadata(store: TableStore, metadata: ReferencedFiles) -> SweepResul
 
 
 def delete_all(store: TableStore, paths: Collection[str]) -> SweepResult:
-    """Delete files one by one; files that cannot be deleted are counted and left behind."""
-    failed = 0
+    """Delete files one by one; files that cannot be deleted are logged, counted and left behind."""
+    failures: list[tuple[str, OSError]] = []
+    refused = 0
     for path in paths:
         if ".." in path.split("/"):
             # A name with such a path, which no Paimon writer creates, must not delete a file outside the table's
             # folders.
             log.error("event=delete_refused table=%s path=%s reason=the path leads out of its folder", store.name, path)
-            failed += 1
+            refused += 1
             continue
         try:
             store.storage.delete(path)
-        except OSError:
-            failed += 1
+        except OSError as error:
+            failures.append((path, error))
+    if failures:
+        path, error = failures[0]
+        log.warning(
+            "event=files_not_deleted table=%s files=%d first=%s reason=%s", store.name, len(failures), path, error
+        )
+    failed = refused + len(failures)
     return SweepResult(len(paths) - failed, failed)

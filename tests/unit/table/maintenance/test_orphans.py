@@ -34,6 +34,28 @@ def test_removing_orphans_keeps_the_table_complete() -> None:
     assert orphans(store) == set()
 
 
+def test_files_that_cannot_be_deleted_are_logged_and_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_table(tmp_path).store
+    lost = [f"{store.paths.manifest_folder}/manifest-lost-{number}" for number in range(3)]
+    for path in lost:
+        store.storage.write(path, b"x")
+    delete = LocalStorage.delete
+
+    def failing(storage: LocalStorage, path: str) -> None:
+        if path != lost[0]:
+            raise PermissionError("not yours")
+        delete(storage, path)
+
+    monkeypatch.setattr(LocalStorage, "delete", failing)
+    result = remove_orphans(store, older_than=LATE, executor=OwnProcess())
+    assert (result.deleted, result.failed) == (1, 2)
+    [message] = [record.getMessage() for record in caplog.records if "files_not_deleted" in record.getMessage()]
+    assert "files=2" in message
+    assert f"first={lost[1]} reason=not yours" in message
+
+
 def test_foreign_files_in_the_tables_folders_are_found() -> None:
     store = golden("part_two_keys")
     folder = next(path for path in files(store) if "bucket-0" in path).rpartition("/")[0]

@@ -164,10 +164,16 @@ def open_locked(warehouse: str, options: Mapping[str, str], ambient: Environment
     return LockedCatalog(warehouse, options["place"], ambient)
 
 
+# Beside the kind `locked`, one whose names are lower case, and whose warehouse is no folder.
+LOWER_CASE = registry.CatalogKind(open_locked, is_lower_case=True, names_warehouse=True, options=frozenset({"place"}))
+
+
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install this kind as `metastore` = `locked`, as a distribution does."""
+    """Install this kind as `metastore` = `locked`, and as `lower`, as a distribution does."""
     info = folder / "locked-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: locked\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\nlocked = {__name__}:open_locked\n")
+    (info / "entry_points.txt").write_text(
+        f"[{registry.GROUP}]\nlocked = {__name__}:open_locked\nlower = {__name__}:LOWER_CASE\n"
+    )
     monkeypatch.syspath_prepend(str(folder))

@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from penstock.errors import ConfigError
 from penstock.pipelines.config.rules import Deletes, EventType
 from penstock.settings import Names, Seconds, Strict, Text, errors_in_place
-from penstock.storage.catalog_options import is_catalog_option
-from penstock.table.catalog.registry import DEFAULT, LOWER_CASE, NAMED_WAREHOUSE, OPTION, metastores
+from penstock.table.catalog.registry import DEFAULT, OPTION, catalog_kind, metastores, options_of_store
 
 
 class NamingConfig(Strict):
@@ -34,7 +33,7 @@ class CatalogConfig(Strict):
     @property
     def store_options(self) -> Text:
         """Return the options for stores beside the catalog, such as the store of the checkpoint."""
-        return {name: value for name, value in self.options.items() if not is_catalog_option(name)}
+        return options_of_store(self.all_options)
 
     @property
     def all_options(self) -> Text:
@@ -57,7 +56,9 @@ class CatalogConfig(Strict):
     @classmethod
     def _lower_case(cls, given: object) -> object:
         """Convert names to lower case if the kind of catalog does, as Paimon's actions do."""
-        if not isinstance(given, Mapping) or given.get("metastore") not in LOWER_CASE:
+        name = given.get("metastore") if isinstance(given, Mapping) else None
+        # The installed kinds are not needed for the default, and looking for them takes long.
+        if name is None or name == DEFAULT or name not in metastores() or not catalog_kind(name).is_lower_case:
             return given
         written = next((key for key in ("case-sensitive", "case_sensitive") if key in given), None)
         if written and str(given[written]).strip().lower() != "false":
@@ -71,7 +72,7 @@ class CatalogConfig(Strict):
 
 def default_checkpoint(warehouse: str, metastore: str, pipeline: str) -> str:
     """Return the folder of a pipeline's checkpoint in its warehouse. ConfigError if the warehouse is not a folder."""
-    if metastore.strip().lower() in NAMED_WAREHOUSE:
+    if catalog_kind(metastore).names_warehouse:
         raise ConfigError(
             f"the checkpoint of the pipeline has no place: the warehouse of metastore = {metastore} is not a folder",
             pipeline=pipeline,

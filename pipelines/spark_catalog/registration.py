@@ -94,9 +94,9 @@ def _register_format(session: SparkSession, source: type[DataSource]) -> None:
 
 def place_of(warehouse: str | PathLike[str], options: Mapping[str, str]) -> str:
     """Return the warehouse as settings of a session name it."""
-    from penstock.table.catalog.registry import DEFAULT, NAMED_WAREHOUSE, OPTION
+    from penstock.table.catalog.registry import DEFAULT, OPTION, catalog_kind
 
-    if "://" in str(warehouse) or options.get(OPTION, DEFAULT).strip().lower() in NAMED_WAREHOUSE:
+    if "://" in str(warehouse) or catalog_kind(options.get(OPTION, DEFAULT)).names_warehouse:
         return str(warehouse)
     # Spark's processes have other working folders.
     return os.path.abspath(warehouse)  # noqa: PTH100

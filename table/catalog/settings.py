@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.storage.catalog_options import is_catalog_option
 from penstock.storage.environment import Environment
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import CatalogBackend
-from penstock.table.catalog.registry import open_backend
+from penstock.table.catalog.registry import open_backend, options_of_store
 from penstock.table.meta.store import TableStore
 from penstock.table.options.definition import PATH
 from penstock.table.schema.table_schema import TableSchema
@@ -42,7 +41,7 @@ class CatalogSettings:
     @property
     def store_options(self) -> dict[str, str]:
         """Return the options for other stores, such as a checkpoint's: all options that are not options of catalogs."""
-        return {name: value for name, value in self.options if not is_catalog_option(name)}
+        return options_of_store(dict(self.options))
 
     def open(self) -> Catalog:
         """Return the catalog as users see it."""

@@ -13,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.api.check_places import check_checkpoint
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sink import default_checkpoint
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.storage import catalog_options
 from penstock.table.handle import Table
@@ -148,6 +149,20 @@ def test_a_pipeline_into_a_rest_catalog_names_its_checkpoint(
     assert main(["status", "shop", "--warehouse", "lake", "--catalog-conf", "metastore=rest"]) == 2
     assert "--checkpoint" in capsys.readouterr().err
     assert not (shop.folder / "lake").exists()
+
+
+@pytest.mark.usefixtures("server")
+def test_a_kind_of_another_package_declares_its_names_its_warehouse_and_its_options(shop: Shop) -> None:
+    options = {"place": f"{shop.folder}/places", "local.sync": "false"}
+    catalog = {"warehouse": "lake", "metastore": "lower", "options": options}
+    checkpoint = f"{shop.folder}/checkpoint"
+    given = shop.spec(sink={"catalog": catalog}, pipeline={"checkpoint": checkpoint}).sink.catalog
+    assert given.case_sensitive is False
+    assert given.store_options == {"local.sync": "false"}
+    with pytest.raises(ConfigError, match="case-sensitive: True is not supported by metastore: lower"):
+        shop.spec(sink={"catalog": catalog | {"case-sensitive": True}}, pipeline={"checkpoint": checkpoint})
+    with pytest.raises(ConfigError, match="the warehouse of metastore = lower is not a folder"):
+        default_checkpoint("lake", "lower", "shop")
 
 
 @pytest.mark.parametrize("written", ["case-sensitive", "case_sensitive"])

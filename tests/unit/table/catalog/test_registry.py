@@ -14,6 +14,7 @@ from penstock.table.catalog import registry
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.file_catalog import FileCatalog, open_warehouse
 from penstock.table.catalog.jdbc_catalog import JdbcCatalog
+from penstock.table.catalog.settings import CatalogSettings
 
 OPENED: list[dict[str, str]] = []
 
@@ -24,6 +25,9 @@ def nested(warehouse: str, options: Mapping[str, str], ambient: Environment) -> 
     return open_warehouse(f"{warehouse}/{options['folder']}", {}, ambient)
 
 
+GLUE = registry.CatalogKind(nested, options=frozenset({"folder"}), prefixes=("glue.",))
+
+
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install a distribution with a kind of catalog."""
@@ -31,7 +35,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "site" / "nested-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nested\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\nnested = {__name__}:nested\n")
+    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\nnested = {__name__}:nested\nglue = {__name__}:GLUE\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
 
@@ -48,7 +52,7 @@ def test_an_unknown_metastore_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_kind_is_chosen_by_the_option(tmp_path: Path) -> None:
-    assert registry.metastores() == ["filesystem", "hive", "jdbc", "nested", "rest"]
+    assert registry.metastores() == ["filesystem", "glue", "hive", "jdbc", "nested", "rest"]
     options = {"metastore": "nested", "folder": "inner"}
     catalog = penstock.Catalog(str(tmp_path), options)
     assert [options] == OPENED
@@ -67,3 +71,11 @@ def test_an_installed_kind_receives_secrets_and_an_own_kind_references(
     assert OPENED[-1]["folder"] == "inner"
     url = {"metastore": "jdbc", "uri": "jdbc:mysql://host/names", "jdbc.password": "${NOT_SET_IN_THE_TEST}"}
     assert isinstance(penstock.Catalog(str(tmp_path), url).backend, JdbcCatalog)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_kind_keeps_its_options_from_stores_beside_the_catalog(tmp_path: Path) -> None:
+    options = {"folder": "inner", "glue.region": "eu-west-1", "local.sync": "false"}
+    settings = CatalogSettings.of(str(tmp_path), {"metastore": "glue", **options})
+    assert settings.store_options == {"local.sync": "false"}
+    assert settings.databases() == []

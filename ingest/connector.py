@@ -65,9 +65,10 @@ __all__ = [
 ]
 
 StartPlace: TypeAlias = Literal["earliest", "latest"] | int  # or milliseconds since 1970
-LagUnit: TypeAlias = Literal[
-    "bytes of the binlog", "bytes of the WAL", "seconds of the oplog", "bytes", "records", "entries", "rows"
-]
+# The unit as users see it. `bytes of the binlog` and `seconds of the oplog` are units of a log: the lag at the place
+# `log` is measured, and the other places are tables that are still to be copied. Any other unit but `bytes` is a plural
+# noun of what is counted.
+LagUnit: TypeAlias = str
 
 LOG_BYTES: LagUnit = "bytes of the binlog"
 WAL_BYTES: LagUnit = "bytes of the WAL"

@@ -83,7 +83,7 @@ class BatchFacts:
             # Never 0, because rates are computed by dividing by it. Clocks may also go backwards.
             seconds=max(0.001, (now_millis - max(found, began_millis)) / 1000),
             messages=report.messages,
-            bytes=sum(one.bytes for one in report.ranges if not one.is_again),
+            bytes=sum(range_.bytes for range_ in report.ranges if not range_.is_again),
             rows=report.rows,
             newest=report.newest,
             bad=bad,

@@ -9,13 +9,12 @@ from typing import Any
 
 import penstock
 from penstock.errors import ConfigError, PenstockError
-from penstock.ingest.connector import BYTES, LOG_BYTES, LOG_SECONDS, RECORDS, WAL_BYTES, LagUnit
+from penstock.ingest.connector import RECORDS, LagUnit
 from penstock.pipelines.monitor.facts import BatchFacts, Look, SnapshotProgress
 from penstock.pipelines.monitor.sizes import Size
 from penstock.pipelines.tasks.task_stats import TaskStats
 
 MOST_TABLES = 500
-_BYTES = {LOG_BYTES, WAL_BYTES, BYTES}
 _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 
@@ -49,7 +48,7 @@ class Metrics:
         self.registry: Any = self._prometheus.CollectorRegistry()
         self._newest: dict[str, int] = {}
         self._caught_up: int | None = None
-        self._lag_unit, self._copying, self._sizes = lag_unit, copying, sizes
+        self._lag_measure, self._copying, self._sizes = lag_unit.partition(" ")[0], copying, sizes
         self._tables: set[str] = set()
         self._define(pipeline)
 
@@ -123,9 +122,9 @@ class Metrics:
     def _define_lag(self) -> None:
         gauge = self._gauge
         self.lag_seconds = gauge("source_lag_seconds", "freshness of the table that is furthest behind")
-        if self._lag_unit == LOG_SECONDS:
+        if self._lag_measure == "seconds":
             self.lag_log = gauge("source_lag_log_seconds", "seconds of the source's log that are not in the tables yet")
-        elif self._lag_unit in _BYTES:
+        elif self._lag_measure == "bytes":
             self.lag_bytes = gauge("source_lag_bytes", "bytes of the source that are not in the tables yet")
         else:
             self.lag_records = gauge(
@@ -175,9 +174,9 @@ class Metrics:
     def looked(self, look: Look) -> None:
         if look.caught_up:
             self._caught_up = look.millis
-        if self._lag_unit == LOG_SECONDS:
+        if self._lag_measure == "seconds":
             self.lag_log.set(look.lag.get("log", 0))
-        elif self._lag_unit in _BYTES:
+        elif self._lag_measure == "bytes":
             # The other entries of a server's lag are tables that are still to be copied, not bytes.
             self.lag_bytes.set(look.lag["log"] if "log" in look.lag else sum(look.lag.values()))
         else:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.errors import counted
-from penstock.ingest.connector import BYTES, ENTRIES, LOG_BYTES, LOG_SECONDS, RECORDS, ROWS, WAL_BYTES
+from penstock.ingest.connector import BYTES, ENTRIES, RECORDS, ROWS
 from penstock.ingest.database.table_parts import unfinished_parts
 from penstock.pipelines.monitor.status import PipelineState, TableStatus
 
@@ -59,7 +59,7 @@ def page_facts(state: PipelineState) -> dict[str, Any]:
 def _rereads(state: PipelineState, position: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the tables, and parts of tables, that users want to copy again, by how far that is."""
     # A signal is taken once the offsets name it, and deleted by the next batch.
-    waiting = [one for one in state.requests if one[0] not in position.get("signals", ())]
+    waiting = [request for request in state.requests if request[0] not in position.get("signals", ())]
     return {
         "copy requested": [", ".join(tables) + (f" where {where}" if where else "") for _, tables, where in waiting],
         "copying again": unfinished_parts(position),
@@ -177,8 +177,9 @@ def _behind(state: PipelineState) -> str:
         return ""
     text = lag_text(state.lag, state.lag_unit)
     # Rows that the pipeline left out or skipped do not show in a position.
-    if text == "caught up" and state.lag_unit == LOG_BYTES:
-        text += " with the end of the binlog; compare rows with  penstock verify"
+    log = state.lag_unit.partition(_OF_LOG)[2]
+    if text == "caught up" and log:
+        text += f" with the end of {log}; compare rows with  penstock verify"
     return f"   {text}"
 
 
@@ -189,13 +190,13 @@ def place(position: Mapping[str, Any]) -> str:
     """
     offsets, at, tables = position.get("offsets"), position.get("log"), position.get("tables")
     if isinstance(tables, Mapping):
-        return ", ".join(f"{name} {_snapshot(one)}" for name, one in tables.items())
+        return ", ".join(f"{name} {_snapshot(table)}" for name, table in tables.items())
     if isinstance(offsets, Mapping):
         parts = [
             f"{topic}[{partition}]@{offset}" for topic, found in offsets.items() for partition, offset in found.items()
         ]
         return " ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
-    if isinstance(at, Mapping | str):
+    if isinstance(at, str) or (isinstance(at, Mapping) and {"file", "pos"} <= at.keys()):
         to_copy = len(position.get("waiting", ())) + len(position.get("cursors", ())) + ("rest" in position)
         to_copy += len(position.get("parts", ()))
         text = at if isinstance(at, str) else f"{at['file']}:{at['pos']}"
@@ -227,7 +228,8 @@ def moment(millis: int | None) -> str | None:
     return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-_ONE: dict[str, str] = {RECORDS: "record", ENTRIES: "entry", ROWS: "row"}
+_SINGULAR: dict[str, str] = {RECORDS: "record", ENTRIES: "entry", ROWS: "row"}
+_OF_LOG = " of "  # between the measure and the log, in the unit of a log
 _LOG = "log"  # the place of the log in the lag of a server; its other places are tables that are still to be copied
 
 
@@ -235,18 +237,19 @@ def lag_text(lag: Mapping[str, int], unit: str) -> str:
     """Return the lag for people: `caught up`, `1.7 MB of the log behind, 3 tables to copy`, `494 records behind`."""
     if not any(lag.values()):
         return "caught up"
-    if unit in {LOG_BYTES, WAL_BYTES, LOG_SECONDS}:
+    measure, is_of_log, log = unit.partition(_OF_LOG)
+    if is_of_log:
         behind = lag.get(_LOG, 0)
-        size = counted(behind, "second") if unit == LOG_SECONDS else size_text(behind)
+        size = counted(behind, "second") if measure == "seconds" else size_text(behind)
         tables = sum(1 for place, count in lag.items() if place != _LOG and count)
-        parts = [f"{size} {unit.partition(' ')[2]} behind"] if behind else []
+        parts = [f"{size} of {log} behind"] if behind else []
         return ", ".join([*parts, *([f"{counted(tables, 'table')} to copy"] if tables else [])])
     places = sum(1 for count in lag.values() if count)
     if unit == BYTES:
         return f"{size_text(sum(lag.values()))} behind in {counted(places, 'file')}"
     behind_in = counted(places, "table" if unit == ROWS else "partition")
     behind = sum(lag.values())
-    return f"{behind:,} {_ONE.get(unit, unit) if behind == 1 else unit} behind in {behind_in}"
+    return f"{behind:,} {_SINGULAR.get(unit, unit) if behind == 1 else unit} behind in {behind_in}"
 
 
 def size_text(count: int) -> str:

@@ -283,6 +283,9 @@ def test_the_live_line_is_drawn_again_if_the_source_has_no_more_data(monkeypatch
         ({"log": 999}, LOG_BYTES, "999 bytes of the binlog behind"),
         ({"log": 7, "shop.a": 1}, LOG_SECONDS, "7 seconds of the oplog behind, 1 table to copy"),
         ({"log": 999, "public.a": 1}, WAL_BYTES, "999 bytes of the WAL behind, 1 table to copy"),
+        # Units of sources in other packages.
+        ({"log": 2000, "app.a": 1}, "bytes of the redo log", "2.0 kB of the redo log behind, 1 table to copy"),
+        ({"a": 3}, "files", "3 files behind in 1 partition"),
         ({"a.json": 1500, "b.json": 500}, BYTES, "2.0 kB behind in 2 files"),
         ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partition"),
         ({"t/0": 1}, RECORDS, "1 record behind in 1 partition"),

@@ -160,6 +160,7 @@ def test_positions_are_shown_as_users_write_them() -> None:
         "binlog.000012:4567, 2 tables to copy"
     )
     assert json.loads(place({"batch": 3, "now": 1})) == {"batch": 3}
+    assert json.loads(place({"log": {"scn": 7}})) == {"log": {"scn": 7}}
 
 
 def test_tables_that_users_copy_again_are_listed() -> None:

@@ -55,7 +55,7 @@ class Junction:
     parts: tuple[RowCondition, ...]
 
     def __str__(self) -> str:
-        return f" {self.word} ".join(f"({one})" if isinstance(one, Junction) else str(one) for one in self.parts)
+        return f" {self.word} ".join(f"({part})" if isinstance(part, Junction) else str(part) for part in self.parts)
 
 
 RowCondition: TypeAlias = Comparison | NullTest | Junction
@@ -66,7 +66,7 @@ def joined(word: Literal["and", "or"], parts: list[RowCondition | None]) -> RowC
 
     An unknown part of `and` is left out. An unknown part of `or` may be true for every row, so the result is unknown.
     """
-    known = [one for one in parts if one is not None]
+    known = [part for part in parts if part is not None]
     if not known or (word == "or" and len(known) < len(parts)):
         return None
     return known[0] if len(known) == 1 else Junction(word, tuple(known))

@@ -82,7 +82,7 @@ def joined(parts: Sequence[FetchedMessages]) -> FetchedMessages:
         headers=None if first.headers is None else [header for part in parts for header in part.headers or ()],
         timestamp_types=None
         if first.timestamp_types is None
-        else [one for part in parts for one in part.timestamp_types or ()],
+        else [type_ for part in parts for type_ in part.timestamp_types or ()],
         ids=None if first.ids is None else _ChainedIds([part.ids for part in parts if part.ids is not None]),
     )
 

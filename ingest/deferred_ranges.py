@@ -189,9 +189,9 @@ def deferred_readings(source: DeferringSource, start: Offsets, end: Offsets, tas
     for one in plans[0][0]:
         new_from[one.place] = min(one.start, new_from.get(one.place, one.start))
     found = [
-        (one, Reading(deferred.rules, frozenset(intervals), new_from.get(one.place)))
+        (range_, Reading(deferred.rules, frozenset(intervals), new_from.get(range_.place)))
         for ranges, intervals in plans
-        for one in ranges
+        for range_ in ranges
     ]
     return [(replace(one, number=number), reading) for number, (one, reading) in enumerate(found)]
 

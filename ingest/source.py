@@ -141,7 +141,7 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
 
     So many small partitions of a source do not become as many tasks.
     """
-    share = sum(one.weight for one in ranges) / max(1, tasks)
+    share = sum(range_.weight for range_ in ranges) / max(1, tasks)
     groups: list[list[Range]] = []
     room = 0.0
     for one in ranges:

@@ -87,10 +87,10 @@ def checked(
     old = ((change.kinds == UPDATE_BEFORE) | (change.kinds == DELETE)) & ~key_only_deletes(change)
     never_added = np.zeros(len(change), np.bool_)
     kept, misfits, counts = np.ones(len(change), np.bool_), Misfits(), Counter[str]()
-    for one in expectations:
+    for expectation in expectations:
         unread = Misfits()
-        matching = matching_rows(change, one.node, mapping, now_millis, zone, unread)
-        if one.action in {"drop", "dead-letter"}:
+        matching = matching_rows(change, expectation.node, mapping, now_millis, zone, unread)
+        if expectation.action in {"drop", "dead-letter"}:
             never_added |= old & ~matching
         failed = new & kept & ~matching
         # A value that cannot be read is reported as such, and not as one that does not meet the condition.
@@ -99,14 +99,16 @@ def checked(
             misfits.add(np.array([row]), reason)
         if not failed.any():
             continue
-        counts[one.counted_as] += int(np.count_nonzero(failed))
-        if one.action == "fail":
-            raise _violation(change, one, int(np.argmax(failed)))
-        if one.action == "drop":
+        counts[expectation.counted_as] += int(np.count_nonzero(failed))
+        if expectation.action == "fail":
+            raise _violation(change, expectation, int(np.argmax(failed)))
+        if expectation.action == "drop":
             kept &= ~failed
             counts[UPDATES_DROPPED] += int(np.count_nonzero(is_update & failed))
-        elif one.action == "dead-letter":
-            misfits.add(np.flatnonzero(failed), f"the expectation {one.name} is not met: {one.condition}")
+        elif expectation.action == "dead-letter":
+            misfits.add(
+                np.flatnonzero(failed), f"the expectation {expectation.name} is not met: {expectation.condition}"
+            )
     whole, bad = whole_messages(change, misfits)
     if whole is not None:
         kept &= whole

@@ -44,7 +44,7 @@ class ExpressionColumns:
     ) -> None:
         self._change, self._mapping, self._wide = change, mapping, wide
         self._moment = Moment(now_millis, len(change), zone)
-        self._places = {one.name: place for place, one in enumerate(change.schema.fields)}
+        self._places = {field.name: place for place, field in enumerate(change.schema.fields)}
         self._typed: dict[str, pa.Array] = {}
         self.misfits = Misfits()
 
@@ -155,7 +155,7 @@ def check_columns(names: Iterable[str], schema: SourceSchema, *, strictly: bool 
     """
     if schema.is_partial or (not strictly and may_lack_columns(schema)):
         return
-    known = [*(one.name for one in schema.fields), *ORIGINS]
+    known = [*(field.name for field in schema.fields), *ORIGINS]
     for name in names:
         if name not in known:
             table = f"{schema.database}.{schema.table}"

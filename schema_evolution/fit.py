@@ -106,35 +106,35 @@ class Fit:
             for declared, column in zip(batch.schema.fields, columns, strict=True)
         ]
 
-    def _column(self, one: Field, batch: ChangeBatch, given: pa.Array | None, misfits: Misfits) -> pa.Array:
-        extra = self.extras.get(one.name)
+    def _column(self, target: Field, batch: ChangeBatch, given: pa.Array | None, misfits: Misfits) -> pa.Array:
+        extra = self.extras.get(target.name)
         if extra is not None:
             given = extra(batch)
         if given is None or pa.types.is_null(given.type):
-            return pa.nulls(len(batch), arrow_schema([one]).field(0).type)
-        fitted = fit_column(given, one, self.rules.mapping, misfits, in_key=one.name in self.schema.primary_keys)
-        local = self.zone != "UTC" and isinstance(one.type, AtomicType) and one.type.root == "TIMESTAMP_LTZ"
-        if not local or not pa.types.is_string(given.type) or self._has_instants(one.name, batch):
+            return pa.nulls(len(batch), arrow_schema([target]).field(0).type)
+        fitted = fit_column(given, target, self.rules.mapping, misfits, in_key=target.name in self.schema.primary_keys)
+        local = self.zone != "UTC" and isinstance(target.type, AtomicType) and target.type.root == "TIMESTAMP_LTZ"
+        if not local or not pa.types.is_string(given.type) or self._has_instants(target.name, batch):
             return fitted
         return instants_of(given, fitted, self.zone)
 
     def _has_instants(self, name: str, batch: ChangeBatch) -> bool:
-        fields = (one for one in batch.schema.fields if self.rules.name(one.name) == name)
-        return any(holds_instants(batch.schema.dialect, one) for one in fields)
+        fields = (target for target in batch.schema.fields if self.rules.name(target.name) == name)
+        return any(holds_instants(batch.schema.dialect, target) for target in fields)
 
     def _refuse_nulls(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
-        for one, column in zip(self.schema.fields, columns, strict=True):
-            if not one.type.nullable and column.null_count:
+        for target, column in zip(self.schema.fields, columns, strict=True):
+            if not target.type.nullable and column.null_count:
                 rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
                 # The text of Paimon, which users look up.
-                misfits.add(rows, f"Cannot write null to non-null column({one.name})")
+                misfits.add(rows, f"Cannot write null to non-null column({target.name})")
 
     def _refuse_folders(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
-        for one, column in zip(self.schema.fields, columns, strict=True):
-            if one.name in self.schema.partition_keys:
-                found = no_folder(column, one, self.longest_name)
+        for target, column in zip(self.schema.fields, columns, strict=True):
+            if target.name in self.schema.partition_keys:
+                found = no_folder(column, target, self.longest_name)
                 if found is not None:
-                    misfits.add(found[0], f"{one.name}: {found[1]}")
+                    misfits.add(found[0], f"{target.name}: {found[1]}")
 
 
 @lru_cache(maxsize=4096)

@@ -51,7 +51,7 @@ def rows_meeting(text: str, change: ChangeBatch, mapping: TypeMapping, zone: str
 
 def _parsed(text: str, schema: SourceSchema, mapping: TypeMapping, zone: str) -> tuple[Node, SourceConditions]:
     """Return the tree of a condition, and the columns of the table. It is evaluated once, on no rows."""
-    types = {one.name: paimon_type(schema.dialect, one, mapping) for one in schema.fields}
+    types = {field.name: paimon_type(schema.dialect, field, mapping) for field in schema.fields}
     try:
         node = parse_condition(text)
         unknown = sorted(set(columns_of(node)) - types.keys())
@@ -67,7 +67,7 @@ def _parsed(text: str, schema: SourceSchema, mapping: TypeMapping, zone: str) ->
 
 
 def _no_rows(schema: SourceSchema) -> ChangeBatch:
-    names = [one.name for one in schema.fields]
+    names = [field.name for field in schema.fields]
     return ChangeBatch.inserts(schema, pa.RecordBatch.from_arrays([pa.nulls(0)] * len(names), names=names))
 
 

@@ -49,7 +49,7 @@ def with_versions(change: ChangeBatch, now_millis: int, stream: str) -> ChangeBa
     A version begins at the time in the message, or at `now_millis` if the message has no time. The name of the stream
     and the numbers of a row are the position of the change.
     """
-    clash = COLUMNS & {one.name.lower() for one in change.schema.fields}
+    clash = COLUMNS & {field.name.lower() for field in change.schema.fields}
     if clash:
         raise ConfigError(
             f"the source has a column {min(clash)!r}, which describes versions in the target table",
@@ -66,7 +66,7 @@ def with_versions(change: ChangeBatch, now_millis: int, stream: str) -> ChangeBa
         _positions(change, stream),
         pa.repeat(pa.scalar(OPEN), count),
     ]
-    rows = pa.RecordBatch.from_arrays(columns, names=[one.name for one in fields])
+    rows = pa.RecordBatch.from_arrays(columns, names=[field.name for field in fields])
     return replace(change, schema=replace(change.schema, fields=fields), rows=rows)
 
 

@@ -28,7 +28,7 @@ def with_marks(change: ChangeBatch, now_millis: int) -> ChangeBatch:
 
     The time of the delete is the time in the message, or `now_millis` if the message has no time.
     """
-    clash = {DELETED, DELETED_AT} & {one.name.lower() for one in change.schema.fields}
+    clash = {DELETED, DELETED_AT} & {field.name.lower() for field in change.schema.fields}
     if clash:
         raise ConfigError(
             f"the source has a column {min(clash)!r}, which marks deleted rows in the target table",
@@ -43,7 +43,7 @@ def with_marks(change: ChangeBatch, now_millis: int) -> ChangeBatch:
         pa.array(times, pa.int64(), mask=~deleted).cast(pa.timestamp("ms", "UTC")),
     ]
     fields = (*change.schema.fields, *_FIELDS)
-    rows = pa.RecordBatch.from_arrays(columns, names=[one.name for one in fields])
+    rows = pa.RecordBatch.from_arrays(columns, names=[field.name for field in fields])
     kinds = np.where(deleted, np.int8(UPDATE_AFTER), change.kinds)
     return replace(change, schema=replace(change.schema, fields=fields), rows=rows, kinds=kinds)
 

@@ -48,7 +48,7 @@ class SourceConditions:
                 return self.implied(inner, negated=not negated)
             case Call("and" | "or" as word, parts):
                 turned = word if not negated else {"and": "or", "or": "and"}[word]
-                found = [self.implied(one, negated=negated) for one in parts]
+                found = [self.implied(part, negated=negated) for part in parts]
                 return joined("and" if turned == "and" else "or", found)
             case Call("is null" | "is not null" as name, (inner,)):
                 column = self._column(inner)
@@ -153,5 +153,5 @@ def _time(text: str, root: str) -> datetime | date | None:
 def columns_in(condition: RowCondition) -> frozenset[str]:
     """Return the columns of a condition."""
     if isinstance(condition, Junction):
-        return frozenset().union(*(columns_in(one) for one in condition.parts))
+        return frozenset().union(*(columns_in(part) for part in condition.parts))
     return frozenset({condition.column})

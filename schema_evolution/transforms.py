@@ -116,7 +116,7 @@ class Transform:
 
         `besides` are columns that others need, `added` are columns that others add to the rows before.
         """
-        types = {one.name: paimon_type(schema.dialect, one, mapping) for one in schema.fields}
+        types = {field.name: paimon_type(schema.dialect, field, mapping) for field in schema.fields}
         condition = None if self.filter is None else SourceConditions(types, self.projection).implied(self.filter)
         items = self.projection or (Item("*"),)
         made = {item.name for item in items}
@@ -205,13 +205,13 @@ def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) 
     if not constants:
         return change
     names = {name for name, _ in constants}
-    kept = [place for place, one in enumerate(change.schema.fields) if one.name not in names]
+    kept = [place for place, field in enumerate(change.schema.fields) if field.name not in names]
     fields = [change.schema.fields[place] for place in kept]
     columns = [change.rows.column(place) for place in kept]
     for name, value in constants:
         fields.append(SourceField(name, f"{TYPED}STRING"))
         columns.append(pa.repeat(pa.scalar(value), len(change)))
-    batch = pa.RecordBatch.from_arrays(columns, names=[one.name for one in fields])
+    batch = pa.RecordBatch.from_arrays(columns, names=[field.name for field in fields])
     return replace(change, schema=replace(change.schema, fields=tuple(fields)), rows=batch)
 
 

@@ -47,7 +47,7 @@ class TableDescription:
             "snapshot": None if latest is None else repr(latest),
             "options": [f"{name}={value}" for name, value in sorted(self.options.items())],
         }
-        columns = [(one.name, written(one.type), one.description) for one in self._schema.fields]
+        columns = [(field.name, written(field.type), field.description) for field in self._schema.fields]
         return facts_html(self.name, facts) + rows_html(("column", "type", "comment"), columns)
 
     # description

@@ -83,7 +83,7 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
     if (
         _is_bulky(fields, int(options.bulk_rows * SAME_LAYOUT_SHARE), sizes)
         and int(sizes.sum()) <= MOST_BYTES
-        and (parsed := same_layout_rows(documents, [one.name for one in fields]))
+        and (parsed := same_layout_rows(documents, [field.name for field in fields]))
     ):
         every = BulkMessages.of(group.members, np.array(group.numbers, np.int64))
         decode_bulk(every, parsed, schema, converters(fields), rule, messages, decoded)
@@ -97,7 +97,7 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
         members, numbers = group.members[start:stop], group.numbers[start:stop]
         if bulky(sizes[start:stop]):
             try:
-                parsed = parse_rows(documents[start:stop], [one.name for one in fields])
+                parsed = parse_rows(documents[start:stop], [field.name for field in fields])
                 some = BulkMessages.of(members, np.array(numbers, np.int64))
                 decode_bulk(some, parsed, schema, converters(fields), rule, messages, decoded)
                 continue

@@ -33,7 +33,7 @@ class FrameArrays:
     @cached_property
     def between(self) -> Int64s:
         """Return the length of the gap between two documents, 0 if there is only one."""
-        return np.array([one.gaps[1].size if len(one.gaps) > 2 else 0 for one in self.frames], np.int64)
+        return np.array([frame.gaps[1].size if len(frame.gaps) > 2 else 0 for frame in self.frames], np.int64)
 
     @cached_property
     def end(self) -> Int64s:
@@ -43,20 +43,20 @@ class FrameArrays:
     @cached_property
     def has_old(self) -> Mask:
         """Return which frames have the document `old`."""
-        return np.array([len(one.gaps) > 2 for one in self.frames], np.bool_)
+        return np.array([len(frame.gaps) > 2 for frame in self.frames], np.bool_)
 
     @cached_property
     def data_place(self) -> Int64s:
         """Return the number of `data` among the parts of a message: gap, document, gap, document, gap."""
-        return np.array([1 if one.data_first else 3 for one in self.frames], np.int64)
+        return np.array([1 if frame.data_first else 3 for frame in self.frames], np.int64)
 
     @cached_property
     def operation(self) -> np.ndarray:
         """Return the row kind of each frame."""
-        return np.array([one.operation for one in self.frames], np.int8)
+        return np.array([frame.operation for frame in self.frames], np.int8)
 
     def _lengths(self, gap: int) -> Int64s:
-        return np.array([one.gaps[gap].size for one in self.frames], np.int64)
+        return np.array([frame.gaps[gap].size for frame in self.frames], np.int64)
 
 
 class KnownFrames:

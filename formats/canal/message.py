@@ -136,8 +136,8 @@ def canal_message(change: ChangeBatch, rows: Sequence[int]) -> bytes:
     """
     last = rows[-1]
     gone = change.kinds[last] in {DELETE, UPDATE_BEFORE}
-    types = {one.name: _declared(one) for one in change.schema.fields}
-    declared = {name: one for name, one in types.items() if one is not None}
+    types = {field.name: _declared(field) for field in change.schema.fields}
+    declared = {name: type_ for name, type_ in types.items() if type_ is not None}
     message = {
         "database": change.schema.database,
         "table": change.schema.table,

@@ -18,7 +18,7 @@ def where(condition: RowCondition | None, dialect: Dialect) -> str | None:
         return None
     if not isinstance(condition, Junction):
         return dialect(condition)
-    found = [where(one, dialect) for one in condition.parts]
+    found = [where(part, dialect) for part in condition.parts]
     known = [one for one in found if one is not None]
     # A part of OR that the server does not evaluate may be true for every row.
     if not known or (condition.word == "or" and len(known) < len(found)):

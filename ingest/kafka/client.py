@@ -86,7 +86,7 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
     connected to its broker, so a wrong address is the likelier reason.
     """
     servers = resolve(properties.get("bootstrap.servers", ""))
-    addresses = [_address(one) for one in servers.split(",") if one.strip()]
+    addresses = [_address(part) for part in servers.split(",") if part.strip()]
     failures: dict[str, Exception] = {}
     give_up = time.monotonic() + seconds
     for number, (host, port) in enumerate(addresses):

@@ -152,7 +152,7 @@ def _first_messages(servers: str, topic: str) -> list[bytes]:
     with patience(0.0):
         end = source.latest_offsets({}, Limit(rows=EXAMINED))
         ranges = source.plan({}, end, 1)
-        return [v for one in ranges for fetched in source.read(one) for v in fetched.messages.values if v]
+        return [v for range_ in ranges for fetched in source.read(range_) for v in fetched.messages.values if v]
 
 
 def _reset(text: str) -> Literal["earliest", "latest", "none"]:

@@ -65,7 +65,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
 
 def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _check_known(key: str) -> None:

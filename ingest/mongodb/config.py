@@ -42,7 +42,7 @@ def path_of(text: str) -> tuple[str, ...]:
             found = _STEP.match(text, position)
             if found is None:
                 break
-            steps.append(next(one for one in found.groups() if one is not None))
+            steps.append(next(group for group in found.groups() if group is not None))
             position = found.end()
     if not text.startswith("$") or position < len(text) or not steps:
         raise ValueError(f"{text!r} is not a path of names and numbers, as in $.address.lines[0]")

@@ -94,7 +94,10 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
                 return findings, []
             # A pipeline of a whole database may begin before its first collection.
             needs_one = must and request.single_table
-            names = [one.table for one in captured_collections(MongoPlanner(settings), connection, must=needs_one)]
+            names = [
+                collection.table
+                for collection in captured_collections(MongoPlanner(settings), connection, must=needs_one)
+            ]
             return findings, _described(connection, settings, names, request.samples, needs_one=needs_one)
 
     def undescribed(self, config: MongoConfig, request: SourceRequest) -> Collection[TableName]:

@@ -46,8 +46,8 @@ class MongoProgress(CopyProgress[IdChunk]):
         """Return the state as offsets; parts with default values are omitted."""
         batch: dict[str, Any] = {
             "from": time_json(self.batch.start),
-            "chunks": [one.to_json() for one in self.batch.chunks],
-            "barriers": [[one.kind, one.database, one.table] for one in self.batch.barriers],
+            "chunks": [chunk.to_json() for chunk in self.batch.chunks],
+            "barriers": [[barrier.kind, barrier.database, barrier.table] for barrier in self.batch.barriers],
         }
         made: Offsets = {
             "v": VERSION,

@@ -48,11 +48,15 @@ class MongoSource(DatabaseSource[MongoSettings, MongoPlanner]):
         batch = progress.batch
         after = time_json(batch.start)
         parts: list[tuple[str, dict[str, Any], int]] = [
-            (f"{one.database}.{one.collection}/{one.number}", {CHUNK: one.to_json(), "after": after}, CHUNK_WEIGHT)
-            for one in batch.chunks
+            (
+                f"{chunk.database}.{chunk.collection}/{chunk.number}",
+                {CHUNK: chunk.to_json(), "after": after},
+                CHUNK_WEIGHT,
+            )
+            for chunk in batch.chunks
         ]
         if batch.barriers:
-            barriers = [[one.kind, one.database, one.table] for one in batch.barriers]
+            barriers = [[barrier.kind, barrier.database, barrier.table] for barrier in batch.barriers]
             parts.append(("barriers", {BARRIERS: barriers}, 1))
         # One range for the whole log of the batch, because every change stream reads all of the server's log.
         if progress.log > batch.start:

@@ -20,7 +20,7 @@ def by_spelling(batch: ChangeBatch, documents: DocumentRows) -> list[ChangeBatch
     if not groups:
         return [batch]
     columns = np.concatenate(groups)
-    filled = np.stack([batch.rows.column(int(one)).is_valid().to_numpy(zero_copy_only=False) for one in columns])
+    filled = np.stack([batch.rows.column(int(column)).is_valid().to_numpy(zero_copy_only=False) for column in columns])
     patterns, pattern_of = np.unique(filled, axis=1, return_inverse=True)
     return [
         _with_columns(batch.filter(pattern_of.reshape(-1) == number), _unused(groups, columns[pattern]), documents)

@@ -97,7 +97,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
                 message, fix = f"{error.message}: none, wanted one at least", error.hint or ""
                 lacking = SourceFinding("error", message, fix, SourceError.exit_code)
                 return SourceCheck(place, [protection, *found, lacking])
-        tables = [schema_of(one) for one in definitions]
+        tables = [schema_of(definition) for definition in definitions]
         hiding = frozenset(problem.hiding for problem in problems if problem.hiding is not None)
         selected = selections(definitions, settings.demand, settings.zone)
         return SourceCheck(place, [protection, *found], tables, selected, hiding)

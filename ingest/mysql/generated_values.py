@@ -61,7 +61,7 @@ class GeneratedValues:
             if not len(wanted):
                 return batch
             # Without the table or its key columns no row can be found, so all of them count as gone.
-            if now is None or not all(now.column(one) for one in batch.schema.primary_keys):
+            if now is None or not all(now.column(primary_key) for primary_key in batch.schema.primary_keys):
                 return _without(batch, wanted, oddities)
             demand = needed(self.demand, batch.schema)
             oddities[COLUMN_GONE] += len(wanted) * (len(lacking) - len(there))

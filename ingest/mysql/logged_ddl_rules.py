@@ -45,7 +45,7 @@ class LoggedDdlRules:
                 known = self.history.tables.known
                 return wanted.drop and any(name[0] == database and self._is_captured(name) for name in known)
             case ddl.AlterTableStatement(name, changes):
-                if self.settings.follows_moved_rows and any(self._is_left_by_rows(name, one) for one in changes):
+                if self.settings.follows_moved_rows and any(self._is_left_by_rows(name, change) for change in changes):
                     return True
                 if not self._is_captured(name):
                     return False

@@ -115,7 +115,7 @@ class Progress:
         if self.reread:
             made["reread"] = self.reread
         if self.parts:
-            made["parts"] = [one.to_json() for one in self.parts]
+            made["parts"] = [part.to_json() for part in self.parts]
         if self.refused:
             made["refused"] = list(self.refused)
         if not self.batch.is_empty:

@@ -169,11 +169,11 @@ class MySqlRangeReader:
         """
         if self.settings.comments:
             # An empty comment clears the one that may have existed before.
-            fields = tuple(replace(one, comment=one.comment or "") for one in schema.fields)
+            fields = tuple(replace(field, comment=field.comment or "") for field in schema.fields)
             return replace(schema, fields=fields, comment=schema.comment or "")
         if DEFINED in self.start:
             return replace(schema, comments_follow=False)
-        return replace(schema, fields=tuple(replace(one, comment=None) for one in schema.fields), comment=None)
+        return replace(schema, fields=tuple(replace(field, comment=None) for field in schema.fields), comment=None)
 
 
 def _row_places(batch: ChangeBatch) -> Int64s:

@@ -112,7 +112,7 @@ class RecordedHistory:
     def columns(self, table: TableName) -> frozenset[str]:
         """Return the columns of a table after the last plan, as far as they are known in memory."""
         definition = None if self._history is None else self._history.tables.known.get(table)
-        return frozenset() if definition is None else frozenset(one.name for one in definition.columns)
+        return frozenset() if definition is None else frozenset(column.name for column in definition.columns)
 
     @property
     def _stored(self) -> DefinitionStore:

@@ -46,7 +46,7 @@ def filled_columns(
             filled.update(columns_with_values(connection, version.name, is_mariadb=facts.is_mariadb))
         last = history.tables.known.get(version.name)
         # A column that was dropped or renamed since cannot be read any more.
-        present = set(added) if last is None else {one.name for one in last.columns}
+        present = set(added) if last is None else {column.name for column in last.columns}
         columns = [
             one
             for one in added
@@ -78,7 +78,9 @@ def rewritten_in(
         if columns and not (settings.empties_rewritten and change.rewrites_key):
             last = history.tables.known.get(change.name)
             # A column that was dropped since cannot be read any more, and rows that are read again lack its values.
-            left = [one for one in columns if last is None or last.column(one) or (change.name, one) in renamed]
+            left = [
+                column for column in columns if last is None or last.column(column) or (change.name, column) in renamed
+            ]
             found.setdefault(change.name, {}).update(dict.fromkeys(left))
     return {name: list(columns) for name, columns in found.items() if columns}
 
@@ -88,8 +90,8 @@ def _added(history: SchemaHistory, version: DefinitionVersion) -> list[str]:
     before = history.definition_at(version.name, version.file, version.pos - 1)
     if version.definition is None or before is None:
         return []
-    names = {one.name for one in before.columns}
-    return [one.name for one in version.definition.columns if one.name not in names]
+    names = {column.name for column in before.columns}
+    return [column.name for column in version.definition.columns if column.name not in names]
 
 
 def tables_with_mixed_columns(
@@ -128,6 +130,6 @@ def with_filled(
         for name, columns in tables.items():
             if name not in without:
                 log.info("event=%s source=%s.%s columns=%s", event, *name, ",".join(columns))
-                added.append(Barrier(kind, *name, columns=tuple((one, one) for one in columns)))
+                added.append(Barrier(kind, *name, columns=tuple((column, column) for column in columns)))
     batch = replace(progress.batch, barriers=(*progress.batch.barriers, *added))
     return replace(progress, batch=batch) if added else progress

@@ -32,15 +32,15 @@ def publication_noted(connection: PgConnection, settings: PgSettings, progress: 
 
     Tables that are still to be read as a whole get the changes that the log lacks from that.
     """
-    numbers = settings.publication.marks(connection, [one.oid for one in progress.versions.values()])
-    now = {name: numbers.get(one.oid, one.published) for name, one in progress.versions.items()}
+    numbers = settings.publication.marks(connection, [version.oid for version in progress.versions.values()])
+    now = {name: numbers.get(version.oid, version.published) for name, version in progress.versions.items()}
     altered = [
         name
-        for name, one in progress.versions.items()
-        if one.published not in {0, now[name]} and name not in progress.waiting
+        for name, version in progress.versions.items()
+        if version.published not in {0, now[name]} and name not in progress.waiting
     ]
-    if any(one.published != now[name] for name, one in progress.versions.items()):
-        versions = {name: replace(one, published=now[name]) for name, one in progress.versions.items()}
+    if any(version.published != now[name] for name, version in progress.versions.items()):
+        versions = {name: replace(version, published=now[name]) for name, version in progress.versions.items()}
         progress = replace(progress, versions=versions)
     if not altered:
         return progress

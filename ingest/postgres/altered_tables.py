@@ -61,7 +61,7 @@ def noted(
     connection: PgConnection, settings: PgSettings, progress: PgProgress, tables: Sequence[PgTableFacts]
 ) -> PgProgress:
     """Return the state with the changes of known tables since the last plan. `tables` are all that exist now."""
-    existing = {one.name: one for one in tables}
+    existing = {table.name: table for table in tables}
     note_uncompared(progress, existing)
     found: dict[TableName, tuple[AlteredKind, Sequence[str]]] = {
         name: (kind, columns) for name, kind, columns in _changes(connection, settings, progress, existing)
@@ -251,4 +251,4 @@ def forgotten(progress: PgProgress, dropped: Collection[TableName]) -> PgProgres
 
 
 def _written(tables: Sequence[AlteredTable]) -> str:
-    return ",".join(".".join(one.name) for one in tables)
+    return ",".join(".".join(table.name) for table in tables)

@@ -30,7 +30,7 @@ def selected(connection: PgConnection, settings: PgSettings) -> list[PgTableFact
 
 def chosen(tables: Iterable[PgTableFacts], settings: PgSettings) -> list[PgTableFacts]:
     """Return the selected ones of the tables, including tables without a key."""
-    return [one for one in tables if one.is_logged and settings.tables.includes(*one.name)]
+    return [table for table in tables if table.is_logged and settings.tables.includes(*table.name)]
 
 
 def publish(connection: PgConnection, settings: PgSettings, names: Sequence[TableName]) -> bool:
@@ -52,7 +52,7 @@ def check_keys(known: Sequence[PgTableFacts]) -> None:
 def check_logged(connection: PgConnection, tables: Sequence[PgTableFacts], known: Sequence[PgTableFacts]) -> None:
     """Raise SchemaConflict if a captured table, or a partition of one, is UNLOGGED. `tables` are all that exist."""
     unlogged = [one.qualified for one in known if one.is_unlogged]
-    if any(one.is_partition and one.persistence == UNLOGGED for one in tables):
+    if any(table.is_partition and table.persistence == UNLOGGED for table in tables):
         unlogged += [part for _, part, is_foreign in parts_without_log(connection, known) if not is_foreign]
     if unlogged:
         raise SchemaConflict(
@@ -75,13 +75,15 @@ def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: b
         )
     if keyless:
         log.warning("event=tables_without_key left_out=%s", ",".join(keyless))
-    unlogged = [one for one in list_tables(connection) if one.is_unlogged and settings.tables.includes(*one.name)]
+    unlogged = [
+        table for table in list_tables(connection) if table.is_unlogged and settings.tables.includes(*table.name)
+    ]
     if unlogged:
         note = "no log has their changes: ALTER TABLE ... SET LOGGED"
         log.warning("event=tables_unlogged left_out=%s note=%s", ",".join(one.qualified for one in unlogged), note)
     keyed = [one for one in found if one.has_key]
     if not keyed and must:
-        seen = [one.qualified for one in list_tables(connection)]
+        seen = [table.qualified for table in list_tables(connection)]
         raise NothingCaptured(
             "No table satisfies the given database name and table name.",
             schemas=settings.tables.databases,

@@ -92,13 +92,13 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
         with connected(replace(settings.server, patience=0.0)) as connection:
             tables = tables_to_capture(connection, settings, must=must)
-            described = relations(connection, [one.oid for one in tables])
+            described = relations(connection, [table.oid for table in tables])
             found = check_server(
                 connection, settings.slot, settings.publication, tables, columns_selected(described, settings.demand)
             )
-        schemas = [described[one.oid].source_schema for one in tables if one.oid in described]
+        schemas = [described[table.oid].source_schema for table in tables if table.oid in described]
         findings = [protection, *(finding.for_source() for finding in found)]
-        parts = selections([described[one.oid] for one in tables if one.oid in described], settings.demand)
+        parts = selections([described[table.oid] for table in tables if table.oid in described], settings.demand)
         return SourceCheck(settings.server.where, findings, schemas, parts)
 
     def tables(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
@@ -112,13 +112,13 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
             tables = tables_to_capture(connection, settings, must=must)
-            described = relations(connection, [one.oid for one in tables])
+            described = relations(connection, [table.oid for table in tables])
             findings = check_server(
                 connection, settings.slot, settings.publication, tables, columns_selected(described, settings.demand)
             )
             log_warnings(findings)
             require_ready(findings)
-        return [described[one.oid].source_schema for one in tables if one.oid in described]
+        return [described[table.oid].source_schema for table in tables if table.oid in described]
 
     def prepare(self, config: PostgresConfig, request: SourceRequest, preparation: Preparation) -> PgSource:
         """Return the source with its publication and its slot created, if the pipeline is new."""
@@ -138,7 +138,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
             # The publication before the slot: a change is decoded with the catalog as of its place in the log.
             with connected(settings.server) as connection:
                 tables = captured(connection, settings)
-                publish(connection, settings, [one.name for one in tables])
+                publish(connection, settings, [table.name for table in tables])
                 if settings.reads_exactly:
                     _warn_of_identities(tables)
                 if not request.rereads:
@@ -228,7 +228,7 @@ def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
 
 def _warn_of_identities(tables: Sequence[PgTableFacts]) -> None:
     """Log which tables must not be updated while they are read as of one position."""
-    weak = ",".join(one.qualified for one in tables if one.identity != "f")
+    weak = ",".join(table.qualified for table in tables if table.identity != "f")
     if weak:
         log.warning(
             "event=snapshot_needs_old_rows tables=%s note=updates and deletes during the snapshot stop it "

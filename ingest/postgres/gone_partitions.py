@@ -77,7 +77,7 @@ def with_gone(
 
 def _gone(connection: PgConnection, partitions: Sequence[LoggedPartition]) -> list[tuple[TableName, LoggedPartition]]:
     """Return the partitions that their tables do not have now, with the names of these tables, which exist."""
-    pairs = {(one.root, one.oid): one for one in partitions}
+    pairs = {(partition.root, partition.oid): partition for partition in partitions}
     if not pairs:
         return []
     values = ", ".join(f"({root}::oid, {oid}::oid)" for root, oid in pairs)

@@ -119,8 +119,8 @@ class PgProgress(CopyProgress[KeyChunk]):
         """Return the state as offsets; parts with default values are omitted."""
         batch: dict[str, Any] = {
             "from": lsn_text(self.batch.start),
-            "chunks": [one.to_json() for one in self.batch.chunks],
-            "barriers": [barrier_json(one) for one in self.batch.barriers],
+            "chunks": [chunk.to_json() for chunk in self.batch.chunks],
+            "barriers": [barrier_json(barrier) for barrier in self.batch.barriers],
             "as_of": lsn_text(self.batch.as_of) if self.batch.as_of else None,
             "without": [list(name) for name in self.batch.without],
             "emptied": [list(one) for one in self.batch.emptied],
@@ -134,16 +134,22 @@ class PgProgress(CopyProgress[KeyChunk]):
             "phase": "snapshot" if self.reads_tables else "stream",
             "log": lsn_text(self.log),
             "known": [[*name, *self._version(name)] for name in self.known],
-            "silent": {str(one.oid): one.silent.to_json() for one in self.versions.values() if one.silent != NONE},
+            "silent": {
+                str(version.oid): version.silent.to_json()
+                for version in self.versions.values()
+                if version.silent != NONE
+            },
             _COMPUTATION: COMPUTATION if self.versions else 0,
-            _IN_PUBLICATION: {str(one.oid): one.published for one in self.versions.values() if one.published},
-            _TOAST: {str(one.oid): one.toast for one in self.versions.values() if one.toast},
+            _IN_PUBLICATION: {
+                str(version.oid): version.published for version in self.versions.values() if version.published
+            },
+            _TOAST: {str(version.oid): version.toast for version in self.versions.values() if version.toast},
             "waiting": [list(name) for name in self.waiting],
             "rest": self.rest.to_json() if self.rest is not None else None,
             "rest_part": TablePart(self.rest.name, self.rest.where).to_json()
             if self.rest and self.rest.where
             else None,
-            "parts": [one.to_json() for one in self.parts],
+            "parts": [part.to_json() for part in self.parts],
             "visible_from": self.visible_from,
             "settle": lsn_text(self.settle) if self.settle else None,
             "exact_from": lsn_text(self.exact_from) if self.exact_from else None,

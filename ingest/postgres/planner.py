@@ -65,7 +65,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     def _begun(self, connection: PgConnection, *, replaces_lost: bool) -> PgProgress:
         settings = self.settings
         tables = captured(connection, settings)
-        names = tuple(one.name for one in tables)
+        names = tuple(table.name for table in tables)
         publish(connection, settings, names)
         found = slot_facts(connection, settings.slot)
         slot = slot_to_read(connection, settings.slot, failover=settings.failover, replaces_lost=replaces_lost)
@@ -140,7 +140,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             return passed
         found = chosen(tables, self.settings)
         includes = self.settings.tables.includes
-        known = [one for one in tables if one.name in progress.known and includes(*one.name)]
+        known = [table for table in tables if table.name in progress.known and includes(*table.name)]
         check_logged(connection, tables, known)
         # A table that is excluded before it was read as a whole is new when it is included again.
         names = {one.name for one in found}

@@ -147,8 +147,8 @@ class PgRangeReading:
                     oddities[TRUNCATE] += 1
                     log.warning("event=truncate_not_followed table=%s.%s note=%s", one.database, one.table, _KEPT)
                 batches = [completed(catalog, one, oddities, settings.demand) for one in found]
-                batches = [_after(one, max(done, self._first_row(one))) for one in batches]
-                decoded = DecodeResult([one for one in batches if len(one)], truncations=truncations)
+                batches = [_after(batch, max(done, self._first_row(batch))) for batch in batches]
+                decoded = DecodeResult([batch for batch in batches if len(batch)], truncations=truncations)
                 yield DecodedChunk(decoded, sum(map(len, decoded.batches)), messages.size), decoder.rows
             self._count_gone(catalog, partitions.found, oddities)
 
@@ -198,7 +198,7 @@ class PgRangeReading:
         """Return the primary key that a table of this name had when the batch was planned."""
         known = self.start.get(KEYS)
         if known is None and logged.identity != FULL:  # planned by an older release
-            return tuple(one.name for one in logged.columns if one.in_identity)
+            return tuple(column.name for column in logged.columns if column.in_identity)
         schema, table, key = (known or {}).get(str(logged.oid), (None, None, ()))
         return tuple(key) if (schema, table) == (logged.schema, logged.table) else None
 

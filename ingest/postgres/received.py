@@ -35,11 +35,11 @@ class Received:
             return parts[0]
         if not parts:
             return cls.of(())
-        if all(one.data is parts[0].data for one in parts):
-            starts, ends = [one.start for one in parts], [one.end for one in parts]
+        if all(part.data is parts[0].data for part in parts):
+            starts, ends = [part.start for part in parts], [part.end for part in parts]
             return cls(parts[0].data, np.concatenate(starts), np.concatenate(ends))
         # Only the bytes from the first to the last message of each part are copied.
-        firsts = [int(one.start[0]) if len(one) else 0 for one in parts]
+        firsts = [int(part.start[0]) if len(part) else 0 for part in parts]
         used = [one.data[first : int(one.end[-1]) if len(one) else 0] for one, first in zip(parts, firsts, strict=True)]
         places = np.cumsum([0, *map(len, used)])
         moves = [place - first for place, first in zip(places[:-1].tolist(), firsts, strict=True)]

@@ -115,7 +115,8 @@ class Relation:
         Only key columns are NOT NULL: a delete contains no other column, unless the replica identity is FULL.
         """
         fields = tuple(
-            SourceField(one.name, str(one.type), one.comment, nullable=one.name not in self.key) for one in self.columns
+            SourceField(column.name, str(column.type), column.comment, nullable=column.name not in self.key)
+            for column in self.columns
         )
         return SourceSchema("postgres", self.schema, self.table, fields, self.key, self.comment)
 

@@ -67,11 +67,11 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         batch = progress.batch
         as_of = {AS_OF: lsn_text(batch.as_of)} if batch.as_of else {}
         parts: list[tuple[str, dict[str, Any], int]] = [
-            (f"{one.schema}.{one.table}/{one.number}", {CHUNK: one.to_json(), **as_of}, CHUNK_WEIGHT)
-            for one in batch.chunks
+            (f"{chunk.schema}.{chunk.table}/{chunk.number}", {CHUNK: chunk.to_json(), **as_of}, CHUNK_WEIGHT)
+            for chunk in batch.chunks
         ]
         if batch.barriers:
-            parts.append(("barriers", {BARRIERS: [barrier_json(one) for one in batch.barriers]}, 1))
+            parts.append(("barriers", {BARRIERS: [barrier_json(barrier) for barrier in batch.barriers]}, 1))
         if batch.ignored:
             parts.append(("ignored", {IGNORED: list(batch.ignored)}, 1))
         # One range for the whole log of the batch, because a slot has one reader at a time.
@@ -79,8 +79,12 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
             first, last = lsn_text(batch.start), lsn_text(progress.log)
             content: dict[str, Any] = {LOG: [first, last], "binary": self._is_binary()}
             if progress.versions:
-                content[KEYS] = {str(one.oid): [*name, list(one.key)] for name, one in progress.versions.items()}
-                content[PARTS] = {str(one.oid): list(one.parts) for one in progress.versions.values() if one.parts}
+                content[KEYS] = {
+                    str(version.oid): [*name, list(version.key)] for name, version in progress.versions.items()
+                }
+                content[PARTS] = {
+                    str(version.oid): list(version.parts) for version in progress.versions.values() if version.parts
+                }
             if batch.without:
                 content[WITHOUT] = [list(name) for name in batch.without]
             moved = reported(progress)
@@ -99,7 +103,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         with connected(self.settings.server) as connection:
             # A stream has one format for all values, so one column of another type decides for all.
             oids = [one.oid for one in captured(connection, self.settings)]
-            return all(one.is_binary for one in relations(connection, oids).values())
+            return all(relation.is_binary for relation in relations(connection, oids).values())
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return PgRangeReading(self.settings, range_.start, options).chunks()
@@ -142,7 +146,7 @@ class PgComparison:
         self._keep_log()
         with connected(self.source.settings.server) as connection:
             oids = [one.oid for one in captured(connection, self.source.settings)]
-            return [one.source_schema for one in relations(connection, oids).values()]
+            return [relation.source_schema for relation in relations(connection, oids).values()]
 
     def _keep_log(self) -> None:
         """Keep the log from the pipeline's position on, while the pipeline itself continues."""

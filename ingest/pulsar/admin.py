@@ -191,7 +191,7 @@ def _subscriptions(found: object) -> dict[str, Any]:
 def _consumers(found: object, subscription: str) -> list[str]:
     facts = expected(_subscriptions(found).get(subscription, {}), dict, f"the subscription {subscription}")
     consumers = expected(facts.get("consumers", []), list, "consumers")
-    return [str(expected(one, dict, "an entry of consumers").get("consumerName")) for one in consumers]
+    return [str(expected(consumer, dict, "an entry of consumers").get("consumerName")) for consumer in consumers]
 
 
 def _ledgers(found: object) -> list[tuple[int, int]]:

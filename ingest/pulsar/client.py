@@ -146,7 +146,7 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
         )
     usual = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 8080, "https": 8443}[found[1]]
     failures: list[str] = []
-    addresses = [one.strip() for one in found[2].split(",") if one.strip()]
+    addresses = [part.strip() for part in found[2].split(",") if part.strip()]
     for address in addresses:
         host, _, port = address.rpartition(":") if re.search(r":\d+$", address) else (address, "", "")
         try:

@@ -159,7 +159,7 @@ def _first_messages(service: str, topic: str) -> list[bytes]:
         # A draft reports an unreachable broker at once.
         with patience(0.0):
             ranges = source.sample(EXAMINED)
-            return [v for one in ranges for fetched in source.read(one) for v in fetched.messages.values if v]
+            return [v for range_ in ranges for fetched in source.read(range_) for v in fetched.messages.values if v]
     finally:
         source.close()
 

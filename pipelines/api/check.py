@@ -102,12 +102,12 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
             f"errors: {{{name}: ...}} has no effect with bad-record: {spec.errors.bad_record}",
             f"set  bad-record: {name} , or remove it",
         )
-    for one in shape(spec, settings_of(spec.sink.catalog)).table_rules.transforms:
-        for name, columns in one.clear_uses.items():
+    for transform in shape(spec, settings_of(spec.sink.catalog)).table_rules.transforms:
+        for name, columns in transform.clear_uses.items():
             yield Finding(
                 "options",
                 "warning",
-                f"{name} of {one.tables.text} is computed from {', '.join(columns)} without the mask",
+                f"{name} of {transform.tables.text} is computed from {', '.join(columns)} without the mask",
                 f"add a mask for {name}, unless it may be read",
             )
 
@@ -135,8 +135,8 @@ def _idle_limits(errors: Errors) -> list[str]:
     alike = None if used is None else (used.max_per_batch, used.max_share)
     return [
         name
-        for name, one in sections.items()
-        if one is not used
-        and one.model_fields_set
-        and ("table" in one.model_fields_set or (one.max_per_batch, one.max_share) != alike)
+        for name, section in sections.items()
+        if section is not used
+        and section.model_fields_set
+        and ("table" in section.model_fields_set or (section.max_per_batch, section.max_share) != alike)
     ]

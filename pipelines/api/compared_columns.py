@@ -73,7 +73,7 @@ class ComparedColumns:
                 hint=_BY_QUERY,
             )
         transforms = [shape.table_rules.transform(source.database, source.table) for source in sources]
-        if any(one is not None and one.filter_moves for one in transforms):
+        if any(transform is not None and transform.filter_moves for transform in transforms):
             raise NotComparable(
                 "which rows this table has depends on lookups, or on the time or the kind of a change",
                 table=table.name,
@@ -139,7 +139,7 @@ def _is_whole(layout: Layout, name: str) -> bool:
 def _columns_of_table(change: ChangeBatch, layout: Layout, shape: PipelineMapping) -> ChangeBatch:
     """Return the change without columns that the table does not have (yet)."""
     there = set(layout.schema.names)
-    kept = [place for place, one in enumerate(change.schema.fields) if shape.rules.name(one.name) in there]
+    kept = [place for place, field in enumerate(change.schema.fields) if shape.rules.name(field.name) in there]
     if len(kept) == len(change.schema.fields):
         return change
     fields = tuple(change.schema.fields[place] for place in kept)

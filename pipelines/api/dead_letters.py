@@ -136,7 +136,7 @@ def _rows_of(table: Table, ours: pc.Expression, letters: Sequence[Letter]) -> pc
     shared = {content[0] for content in _contents(there.to_arrow()) if content not in chosen}
     where = pc.field("source_position").isin(pa.array(sorted(positions - shared), pa.string()))
     pairs = [one for one in chosen if one[0] in shared]
-    return ours & _any_of([where, *(_has_content(one) for one in pairs)])
+    return ours & _any_of([where, *(_has_content(pair) for pair in pairs)])
 
 
 def _has_content(content: Content) -> pc.Expression:

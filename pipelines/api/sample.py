@@ -73,7 +73,7 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
 
 def not_captured(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> list[str]:
     """Return the source tables in these schemas that the selection of the pipeline leaves out."""
-    named = [(one.database, one.table) for one in schemas if one.database and one.table]
+    named = [(schema.database, schema.table) for schema in schemas if schema.database and schema.table]
     return sorted({f"{database}.{table}" for database, table in named if shape.target(database, table) is None})
 
 

@@ -132,7 +132,7 @@ class Verification:
     def _is_left_out(self, target: str, sources: Sequence[SourceSchema]) -> bool:
         """Return whether the pipeline leaves this table out because it cannot store the types of a source."""
         schema = self.shape.warehouse.store(target).schema()
-        fits = (self.shape.foreseen(target, schema, self.shape.shaped(one)) is not None for one in sources)
+        fits = (self.shape.foreseen(target, schema, self.shape.shaped(source)) is not None for source in sources)
         return self.leaves_out_incompatible and not all(fits)
 
     def _verdict(self, target: str, sources: Sequence[SourceSchema]) -> TableVerdict:

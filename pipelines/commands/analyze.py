@@ -19,7 +19,7 @@ _FLAGS = (
 def command(name: str, words: list[str]) -> int:
     given: Given = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
     table = table_of(given)
-    columns = [one.strip() for one in (text(given, "columns") or "").split(",") if one.strip()]
+    columns = [part.strip() for part in (text(given, "columns") or "").split(",") if part.strip()]
     with executor_of(given, name) as executor:
         made = table.analyze(columns or None, executor)
     return committed(given, [] if made is None else [made.id], "the table is empty")

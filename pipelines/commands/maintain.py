@@ -63,7 +63,7 @@ def expire_snapshots(given: Given) -> int:
         older_than=moment(given, "older-than"),
         max_deletes=number(given, "max-deletes"),
         # Paimon's flag has several options in one value, separated by commas.
-        options=pairs(one for written in given.get("options", ()) for one in written.split(",")),
+        options=pairs(part for written in given.get("options", ()) for part in written.split(",")),
     )
     facts = {
         "snapshots": expired.snapshots,

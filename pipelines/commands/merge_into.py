@@ -44,7 +44,7 @@ _NOTHING = "no row changes"
 
 def command(name: str, words: list[str]) -> int:
     given = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
-    clauses = [_clause(given, one.strip()) for one in needed(given, "merge-actions").split(",") if one.strip()]
+    clauses = [_clause(given, part.strip()) for part in needed(given, "merge-actions").split(",") if part.strip()]
     return _on_spark(given, clauses) if _joins_on_spark(given) else _on_duckdb(given, clauses)
 
 

@@ -37,7 +37,9 @@ def command(name: str, words: list[str]) -> int:
     prices = RequestPrices.parse(text(given, "request-prices"))
     looked, tables = tables_planned(spec, number(given, "sample") or 1000)
     kept = [
-        (one.options, bool(one.primary_keys), seconds(one.freshness or "0s")) for one in tables if one.problem is None
+        (table.options, bool(table.primary_keys), seconds(table.freshness or "0s"))
+        for table in tables
+        if table.problem is None
     ]
     cost = StoreCost.of(spec.sink.catalog.warehouse, kept, spec.pipeline.trigger, prices)
     if (wanted := text(given, "explain")) is not None:

@@ -54,7 +54,7 @@ def command(name: str, words: list[str]) -> int:
     table, dry = table_of(given), yes(given, "dry-run")
     match name:
         case "compact-manifest":
-            options = pairs(one for written in given.get("options", ()) for one in written.split(","))
+            options = pairs(part for written in given.get("options", ()) for part in written.split(","))
             return _answer_paths(given, table.compact_manifests(dry_run=dry, options=options), "manifests to merge")
         case "remove-unexisting-files":
             done = table.remove_unexisting_files(partitions(given) or None, dry_run=dry)

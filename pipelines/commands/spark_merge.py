@@ -59,7 +59,11 @@ class SparkMerge:
             self._merge(session, self.statement(columns))
         newest, users = max((one.id for one in before), default=0), {one.commit_user for one in before}
         # The statement has a commit user of its own, and another job may have committed meanwhile.
-        made = (one for one in self.table.refresh().snapshots if one.id > newest and one.commit_user not in users)
+        made = (
+            snapshot
+            for snapshot in self.table.refresh().snapshots
+            if snapshot.id > newest and snapshot.commit_user not in users
+        )
         return [one.id for one in made]
 
     def _merge(self, session: SparkSession, statement: str) -> None:
@@ -85,7 +89,7 @@ class SparkMerge:
 
     def _guard(self, head: str, clauses: Sequence[Clause]) -> Iterator[str]:
         """Yield a clause that refuses rows to which two clauses apply: Spark would run the first one of them."""
-        free = [one.name for one in self.table.definition.fields if one.name not in self.table.primary_keys]
+        free = [field.name for field in self.table.definition.fields if field.name not in self.table.primary_keys]
         if len(clauses) > 1 and free:
             both = "".join(clause.where for clause in clauses)
             yield f"{head}{both} THEN UPDATE SET {_quoted(free[0])} = raise_error('{_DOUBLED}')"

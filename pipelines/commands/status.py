@@ -91,7 +91,7 @@ def _store_cost(state: PipelineState, pipeline: NamedPipeline, prices: str | Non
     if trigger is None or not is_object_store(pipeline.warehouse.warehouse):
         return None
     # A table with an error may not exist, or be unreadable.
-    names = [one.table for one in state.tables if one.error is None and one.table not in state.parked]
+    names = [table.table for table in state.tables if table.error is None and table.table not in state.parked]
     schemas = {name: pipeline.warehouse.store(name).schema_last_read() for name in names}
     tables = [
         (schema.options, bool(schema.primary_keys), state.deferred.intervals.get(name, 0) / 1000)

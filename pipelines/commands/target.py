@@ -151,7 +151,7 @@ def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
 
 def partitions(given: Given) -> list[dict[str, object]]:
     """Return each `--partition k=v,k2=v2` as a mapping. A `;` separates several in one flag."""
-    specs = [one for written in given.get("partition", ()) for one in written.split(";") if one.strip()]
+    specs = [part for written in given.get("partition", ()) for part in written.split(";") if part.strip()]
     return [_partition(spec, [part for part in spec.split(",") if part.strip()]) for spec in specs]
 
 

@@ -139,5 +139,5 @@ def _lines(verdict: TableVerdict) -> list[str]:
         f"  {key.how}  {', '.join(f'{name}={shown(value)}' for name, value in key.key.items())}" for key in verdict.keys
     )
     # A range of hashes names no rows to look at: the keys below do.
-    ranges = (f"  range  {one}" for one in verdict.ranges if not one.startswith(HASH_RANGE))
+    ranges = (f"  range  {range_}" for range_ in verdict.ranges if not range_.startswith(HASH_RANGE))
     return [f"differs  {verdict.table}: {counts}; {rows} {at}", *ranges, *keys]

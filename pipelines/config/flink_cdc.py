@@ -202,7 +202,7 @@ def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     }
     made["catalog"]["options"] = catalog
     if partition := given.get("partition.key"):
-        parted = (one.split(":", 1) for one in str(partition).split(";") if ":" in one)
+        parted = (part.split(":", 1) for part in str(partition).split(";") if ":" in part)
         # Flink CDC names tables with their database, as in app_db.orders:dt; Paimon's flag has only the table.
         made["multiple-table-partition-keys"] = {
             name.strip().rpartition(".")[2]: [key.strip() for key in keys.split(",")] for name, keys in parted
@@ -226,7 +226,7 @@ def _transform(rule: Mapping[str, Any], place: str) -> dict[str, Any]:
     made = _kept(rule, _TRANSFORM, place)
     made.pop("converter-after-transform", None)
     if delimiter := str(made.pop("table-options.delimiter", "")):
-        options = (one.partition("=") for one in str(made.get("table-options", "")).split(delimiter) if one.strip())
+        options = (part.partition("=") for part in str(made.get("table-options", "")).split(delimiter) if part.strip())
         made["table-options"] = {key.strip(): value.strip() for key, _, value in options}
     if "projection" in made:
         # in a Flink CDC file the asterisk is escaped because of YAML

@@ -14,7 +14,7 @@ TWO_PIPELINES = "two pipelines with disjoint tables and different triggers do th
 
 def freshness_rules(routes: Sequence[RouteConfig], sink: SinkConfig) -> FreshnessRules:
     others = _millis(sink.freshness)
-    found = [(one.source_table, others if one.freshness is None else _millis(one.freshness)) for one in routes]
+    found = [(route.source_table, others if route.freshness is None else _millis(route.freshness)) for route in routes]
     return FreshnessRules.of(found, others)
 
 
@@ -58,7 +58,9 @@ def check_freshness(
 def _targets(routes: Sequence[RouteConfig], rules: FreshnessRules) -> Iterator[tuple[str, set[int]]]:
     """Yield the target tables that routes name in full, with the intervals of their routes."""
     found: Mapping[str, set[int]] = {
-        one.sink_table: set() for one in routes if not set("{$") & set(one.sink_table) and not one.replace_symbol
+        route.sink_table: set()
+        for route in routes
+        if not set("{$") & set(route.sink_table) and not route.replace_symbol
     }
     for one in routes:
         if one.sink_table in found:

@@ -90,7 +90,7 @@ class FirstLook:
             seen = self._look(reader, targets, ranges)
             unreadable = seen.bad_count and reader.errors.on_bad.action == "fail"
             # Fewer records than were asked for: the source has no more, and a larger sample would find the same.
-            all_ = sum(one.weight for one in ranges) < records
+            all_ = sum(range_.weight for range_ in ranges) < records
             if self.table is None or self.table in targets.schemas or unreadable or all_:
                 return seen
             records *= FURTHER

@@ -64,8 +64,8 @@ class TableWatermarks:
 
         Not the time of the clock, so that a place is idle or not by the same instant when the batch is repeated.
         """
-        for interval in set[int]().union(*(one.intervals for one in report.ranges)):
-            ranges = [one for one in report.ranges if interval in one.intervals]
+        for interval in set[int]().union(*(range_.intervals for range_ in report.ranges)):
+            ranges = [range_ for range_ in report.ranges if interval in range_.intervals]
             own = self._by_interval.setdefault(interval, SourceWatermark(self.passes_places))
             own.see(BatchReport(ranges), planned)
         found: dict[str, int] = {}
@@ -78,5 +78,5 @@ class TableWatermarks:
 
     def _of_table(self, table: str, report: BatchReport) -> list[SourceWatermark]:
         """Return the watermarks of the intervals in which the batch has the table."""
-        intervals = set[int]().union(*(one.intervals for one in report.ranges if table in one.tables)) or {0}
-        return [self._by_interval[one] for one in intervals if one in self._by_interval]
+        intervals = set[int]().union(*(range_.intervals for range_ in report.ranges if table in range_.tables)) or {0}
+        return [self._by_interval[interval] for interval in intervals if interval in self._by_interval]

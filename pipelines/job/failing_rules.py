@@ -34,7 +34,7 @@ def failing_rules(
 
 def without_failing(schemas: Sequence[SourceSchema], failing: Mapping[SourceName, ConfigError]) -> list[SourceSchema]:
     """Return the schemas of the other tables."""
-    return [one for one in schemas if (one.database, one.table) not in failing]
+    return [schema for schema in schemas if (schema.database, schema.table) not in failing]
 
 
 def shaped_unless_failing(

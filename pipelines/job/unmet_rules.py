@@ -160,7 +160,7 @@ def _expectations(
     sampled: bool,
 ) -> Iterator[ConfigError]:
     for rule in shape.table_rules.expectations:
-        matched = [one for one in schemas if rule.tables.match(one.database, one.table)]
+        matched = [schema for schema in schemas if rule.tables.match(schema.database, schema.table)]
         if not matched and not any(rule.tables.match(*name) for name in before):
             yield _no_table("expectation", rule.tables, schemas)
         for one in (one for one in matched if (one.database, one.table) not in hiding):

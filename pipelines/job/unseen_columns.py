@@ -23,7 +23,7 @@ def unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> I
     for schema in schemas:
         if not schema.is_partial or shape.target(schema.database, schema.table) is None:
             continue
-        seen = {one.name for one in schema.fields} | columns_there(shape, [schema])
+        seen = {field.name for field in schema.fields} | columns_there(shape, [schema])
         for rule, names in _named(shape, schema):
             for name in sorted(names - seen - {*ORIGINS}):
                 yield (

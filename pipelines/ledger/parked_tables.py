@@ -106,9 +106,9 @@ class ParkedTables:
     def error(self) -> TablesParked:
         """Return the error with which a run with parked tables ends."""
         reasons = {
-            one.table: f"since batch {one.batch}, {one.error}: {one.reason}"
-            + (f" To repair: {one.hint}" if one.hint else "")
-            for one in self.tables.values()
+            table.table: f"since batch {table.batch}, {table.error}: {table.reason}"
+            + (f" To repair: {table.hint}" if table.hint else "")
+            for table in self.tables.values()
         }
         some = dict(sorted(reasons.items())[:10])
         count = len(self.tables)

@@ -72,7 +72,7 @@ class LookupStep:
         """Return the changes with the columns of the dimension."""
         fields = self._fields(change)
         if not len(change):
-            nothing = pa.schema([pa.field(one.name, pa.string()) for one in fields]).empty_table()
+            nothing = pa.schema([pa.field(field.name, pa.string()) for field in fields]).empty_table()
             return _with_columns(change, fields, nothing)
         keys = typed_columns(change, [name for name, _ in self.on], mapping, zone)
         matches = self._found(keys, run)
@@ -89,7 +89,7 @@ class LookupStep:
 
     def _fields(self, change: ChangeBatch) -> list[SourceField]:
         """Return the new columns. ConfigError if the row or the dimension lacks a column, or both have one."""
-        own = [one.name for one in change.schema.fields]
+        own = [field.name for field in change.schema.fields]
         source = f"{change.schema.database}.{change.schema.table}"
         if not may_lack_columns(change.schema):
             self.check_keys(own, source)
@@ -108,7 +108,7 @@ class LookupStep:
             )
         if self.partitions is not None:
             self.partitions.check(schema, self.table)
-        by_name = {one.name: one for one in schema.fields}
+        by_name = {field.name: field for field in schema.fields}
         types = [(new, with_nullability(by_name[name].type, nullable=True)) for new, name in self.columns]
         return [SourceField(new, typed(type_)) for new, type_ in types]
 
@@ -231,5 +231,5 @@ def _at(change: ChangeBatch, numbers: Ints) -> ChangeBatch:
 def _with_columns(change: ChangeBatch, fields: Sequence[SourceField], rows: pa.Table) -> ChangeBatch:
     columns = [*change.rows.columns, *one_batch(rows).columns]
     schema = replace(change.schema, fields=(*change.schema.fields, *fields))
-    batch = pa.RecordBatch.from_arrays(columns, names=[one.name for one in schema.fields])
+    batch = pa.RecordBatch.from_arrays(columns, names=[field.name for field in schema.fields])
     return replace(change, schema=schema, rows=batch)

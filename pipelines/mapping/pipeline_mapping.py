@@ -186,7 +186,7 @@ class PipelineMapping:
         """Return the columns of `compared` rows that are the same whenever a row is read."""
         transform = self.table_rules.transform(source.database, source.table)
         moving = frozenset() if transform is None else transform.moving_columns
-        names = {one.name for one in self.compared(_no_rows(source)).schema.fields}
+        names = {field.name for field in self.compared(_no_rows(source)).schema.fields}
         return {self.column(name) for name in names - moving}
 
     def examined(self, source: SourceSchema) -> None:
@@ -258,7 +258,7 @@ class PipelineMapping:
 
 
 def _no_rows(source: SourceSchema) -> ChangeBatch:
-    names = [one.name for one in source.fields]
+    names = [field.name for field in source.fields]
     nothing = pa.RecordBatch.from_arrays([pa.nulls(0, pa.string()) for _ in names], names=names)
     return ChangeBatch.inserts(source, nothing)
 

@@ -113,7 +113,10 @@ class TableRules:
             options,
             deletes,
             lookups,
-            tuple(Expectation.of(one.source_table, one.condition, one.action, one.name) for one in expectations),
+            tuple(
+                Expectation.of(expectation.source_table, expectation.condition, expectation.action, expectation.name)
+                for expectation in expectations
+            ),
         )
 
     def __bool__(self) -> bool:
@@ -205,7 +208,7 @@ class TableRules:
 
     def expected(self, database: str | None, table: str | None) -> tuple[Expectation, ...]:
         """Return the expectations of a source table."""
-        return tuple(one for one in self.expectations if one.tables.match(database, table))
+        return tuple(expectation for expectation in self.expectations if expectation.tables.match(database, table))
 
     def new_tables(self, given: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:
         """Return the rules for creating one table.

@@ -64,7 +64,7 @@ def unordered_deletes(
     if not sequence or not found.any():
         return np.zeros(len(rows), dtype=np.bool_)
     found = found & np.logical_or.reduce([_is_null(rows, name) for name in sequence])
-    made = made | {rules.name(one.name) for one in source.fields if _is_added(one)}
+    made = made | {rules.name(field.name) for field in source.fields if _is_added(field)}
     for name in {*table.names} - {*table.primary_keys, *table.partition_keys, *made}:
         if not found.any():
             break
@@ -85,7 +85,7 @@ def _may_omit_columns(source: SourceSchema, table: TableSchema) -> bool:
 
 
 def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, made: frozenset[str]) -> tuple[str, ...]:
-    given = {rules.name(one.name) for one in source.fields}
+    given = {rules.name(field.name) for field in source.fields}
     return tuple(name for name in table.names if name not in given and name not in made)
 
 
@@ -99,7 +99,7 @@ def _unsent(change: ChangeBatch, fetched: FetchedMessages, row_columns: RowColum
 
 
 def _absent(source: SourceSchema, row: Collection[str]) -> tuple[str, ...]:
-    return tuple(one.name for one in source.fields if one.name not in row and not _is_added(one))
+    return tuple(field.name for field in source.fields if field.name not in row and not _is_added(field))
 
 
 def _is_added(column: SourceField) -> bool:

@@ -80,9 +80,9 @@ def check_retracts_of_dropped(
     """
     if not (table.primary_keys and merge_engine(table.typed).needs_before_images):
         return
-    if all(one.ignore_retract for one in _merge(table).aggregates.values()):
+    if all(aggregate.ignore_retract for aggregate in _merge(table).aggregates.values()):
         return  # no old row is undone
-    rule = next((one for one in expectations if one.action in {"drop", "dead-letter"}), None)
+    rule = next((expectation for expectation in expectations if expectation.action in {"drop", "dead-letter"}), None)
     if rule is not None and is_retract(batch.kinds).any():
         raise ConfigError(
             "the target table undoes old rows in its aggregates, and a quality rule may have left these rows out",

@@ -49,12 +49,14 @@ class TargetSchemas:
         """Return the first schema of a table that does not exist yet."""
         self.rules.policy.check_create(table)
         self._check_masks(table, sources)
-        keyed = [one for one in sources if not self.new_tables.leaves_out(one, has_table=False, has_key=False)]
+        keyed = [source for source in sources if not self.new_tables.leaves_out(source, has_table=False, has_key=False)]
         # Messages before a source table had a key do not decide the key of its target table.
         sources = keyed or sources
         rules = self.table_rules.new_tables(self.new_tables, table, sources)
         made = rules.schema(table, sources, insists=self.is_one_table, now=now)
-        if DELETED in made.names and any(self.table_rules.marks_deletes(one.database, one.table) for one in sources):
+        if DELETED in made.names and any(
+            self.table_rules.marks_deletes(source.database, source.table) for source in sources
+        ):
             check_marks(table, made)
             return _nullable_beside_keys(made)
         if self._keeps_versions(sources):
@@ -62,7 +64,7 @@ class TargetSchemas:
         return made
 
     def _keeps_versions(self, sources: Sequence[SourceSchema]) -> bool:
-        return any(self.table_rules.keeps_versions(one.database, one.table) for one in sources)
+        return any(self.table_rules.keeps_versions(source.database, source.table) for source in sources)
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         """Create the table or evolve its schema for the schemas seen in messages, and return the result."""
@@ -147,7 +149,7 @@ class TargetSchemas:
         """Return whether the source declares its columns, and a key column of the table is not among them."""
         if source.dialect == "text" or not table.primary_keys:
             return False
-        given = {self.rules.name(one.name) for one in source.fields}
+        given = {self.rules.name(field.name) for field in source.fields}
         return not set(table.primary_keys) <= given | self.made
 
     def leaves_out(self, source: SourceSchema, table: TableSchema | None) -> bool:
@@ -160,7 +162,7 @@ class TargetSchemas:
     def namesakes(self, source: SourceSchema) -> set[str]:
         """Return source columns that would be lost because a computed or metadata column has the same name."""
         made = self.made
-        return made & {self.rules.name(one.name) for one in source.fields} if made else made
+        return made & {self.rules.name(field.name) for field in source.fields} if made else made
 
     @property
     def made(self) -> set[str]:
@@ -184,10 +186,10 @@ class TargetSchemas:
         if self.rules.mapping.to_string:
             return
         unknown = {
-            self.rules.name(one.name): one.type
+            self.rules.name(field.name): field.type
             for source in sources
-            for one in source.fields
-            if not is_known(source.dialect, one)
+            for field in source.fields
+            if not is_known(source.dialect, field)
         }
         for column, declared in unknown.items():
             if column not in held:
@@ -199,7 +201,7 @@ class TargetSchemas:
         A misspelt mask would leave the column it should hide in clear text.
         """
         rule = self.table_rules.transform(sources[0].database, sources[0].table)
-        if rule is None or not rule.tables.is_one_table or any(one.is_partial for one in sources):
+        if rule is None or not rule.tables.is_one_table or any(source.is_partial for source in sources):
             return
         columns = {field.name for source in sources for field in source.fields}
         for name in (rule.masks or {}).keys() - columns:
@@ -229,15 +231,15 @@ def _nullable_beside_keys(schema: TableSchema) -> TableSchema:
     """Return the columns without NOT NULL, except keys: a row that is marked as deleted may have its key alone."""
     keys = {*schema.primary_keys, *schema.partition_keys}
     fields = (
-        one if one.name in keys else replace(one, type=with_nullability(one.type, nullable=True))
-        for one in schema.fields
+        field if field.name in keys else replace(field, type=with_nullability(field.type, nullable=True))
+        for field in schema.fields
     )
     return replace(schema, fields=tuple(fields))
 
 
 def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> SchemaConflict:
-    ours = ", ".join(f"{one.name} {type_json(one.type)}" for one in schema.fields)
-    theirs = ", ".join(f"{one.name} {one.type}" for one in source.fields)
+    ours = ", ".join(f"{field.name} {type_json(field.type)}" for field in schema.fields)
+    theirs = ", ".join(f"{field.name} {field.type}" for field in source.fields)
     return SchemaConflict(
         "the table cannot follow the schema of its source table",
         table=table,

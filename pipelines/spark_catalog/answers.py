@@ -97,7 +97,9 @@ def _procedure(request: Request) -> dict[str, object]:
     procedure = find_procedure(name)
     # A parameter with two names is optional for Spark, because a call sets one of them.
     doubled = set(procedure.aliases.values())
-    required = next((place for place, one in enumerate(procedure.parameters) if one in doubled), procedure.required)
+    required = next(
+        (place for place, parameter in enumerate(procedure.parameters) if parameter in doubled), procedure.required
+    )
     return {
         "parameters": procedure.names,
         "places": len(procedure.places),
@@ -116,9 +118,9 @@ def _call(request: Request) -> dict[str, list[str]]:
     values = zip(find_procedure(name).names, request.given["values"], strict=True)
     arguments = {one: str(value) for one, value in values if value is not None}
     tables = [one for one in ("table", "target_table") if one in arguments]
-    arguments |= {one: _full_name(arguments[one], request.database) for one in tables}
+    arguments |= {table: _full_name(arguments[table], request.database) for table in tables}
     results = run_named(name, request.catalog, arguments, request.executor)
-    return {"rows": ["OK"] if results is None else results, "tables": [_quoted(arguments[one]) for one in tables]}
+    return {"rows": ["OK"] if results is None else results, "tables": [_quoted(arguments[table]) for table in tables]}
 
 
 def _quoted(table: str) -> str:

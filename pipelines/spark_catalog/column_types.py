@@ -75,7 +75,8 @@ def _text(type_: DataType) -> str:
             return f"MAP<{type_text(type_.keyType, nullable=False)}, {value}>"
         case StructType():
             members = (
-                f"{backquoted(one.name)} {type_text(one.dataType, nullable=one.nullable)}" for one in type_.fields
+                f"{backquoted(field.name)} {type_text(field.dataType, nullable=field.nullable)}"
+                for field in type_.fields
             )
             return f"ROW<{', '.join(members)}>"
     name = str(type_.simpleString())

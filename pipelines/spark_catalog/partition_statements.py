@@ -33,7 +33,7 @@ class _Partition:
 def partitions(request: Request) -> list[Sequence[object]]:
     """Return the partitions that have the given values, in the order of their values."""
     where = request.given["where"]
-    found = [list(one.shown.values()) for one in _partitions(request.table()) if one.has(where)]
+    found = [list(partition.shown.values()) for partition in _partitions(request.table()) if partition.has(where)]
     # Nulls last, because None cannot be compared with other values.
     return sorted(found, key=lambda values: [(value is None, value) for value in values])
 
@@ -55,7 +55,7 @@ def drop_partitions(request: Request) -> bool:
     All partitions are dropped in one commit.
     """
     table, wanted = request.table(), request.given["wheres"]
-    dropped = [one.values for one in _partitions(table) if any(one.has(where) for where in wanted)]
+    dropped = [partition.values for partition in _partitions(table) if any(partition.has(where) for where in wanted)]
     if dropped:
         check_droppable(table, dropped)
         table.drop_partitions(dropped)
@@ -68,7 +68,7 @@ def _partitions(table: Table) -> Iterator[_Partition]:
 
 
 def _partition(table: Table, internal: Sequence[object]) -> _Partition:
-    known = {one.name: one.type for one in table.definition.fields}
+    known = {field.name: field.type for field in table.definition.fields}
     types = {name: known[name] for name in table.partition_keys}
     own = zip(types.items(), internal, strict=True)
     values = {name: value for (name, _), value in own}

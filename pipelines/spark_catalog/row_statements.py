@@ -35,7 +35,7 @@ _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
 def check_row_changes(request: Request) -> None:
     """Raise ConfigError unless a statement can change rows of the table, by the rules of SQL without Spark."""
     table, command = request.table(), str(request.given["command"])
-    hidden = [one.name for one in table.definition.fields if one.name.startswith(OLD)]
+    hidden = [field.name for field in table.definition.fields if field.name.startswith(OLD)]
     if hidden:
         raise ConfigError(
             f"{command} is not possible in Spark with a column named {hidden[0]!r}",
@@ -88,8 +88,8 @@ def delete(request: Request) -> None:
 
 
 def _condition(table: Table, filters: list[Mapping[str, Any]]) -> pc.Expression | None:
-    fields = {one.name: one for one in table.definition.fields}
-    parts = [_expression(one, fields) for one in filters]
+    fields = {field.name: field for field in table.definition.fields}
+    parts = [_expression(filter_, fields) for filter_ in filters]
     # One part that cannot be translated makes the whole condition unusable: deleting by the others would delete too
     # much.
     made: pc.Expression | None = pc.scalar(value=True)

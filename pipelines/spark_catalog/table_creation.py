@@ -163,4 +163,4 @@ def create_table_like(request: Request) -> None:
 
 def key_columns(text: str) -> set[str]:
     """Return the columns of a property that names a key."""
-    return {one.strip() for one in text.split(",") if one.strip()}
+    return {part.strip() for part in text.split(",") if part.strip()}

@@ -62,10 +62,10 @@ def _without_key(changes: Sequence[SchemaChange], keys: Sequence[str]) -> list[S
 
     Spark's declarative pipelines declare a target with each run: its properties, and all its columns as nullable.
     """
-    declared = [one.value for one in changes if isinstance(one, SetOption) and one.key == PRIMARY_KEY.key]
+    declared = [change.value for change in changes if isinstance(change, SetOption) and change.key == PRIMARY_KEY.key]
     if not keys or [key_columns(text) for text in declared] != [set(keys)]:
         return list(changes)
-    return [one for one in changes if not _declares_key(one, keys)]
+    return [change for change in changes if not _declares_key(change, keys)]
 
 
 def _declares_key(change: SchemaChange, keys: Sequence[str]) -> bool:

@@ -127,14 +127,14 @@ class _RangeRows:
 
     def rows(self, chunk: DecodedChunk) -> Iterator[pa.RecordBatch]:
         read = self.columns.read
-        for one in chunk.barriers:
-            if one.kind in SILENT_VALUES:
-                columns = ",".join(name for name, _ in one.columns)
+        for barrier in chunk.barriers:
+            if barrier.kind in SILENT_VALUES:
+                columns = ",".join(name for name, _ in barrier.columns)
                 log.warning("event=values_without_rows table=%s columns=%s note=%s", read.title, columns, _NO_ROWS)
                 continue
             raise SourceError(
-                f"{one.kind} changes a whole table, and no row can say so",
-                table=f"{one.database}.{one.table}",
+                f"{barrier.kind} changes a whole table, and no row can say so",
+                table=f"{barrier.database}.{barrier.table}",
                 hint="remove the options  ddl.*",
             )
         self._refuse(chunk.decoded.bad)

@@ -46,11 +46,11 @@ def metadata_names(read: CdcRead) -> list[str]:
 def check_names(read: CdcRead, source: SourceSchema) -> None:
     """Raise ConfigError when a column of the source has the name of a column that the read adds."""
     added = {name.lower(): name for name in (read.kinds, *metadata_names(read))}
-    for one in source.fields:
-        if one.name.lower() in added:
-            option = "rowkind-column" if one.name.lower() == read.kinds.lower() else "metadata-prefix"
+    for field in source.fields:
+        if field.name.lower() in added:
+            option = "rowkind-column" if field.name.lower() == read.kinds.lower() else "metadata-prefix"
             raise ConfigError(
-                f"the source has a column {one.name!r}, which is also the name of a column of the read",
+                f"the source has a column {field.name!r}, which is also the name of a column of the read",
                 table=read.title,
                 hint=f'.option("{option}", ...) chooses another name',
             )
@@ -59,8 +59,8 @@ def check_names(read: CdcRead, source: SourceSchema) -> None:
 def declared_schema(read: CdcRead) -> StructType:
     """Return the columns that the source declares now, with those that the read adds."""
     sources = _captured(read) if read.connector.capabilities.describes_tables else _sampled(read)
-    for one in sources:
-        check_names(read, one)
+    for source in sources:
+        check_names(read, source)
     columns = spark_schema(pa.schema([(name, to_arrow(type_)) for name, type_ in _joined(sources, read).items()]))
     added = spark_schema(pa.schema([(name, METADATA[name.removeprefix(read.prefix)]) for name in metadata_names(read)]))
     return StructType([*spark_schema(pa.schema([(read.kinds, pa.string())])), *columns, *added])
@@ -70,9 +70,9 @@ def _captured(read: CdcRead) -> list[SourceSchema]:
     """Return the table as its server describes it; SourceError if it is not there, or cannot be captured."""
     seen = None
     try:
-        for one in read.connector.tables(read.config, replace(read.request, samples=read.sampled)):
-            if (one.database, one.table) == read.table:
-                return [one]
+        for table in read.connector.tables(read.config, replace(read.request, samples=read.sampled)):
+            if (table.database, table.table) == read.table:
+                return [table]
     except NothingCaptured as error:
         seen = error.facts.get("seen")
     raise SourceError(

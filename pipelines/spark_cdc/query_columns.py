@@ -136,5 +136,5 @@ def _conflict(read: CdcRead, message: str, columns: str) -> SchemaConflict:
 def _table(columns: Sequence[Field]) -> TableSchema:
     """Return the columns as a table without a key. Not checked as one, because it is never stored."""
     # Nullable, because a delete may have the key alone.
-    fields = (replace(one, type=with_nullability(one.type, nullable=True)) for one in columns)
+    fields = (replace(column, type=with_nullability(column.type, nullable=True)) for column in columns)
     return TableSchema(0, *number_columns(tuple(fields), -1))

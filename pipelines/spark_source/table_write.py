@@ -95,7 +95,7 @@ class TableWrite:
         check_seen(store, (message for part in parts for message in part.messages))
         paths = _paths(parts)
         if self._changes_files(store):
-            self._file_changes(store).commit([one for part in parts for one in part.messages], paths, user)
+            self._file_changes(store).commit([message for part in parts for message in part.messages], paths, user)
             clear_staged(store, job, paths)
             return
         if self.place.changes_by_bucket:

@@ -90,18 +90,18 @@ class QueryPlans:
 
     def _table(self, relation: Node) -> StreamPlan:
         columns = items(relation.output())
-        origins = {id_of(one): frozenset([str(one.name())]) for one in columns}
+        origins = {id_of(column): frozenset([str(column.name())]) for column in columns}
         return StreamPlan(relation, lambda table, _: table, columns, origins, frozenset(), frozenset())
 
     def _projected(self, below: StreamPlan, listed: Node) -> StreamPlan:
         columns = items(listed)
-        origins = {**below.origins, **{id_of(one): _origins(below, one) for one in columns}}
-        named = frozenset().union(*(_origins(below, one) for one in columns))
+        origins = {**below.origins, **{id_of(column): _origins(below, column) for column in columns}}
+        named = frozenset().union(*(_origins(below, column) for column in columns))
 
         def build(table: Node, change: Node) -> Node:
             return self._plans.Project(self.seq([*columns, change]), below.build(table, change))
 
-        outputs = tuple(one.toAttribute() for one in columns)
+        outputs = tuple(column.toAttribute() for column in columns)
         return StreamPlan(below.relation, build, outputs, origins, below.filtered_by, below.reads | named)
 
     def _renamed(self, below: StreamPlan, outputs: Sequence[Node]) -> StreamPlan:

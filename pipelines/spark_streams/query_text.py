@@ -22,7 +22,8 @@ def with_options(text: str) -> str:
     """Return a statement with `/*+ OPTIONS('key' = 'value') */`, which Spark does not know, as Spark's WITH."""
     tokens = tokens_of(text)
     return "".join(
-        _options_text(hinted_options(one.text)) or one.text if one.kind == "hint" else one.text for one in tokens
+        _options_text(hinted_options(token.text)) or token.text if token.kind == "hint" else token.text
+        for token in tokens
     )
 
 

@@ -169,7 +169,7 @@ class SparkScript:
             yield one_column("job", users)
 
     def _selects(self, part: ScriptPart, text: StreamedText, plan: Node) -> Iterator[SparkSelect]:
-        names = [str(one.name()) for one in items(plan.output())]
+        names = [str(item.name()) for item in items(plan.output())]
         for query in stream_queries(self._session, text, plan, part.place):
             check_source(query.branch, ())
             yield SparkSelect(StreamSteps(query, None, until_caught_up=self._until_caught_up), names)

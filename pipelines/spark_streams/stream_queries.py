@@ -96,7 +96,7 @@ class StreamQuery:
     @property
     def names(self) -> list[str]:
         """Return the names of the result's columns."""
-        return [str(one.name()) for one in self.plan.columns]
+        return [str(column.name()) for column in self.plan.columns]
 
     @property
     def read_options(self) -> dict[str, str]:
@@ -122,7 +122,7 @@ class StreamQuery:
     def _columns(self) -> list[Node]:
         """Return the columns that are read: those the query names, and the key by which updates are known."""
         needed = {*self.plan.reads, *self.source.table.primary_keys}
-        shown = {id_of(one) for one in self.plan.columns}
+        shown = {id_of(column) for column in self.plan.columns}
         given = items(self.plan.relation.output())
         kept = [one for one in given if str(one.name()) in needed or id_of(one) in shown or self.system]
         return kept or list(given[:1])
@@ -131,7 +131,9 @@ class StreamQuery:
 def _schema(columns: list[Node]) -> StructType:
     from pyspark.sql.types import LongType, StructField, StructType, _parse_datatype_json_string
 
-    fields = [StructField(str(one.name()), _parse_datatype_json_string(one.dataType().json())) for one in columns]
+    fields = [
+        StructField(str(column.name()), _parse_datatype_json_string(column.dataType().json())) for column in columns
+    ]
     return StructType([StructField(CHANGE, LongType()), *fields])
 
 

@@ -69,7 +69,7 @@ class SourceProgress:
         return cls(tables, stored.get(_REREAD, ""), tuple(stored.get(_EMPTIED, ())))
 
     def to_json(self) -> Offsets:
-        tables = {name: one.to_json() for name, one in self.tables.items()}
+        tables = {name: table.to_json() for name, table in self.tables.items()}
         made: Offsets = {TABLES: tables}
         if self.reread:
             made[_REREAD] = self.reread
@@ -80,4 +80,4 @@ class SourceProgress:
     @property
     def reached(self) -> tuple[int, int]:
         """Return a number that grows with every batch: snapshots, then splits of the first state."""
-        return sum(one.next for one in self.tables.values()), sum(one.done for one in self.tables.values())
+        return sum(table.next for table in self.tables.values()), sum(table.done for table in self.tables.values())

@@ -100,7 +100,7 @@ class TableSource:
 
     def _ends(self, before: SourceProgress, limit: Limit, until: Offsets | None) -> dict[str, TableProgress]:
         share = None if limit.rows is None else max(1, limit.rows // len(self.settings.tables))
-        ends = {name: one for name, one in before.tables.items() if name not in self.settings.tables}
+        ends = {name: table for name, table in before.tables.items() if name not in self.settings.tables}
         for name in self.settings.tables:
             last = None if until is None else int(until[TABLES].get(name, 0))
             with lost_positions(name):

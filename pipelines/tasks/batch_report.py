@@ -71,10 +71,12 @@ class BatchReport:
     @property
     def bad_for_some(self) -> tuple[str, BadRecord] | None:
         """A message that one range of the batch could read and another could not, with its place."""
-        first = {(one.range.place, bad.pos) for one in self.ranges if not one.is_again for bad in one.bad.shown}
-        if any(one.bad.count > len(one.bad.shown) for one in self.ranges if not one.is_again):
+        first = {
+            (range_.range.place, bad.pos) for range_ in self.ranges if not range_.is_again for bad in range_.bad.shown
+        }
+        if any(range_.bad.count > len(range_.bad.shown) for range_ in self.ranges if not range_.is_again):
             return None  # a report keeps only the first bad records, so the others cannot be compared
-        found = ((one.range.place, bad) for one in self.ranges for bad in one.bad_too.shown)
+        found = ((range_.range.place, bad) for range_ in self.ranges for bad in range_.bad_too.shown)
         return next(((place, bad) for place, bad in found if (place, bad.pos) not in first), None)
 
     @property

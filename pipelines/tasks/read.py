@@ -120,7 +120,7 @@ class BatchReader:
         self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
 
     def _is_small(self, ranges: Sequence[Range], times: int = 1) -> bool:
-        return sum(one.weight for one in ranges) <= times * self._small_weight
+        return sum(range_.weight for range_ in ranges) <= times * self._small_weight
 
     @property
     def _small_weight(self) -> int:
@@ -196,7 +196,7 @@ class BatchReader:
 
 def _read_for(inputs: Sequence[TaskInput], readings: Mapping[int, Reading]) -> list[TaskInput]:
     """Return the inputs with the tables that their ranges are read for."""
-    numbers = [[one.number for one in task.ranges if one.number in readings] for task in inputs]
+    numbers = [[range_.number for range_ in task.ranges if range_.number in readings] for task in inputs]
     return [
         replace(task, readings={number: readings[number] for number in found})
         for task, found in zip(inputs, numbers, strict=True)

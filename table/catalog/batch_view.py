@@ -165,7 +165,10 @@ def _complete(batch: int | None, pipeline: str, histories: Sequence[Sequence[Sna
             f"batch={batch!r} is not the number of a batch", pipeline=pipeline, hint="batches are numbered from 0"
         )
     newest = max(snapshots[0].commit_identifier for snapshots in histories if snapshots)
-    made = [next((one for one in snapshots if one.commit_identifier == newest), None) for snapshots in histories]
+    made = [
+        next((snapshot for snapshot in snapshots if snapshot.commit_identifier == newest), None)
+        for snapshots in histories
+    ]
     expected = max(int(snapshot.properties.get(TABLES, 0)) for snapshot in made if snapshot is not None)
     done = sum(snapshot is not None for snapshot in made)
     # Without the number of its tables, which older versions did not record, a batch is complete once the next

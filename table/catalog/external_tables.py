@@ -48,4 +48,4 @@ def check_same(found: TableSchema, wanted: TableSchema, name: str, path: str) ->
 
 
 def _columns(schema: TableSchema) -> str:
-    return ", ".join(f"{one.name} {written(one.type)}" for one in schema.fields)
+    return ", ".join(f"{field.name} {written(field.type)}" for field in schema.fields)

@@ -100,7 +100,7 @@ class HiveCatalog(CatalogBackend):
             client.drop_database(database, deleteData=False, cascade=False)
 
     def tables(self, database: str) -> list[str]:
-        return sorted(one.tableName for one in self._metastore.tables(database) if is_paimon(one))
+        return sorted(table.tableName for table in self._metastore.tables(database) if is_paimon(table))
 
     def has_table(self, name: str) -> bool:
         found = self._found(name)

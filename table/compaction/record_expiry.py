@@ -71,7 +71,7 @@ class RecordExpiry:
     def concerns(self, file: DataFile) -> bool:
         """Return whether a file certainly contains an expired record, by its statistics."""
         written = self.schemas(file.schema_id)
-        old = next((one for one in written.fields if one.id == self.field.id), None)
+        old = next((field for field in written.fields if field.id == self.field.id), None)
         names = file.value_stats_cols if file.value_stats_cols is not None else written.names
         if old is None or old.name not in names or not isinstance(old.type, AtomicType):
             return False

@@ -50,7 +50,7 @@ class KeyIndex:
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._numbers = {one: number for number, one in enumerate(self.partitions) if one is not None}
+        self._numbers = {partition: number for number, partition in enumerate(self.partitions) if partition is not None}
 
     def __len__(self) -> int:
         return sum(map(len, self.runs.values()))

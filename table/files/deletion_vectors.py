@@ -63,7 +63,7 @@ def decode_vectors(data: bytes, ranges: Sequence[VectorRange], file: str) -> dic
     """Return the vectors of an index file by data file. `file` is the path of the bytes, for errors."""
     if data[:1] != _VERSION:
         raise TableCorrupt("not an index file of deletion vectors of version 1", file=file)
-    return {one.data_file: _vector(data, one, file) for one in ranges}
+    return {range_.data_file: _vector(data, range_, file) for range_ in ranges}
 
 
 def _vector(data: bytes, place: VectorRange, file: str) -> Vector:

@@ -68,7 +68,7 @@ class ExpiredFiles:
         if not run:
             return
         kept = self._manifests(snapshot for snapshot in around if snapshot is not None)
-        gone = {path: one for path, one in self._manifests(run).items() if path not in kept}
+        gone = {path: manifest for path, manifest in self._manifests(run).items() if path not in kept}
         vectors = [one for one in gone.values() if one.content is Content.DELETES]
         names = {one.name for one in gone.values()}
         if vectors:

@@ -88,9 +88,9 @@ class ManifestChanges:
         target = options[MANIFEST_TARGET_FILE_SIZE]
         # A manifest that says what this commit deleted must stay for readers of changes.
         small = [
-            one
-            for one in manifests
-            if one.length < target * 2 // 3 and not (one.files[2] and one.snapshot == snapshot_id)
+            manifest
+            for manifest in manifests
+            if manifest.length < target * 2 // 3 and not (manifest.files[2] and manifest.snapshot == snapshot_id)
         ]
         if len(small) < options[ICEBERG_COMPACTION_MIN_FILE_NUM]:
             return manifests
@@ -107,7 +107,11 @@ class ManifestChanges:
 
     def _vectors(self, before: Sequence[Manifest], snapshot: Snapshot) -> list[Manifest]:
         """Return manifests of the snapshot's deletion vectors. Each index file is converted once."""
-        indexes = [one for one in index_entries(self.data.store, snapshot) if one.index_type == DELETION_VECTORS]
+        indexes = [
+            index_entry
+            for index_entry in index_entries(self.data.store, snapshot)
+            if index_entry.index_type == DELETION_VECTORS
+        ]
         if not indexes:
             return []
         known: dict[str, list[IcebergEntry]] = {}
@@ -128,7 +132,7 @@ class ManifestChanges:
             index.name, self.data.folder(index.partition), index.bucket
         )
         ranges = index.vector_ranges or ()
-        data_files = [self.data.uri_in((index.partition, index.bucket), one.data_file) for one in ranges]
+        data_files = [self.data.uri_in((index.partition, index.bucket), range_.data_file) for range_ in ranges]
         puffin = puffin_of(store.storage.read(path), ranges, data_files, path)
         self.files.put(puffin_name(index.name), puffin.data)
         records = (self.data.vector_record(uri, len(puffin.data), blob, index.partition) for blob in puffin.blobs)

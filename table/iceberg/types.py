@@ -135,7 +135,7 @@ def _type(type_: DataType, version: int, path: str, column: int, depth: int) -> 
                 "value": inside(value, "value"),
             }
         case RowType(fields):
-            return {"type": "struct", "fields": [_field(one, version, f"{path}.{one.name}") for one in fields]}
+            return {"type": "struct", "fields": [_field(field, version, f"{path}.{field.name}") for field in fields]}
     raise _unknown(type_, path)
 
 

@@ -144,7 +144,9 @@ class PrimaryKeyIndex:
         # Compactions that look up previous rows leave the merged row of a key in its smallest level.
         if spec.lookup and not levels.level0:
             return levels
-        in_order = spec.last_arrival_wins and all(one.in_order for one in sections(state.files, spec.key_types()))
+        in_order = spec.last_arrival_wins and all(
+            section.in_order for section in sections(state.files, spec.key_types())
+        )
         return Levels((), (*((file,) for file in levels.level0), *levels.upper)) if in_order else None
 
     def find(self, probes: Sequence[pa.Array]) -> Found:

@@ -65,7 +65,9 @@ class LookupPartitions:
         if self.newest:
             return set(sorted(partitions, key=lambda one: _order(layout.partition_values(one)))[-self.newest :])
         names = [field.name for field in layout.partition_fields]
-        values = {one: dict(zip(names, layout.partition_values(one), strict=True)) for one in partitions}
+        values = {
+            partition: dict(zip(names, layout.partition_values(partition), strict=True)) for partition in partitions
+        }
         wanted = self._values(layout)
         return {one for one, has in values.items() if any(spec.items() <= has.items() for spec in wanted)}
 

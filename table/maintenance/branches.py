@@ -67,7 +67,11 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
 
 def _check_snapshots(store: TableStore, name: str, first: int | None) -> None:
     """Raise ConfigError when the folder of the new branch has snapshots besides the one with which it begins."""
-    left = [one for one in old_snapshots(store.storage, branch_folder(store.paths.root, name)) if one != first]
+    left = [
+        snapshot
+        for snapshot in old_snapshots(store.storage, branch_folder(store.paths.root, name))
+        if snapshot != first
+    ]
     if left:
         raise ConfigError(
             f"branch {name!r} has snapshots that an interrupted creation or deletion has left",

@@ -163,9 +163,9 @@ def delete_all(store: TableStore, paths: Collection[str]) -> SweepResult:
         except OSError as error:
             failures.append((path, error))
     if failures:
-        path, error = failures[0]
+        first, reason = failures[0]
         log.warning(
-            "event=files_not_deleted table=%s files=%d first=%s reason=%s", store.name, len(failures), path, error
+            "event=files_not_deleted table=%s files=%d first=%s reason=%s", store.name, len(failures), first, reason
         )
     failed = refused + len(failures)
     return SweepResult(len(paths) - failed, failed)

@@ -151,7 +151,8 @@ def _index_record(entry: IndexEntry) -> dict[str, Any]:
         "_DELETIONS_VECTORS_RANGES": None
         if ranges is None
         else [
-            {"f0": one.data_file, "f1": one.offset, "f2": one.length, "_CARDINALITY": one.cardinality} for one in ranges
+            {"f0": range_.data_file, "f1": range_.offset, "f2": range_.length, "_CARDINALITY": range_.cardinality}
+            for range_ in ranges
         ],
         "_EXTERNAL_PATH": entry.external_path,
         **entry.unknown,

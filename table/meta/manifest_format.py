@@ -150,7 +150,7 @@ def _indexed(version: int, kind: int, *values: Any) -> IndexEntry:
     _check_record(version, INDEX_VERSION, kind)
     entry, global_index = IndexEntry(_KINDS[kind], *values[:-1]), values[-1]
     # Java's schema allows null items, which mean nothing.
-    ranges = entry.vector_ranges and tuple(one for one in entry.vector_ranges if one is not None)
+    ranges = entry.vector_ranges and tuple(range_ for range_ in entry.vector_ranges if range_ is not None)
     unknown = {} if global_index is None else {"_GLOBAL_INDEX": global_index}
     return replace(entry, vector_ranges=ranges, unknown=unknown)
 

@@ -68,16 +68,16 @@ class HiveMetastore:
     def of(cls, uri: str) -> HiveMetastore:
         """Parse `thrift://host:port`, or several of them separated by commas."""
         servers = []
-        for one in uri.split(","):
+        for part in uri.split(","):
             try:
-                parts = urlsplit(one.strip())
+                parts = urlsplit(part.strip())
                 host, port = parts.hostname, parts.port or _PORT
             except ValueError:
                 parts, host, port = urlsplit(""), None, 0
             if parts.scheme != "thrift" or not host or parts.path.strip("/"):
                 hint = "write thrift://host:9083; several addresses are separated by commas"
                 raise ConfigError(
-                    f"uri = {one.strip()} is not the address of a Hive metastore", option="uri", hint=hint
+                    f"uri = {part.strip()} is not the address of a Hive metastore", option="uri", hint=hint
                 )
             servers.append((host, port))
         return cls(tuple(servers))

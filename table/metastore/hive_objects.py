@@ -46,7 +46,7 @@ def hive_type(type_: DataType) -> str:
         case MapType(key, value):
             return f"map<{hive_type(key)},{hive_type(value)}>"
         case RowType(fields):
-            return f"struct<{','.join(f'{one.name}:{hive_type(one.type)}' for one in fields)}>"
+            return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in fields)}>"
 
 
 def new_table(database: str, table: str, location: str, schema: TableSchema, *, external: bool = False) -> Any:

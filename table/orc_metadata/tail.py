@@ -112,7 +112,7 @@ class OrcTail:
             for stripe in self.stripes
         ]
         self.timestamps = {
-            place for place, one in enumerate(self.types) if one.integer(1) in (OrcType.TIMESTAMP, OrcType.INSTANT)
+            place for place, type_ in enumerate(self.types) if type_.integer(1) in (OrcType.TIMESTAMP, OrcType.INSTANT)
         }
 
     def parts(self, stripe: int) -> Iterator[Part]:

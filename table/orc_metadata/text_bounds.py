@@ -33,7 +33,7 @@ def with_short_index(index: Message) -> Message:
     """Return the index of a column in a stripe with such bounds."""
     entries = index.messages(_ENTRIES)
     for entry in entries:
-        entry.put_messages(_STATISTICS, [with_short_bounds(one) for one in entry.messages(_STATISTICS)])
+        entry.put_messages(_STATISTICS, [with_short_bounds(message) for message in entry.messages(_STATISTICS)])
     index.put_messages(_ENTRIES, entries)
     return index
 

@@ -59,7 +59,7 @@ class ChangeStream:
         check_streamable(schema, store.name)
         keys = set(schema.primary_keys)
         wanted = tuple(
-            one for one in schema.fields if columns is None or one.name in keys or one.name.lower() in columns
+            field for field in schema.fields if columns is None or field.name in keys or field.name.lower() in columns
         )
         # A query of constants has as many rows as the changes.
         self.reader = SplitReader(store, Layout.of(schema), wanted or schema.fields[:1], kinds=True)

@@ -27,7 +27,9 @@ def iceberg_follows(old: DataType, new: DataType) -> bool:
 def unfollowed(old: TableSchema, new: TableSchema) -> list[str]:
     """Return the columns of `new` that Iceberg cannot read from files with the schema `old`."""
     types = {column.id: column.type for column in old.fields}
-    return [one.name for one in new.fields if one.id in types and not iceberg_follows(types[one.id], one.type)]
+    return [
+        field.name for field in new.fields if field.id in types and not iceberg_follows(types[field.id], field.type)
+    ]
 
 
 def _follows(old: AtomicType, new: AtomicType) -> bool:

@@ -128,7 +128,7 @@ def check_default(field: Field) -> None:
 
 def _check_folders(schema: TableSchema) -> None:
     """Raise ConfigError if the name of a partition column leaves no room for a value in the name of a folder."""
-    long = next((one for one in schema.partition_keys if len(escaped(one).encode()) > LONGEST_NEW), None)
+    long = next((key for key in schema.partition_keys if len(escaped(key).encode()) > LONGEST_NEW), None)
     if long is not None:
         raise UnusableName(
             f"the name of the partition column {long[:80]!r} is too long for the name of a folder",

@@ -115,8 +115,8 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
     keys = dict.fromkeys(table.primary_keys, "PRI")
     keys |= {name: f"{keys[name]}, PAR" if name in keys else "PAR" for name in table.partition_keys}
     columns: list[_Described] = [
-        (one.name, _type(one), one.type.nullable, keys.get(one.name, ""), one.description)
-        for one in table.definition.fields
+        (field.name, _type(field), field.type.nullable, keys.get(field.name, ""), field.description)
+        for field in table.definition.fields
     ]
     shows_details = statement.extended and statement.column is None
     return _described([*_chosen(name, columns, statement.column), *(_details(name, table) if shows_details else ())])
@@ -164,7 +164,7 @@ def _described(columns: Sequence[_Described]) -> pa.Table:
 
 def create_statement(name: str, table: Table) -> str:
     """Return the statement that creates the table, in Flink SQL, which Paimon supports."""
-    lines = [_column(one) for one in table.definition.fields]
+    lines = [_column(field) for field in table.definition.fields]
     if table.primary_keys:
         lines.append(f"PRIMARY KEY ({', '.join(map(backquoted, table.primary_keys))}) NOT ENFORCED")
     text = f"CREATE TABLE {'.'.join(map(backquoted, name.split('.', 1)))} (\n  " + ",\n  ".join(lines) + "\n)"

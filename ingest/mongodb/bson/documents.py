@@ -93,7 +93,7 @@ def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str
     found: list[ElementSegment] = []
     pieces, owners = [], []
     for depth, name in enumerate(path):
-        found = [one for one in segments(block, places) if one.name == name.encode()]
+        found = [segment for segment in segments(block, places) if segment.name == name.encode()]
         if depth == len(path) - 2:
             for kind, within, start, _ in _by_kind(found):
                 if (member := MEMBERS.get((kind, path[-1]))) is not None:

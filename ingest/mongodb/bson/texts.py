@@ -103,8 +103,8 @@ def _strings(data: Bytes, start: Int64s, length: Int64s, oddities: Counter[str])
     except pa.ArrowInvalid:
         # The server does not check texts of clients that do not.
         values = found.cast(pa.binary()).to_pylist()
-        oddities[NOT_UTF8] += sum(_is_broken(one) for one in values)
-        return pa.array([one.decode("utf-8", "replace") for one in values], pa.string())
+        oddities[NOT_UTF8] += sum(_is_broken(value) for value in values)
+        return pa.array([value.decode("utf-8", "replace") for value in values], pa.string())
     return found
 
 

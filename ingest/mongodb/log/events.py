@@ -49,8 +49,8 @@ class Events:
     def of(cls, block: Block, at: Int64s) -> Events:
         """Return the events that begin at these positions."""
         by_name: dict[bytes, list[ElementSegment]] = {}
-        for one in segments(block, at):
-            by_name.setdefault(one.name, []).append(one)
+        for segment in segments(block, at):
+            by_name.setdefault(segment.name, []).append(segment)
         count = len(at)
         time_at = _positions(by_name.get(b"clusterTime", ()), count)
         time = at_every_byte(block.data, "<u8")[np.maximum(time_at, 0)] if count else np.empty(0, np.uint64)
@@ -94,7 +94,7 @@ class Events:
         """Count the operations that yield no rows."""
         places = np.flatnonzero(self.operation >= len(ROWS))
         names = (*ROWS, *OTHERS, "unknown")
-        return Counter((names[int(self.operation[one])], self.tables[int(self.table[one])]) for one in places)
+        return Counter((names[int(self.operation[place])], self.tables[int(self.table[place])]) for place in places)
 
     def new_names(self) -> set[TableName]:
         """Return the names that collections got by renames."""

@@ -67,7 +67,7 @@ def streamed(connection: MongoConnection, part: LogPart) -> Iterator[tuple[Event
 
 
 def _size(replies: Sequence[Reply]) -> int:
-    return sum(len(one.block.raw) for one in replies)
+    return sum(len(reply.block.raw) for reply in replies)
 
 
 def _events(replies: Sequence[Reply], end: ClusterTime) -> Events:

@@ -36,7 +36,7 @@ class Collection:
 def selected_collections(connection: MongoConnection, tables: CapturedTables, literal: str | None) -> list[Collection]:
     """Return the selected collections, with views; `literal` is the only database, if the pattern is a name."""
     names = [literal] if literal is not None else databases(connection)
-    found = [one for name in names for one in _collections(connection, name)]
+    found = [collection for name in names for collection in _collections(connection, name)]
     return [one for one in found if tables.includes(*one.table)]
 
 

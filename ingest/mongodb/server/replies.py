@@ -30,9 +30,9 @@ def joined(replies: Sequence[Reply]) -> Reply:
     last = replies[-1]
     if len(replies) == 1:
         return last
-    begins = itertools.accumulate((len(one.block.raw) for one in replies[:-1]), initial=0)
+    begins = itertools.accumulate((len(reply.block.raw) for reply in replies[:-1]), initial=0)
     documents = np.concatenate([one.documents + begin for one, begin in zip(replies, begins, strict=True)])
-    return Reply(Block(b"".join(one.block.raw for one in replies)), documents, last.cursor, last.token, last.time)
+    return Reply(Block(b"".join(reply.block.raw for reply in replies)), documents, last.cursor, last.token, last.time)
 
 
 def reply_of(raw: bytes) -> Reply:

@@ -153,7 +153,7 @@ class Decoder:
         """Return the batch with the values of generated columns that its images lack."""
         shape = group.shape
         present = {*shape.present(group.before), *shape.present(group.after)}
-        lacking = [one.column.name for place, one in enumerate(shape.columns) if place not in present]
+        lacking = [column.column.name for place, column in enumerate(shape.columns) if place not in present]
         if not lacking or self.options.missing is None:
             return batch
         watched = [name for name in lacking if rule.watches(name)]

@@ -60,7 +60,7 @@ class Query:
     def words(self) -> list[DdlToken]:
         """The tokens from the verb on."""
         words = self.tokens
-        if [one.word for one in words[:2]] == ["SET", "STATEMENT"]:
+        if [word.word for word in words[:2]] == ["SET", "STATEMENT"]:
             words = words[_place(words, "FOR", len(words)) + 1 :]
         if words and words[0].word == "WITH":
             words = words[_place_outside(words, _AFTER_WITH) :]

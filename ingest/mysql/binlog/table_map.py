@@ -240,9 +240,9 @@ def _decoded(labels: list[bytes], collation: int | None) -> tuple[str, ...] | No
     """
     if collation is not None:
         charset = charset_of_collation(collation)
-        return tuple(charset.decode(one) if charset else one.decode("latin-1") for one in labels)
+        return tuple(charset.decode(label) if charset else label.decode("latin-1") for label in labels)
     try:
-        return tuple(one.decode() for one in labels)
+        return tuple(label.decode() for label in labels)
     except UnicodeDecodeError:
         return None
 

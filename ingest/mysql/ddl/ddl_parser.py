@@ -169,7 +169,7 @@ class _Reader:
         rest = words.rest()
         changes, renamed = parse_changes(rest, name, mariadb=self.mariadb)
         if is_ignoring:
-            changes += [RowsMoved("ALTER IGNORE TABLE")] * any(one.word in _MAKES_DUPLICATES for one in rest.tokens)
+            changes += [RowsMoved("ALTER IGNORE TABLE")] * any(token.word in _MAKES_DUPLICATES for token in rest.tokens)
         is_strict = self.is_strict and not is_ignoring
         found: list[Statement] = [AlterTableStatement(name, tuple(changes), is_strict)] if changes else []
         return [*found, RenameTablesStatement(((name, renamed),))] if renamed else found

@@ -196,7 +196,9 @@ def chunk_batches(
         if definition is None:
             return
         demand, condition = _selected(definition, options.demand, options.zone)
-        definition = replace(definition, columns=tuple(one for one in definition.columns if demand.includes(one.name)))
+        definition = replace(
+            definition, columns=tuple(column for column in definition.columns if demand.includes(column.name))
+        )
         started = False
         try:
             row = 0
@@ -222,7 +224,9 @@ def _selected(definition: TableDefinition, policy: DemandPolicy | None, zone: st
 def check_selected(connection: Connection, definition: TableDefinition, options: SnapshotOptions) -> None:
     """Raise SourceError if the server does not let the user select the part of the table that is needed."""
     demand, condition = _selected(definition, options.demand, options.zone)
-    definition = replace(definition, columns=tuple(one for one in definition.columns if demand.includes(one.name)))
+    definition = replace(
+        definition, columns=tuple(column for column in definition.columns if demand.includes(column.name))
+    )
     whole = Chunk(definition.database, definition.table, 0)
     ask(connection, f"{_statement(definition, whole, condition)} LIMIT 0")
 
@@ -231,7 +235,10 @@ def selections(
     definitions: Iterable[TableDefinition], policy: DemandPolicy | None, zone: str
 ) -> dict[TableName, tuple[str, ...]]:
     """Return descriptions of the selected part of each table that is not read as a whole."""
-    parts = {(one.database, one.table): (one, *_selected(one, policy, zone)) for one in definitions}
+    parts = {
+        (definition.database, definition.table): (definition, *_selected(definition, policy, zone))
+        for definition in definitions
+    }
     found = {name: described(demand, len(one.columns), condition) for name, (one, demand, condition) in parts.items()}
     return {name: lines for name, lines in found.items() if lines}
 

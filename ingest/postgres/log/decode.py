@@ -160,13 +160,13 @@ class LogDecoder:
         kinds = np.where(tag[message] == log_messages.DELETE, DELETE, INSERT).astype(np.int8)
         keep = self._updates(images, message, is_new, tag, marker, kinds, relation, rule)
         chosen = np.flatnonzero(keep)
-        kept = images.cells if len(chosen) == len(images) else [one.chosen(chosen) for one in images.cells]
+        kept = images.cells if len(chosen) == len(images) else [cell.chosen(chosen) for cell in images.cells]
         arrays = [
             value_column(cells, relation, column, self._oddities, binary=images.binary)
             for column, cells in zip(relation.columns, kept, strict=True)
         ]
         batch = ChangeBatch(
-            pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns]),
+            pa.RecordBatch.from_arrays(arrays, names=[column.name for column in relation.columns]),
             kinds[chosen],
             number[rows[message[chosen]]],
             is_new[chosen].astype(np.int32),

@@ -188,8 +188,8 @@ def images_at(data: Bytes, at: Int64s, end: Int64s, shapes: Sequence[Shape]) -> 
         raise UnexpectedMessage("a row in the log has another number of columns than its table", wanted=len(shapes))
     rows = _LoggedCells(data, at + 2, end)
     cells, unchanged = [], []
-    for one in rows.columns(shapes):
-        cells.append(one)
+    for column in rows.columns(shapes):
+        cells.append(column)
         unchanged.append(rows.unchanged)
     formats = set(np.flatnonzero(rows.has_kind).tolist())
     if not formats <= {_NULL, _UNCHANGED, _TEXT, _BINARY} or {_TEXT, _BINARY} <= formats:
@@ -202,7 +202,7 @@ def images_of(data: Bytes, at: Int64s, end: Int64s, relation: Relation) -> RowIm
     if not len(at):
         return RowImages([], [], at, binary=False)
     try:
-        return images_at(data, at, end, [Shape.of(one.type) for one in relation.columns])
+        return images_at(data, at, end, [Shape.of(column.type) for column in relation.columns])
     except UnexpectedMessage as error:
         error.facts["table"] = relation.qualified
         raise

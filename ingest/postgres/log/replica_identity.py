@@ -39,7 +39,7 @@ def check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRul
             columns=", ".join(missing),
             hint=f"{fix} DEFAULT;  or FULL; {_AGAIN}",
         )
-    watched = [one.name for one in relation.columns if rule.watches(one.name) and not one.in_identity]
+    watched = [column.name for column in relation.columns if rule.watches(column.name) and not column.in_identity]
     if (watched or rule.before_images == "all") and (tag == log_messages.UPDATE).any():
         raise IdentityTooWeak(
             "updates in the log lack the old row, which the target table needs",
@@ -55,7 +55,7 @@ def note_unordered_deletes(
     """Count deletes whose old row lacks columns of the target table's sequence.field."""
     if relation.identity == FULL:
         return
-    missing = [one.name for one in relation.columns if rule.orders_by(one.name) and not one.in_identity]
+    missing = [column.name for column in relation.columns if rule.orders_by(column.name) and not column.in_identity]
     deletes = int(np.count_nonzero((tag == log_messages.DELETE) | (marker == KEY)))
     note_unordered(deletes, relation.qualified, missing, oddities, f"{_fix(relation)} FULL")
 

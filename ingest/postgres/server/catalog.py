@@ -202,13 +202,13 @@ def logged_relation(
         return None
     types.load({column.oid for column in logged.columns})
     names = {column.name for column in logged.columns}
-    comments = {} if now is None else {one.name: one.comment for one in now.columns}
+    comments = {} if now is None else {column.name: column.comment for column in now.columns}
     columns = tuple(
-        Column(one.name, types.of(one.oid, one.modifier), one.in_identity, comments.get(one.name))
-        for one in logged.columns
+        Column(column.name, types.of(column.oid, column.modifier), column.in_identity, comments.get(column.name))
+        for column in logged.columns
     )
     # The key of today may have columns that the message lacks.
-    key = key if set(key) <= names else tuple(one.name for one in logged.columns if one.in_identity)
+    key = key if set(key) <= names else tuple(column.name for column in logged.columns if column.in_identity)
     comment = None if now is None else now.comment
     return Relation(logged.oid, logged.schema, logged.table, columns, key, logged.identity, comment)
 

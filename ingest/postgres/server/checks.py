@@ -157,10 +157,11 @@ def check_publication(
 ) -> Iterator[ServerFinding]:
     """Yield the parts of these tables that the publication lacks."""
     found = publication.published(connection)
-    names = [one.name for one in tables]
+    names = [table.name for table in tables]
     missing = sorted(set(names) - (found or set()))
     changes = not missing or (
-        publication.creates and publication.may_change(connection, [one.oid for one in tables if one.name in missing])
+        publication.creates
+        and publication.may_change(connection, [table.oid for table in tables if table.name in missing])
     )
     level: Literal["error", "warning"] = "warning" if changes else "error"
     # With the right to do it, the statement is for those who prefer to do it themselves.
@@ -186,7 +187,7 @@ def check_publication(
         yield error_finding(PublicationMissing, message, "not all kinds", "insert, update, delete", fix)
     yield from _parts(connection, publication, tables)
     yield from _generated(connection, publication, tables)
-    if kinds[1] != "t" and any(one.kind == "p" for one in tables):
+    if kinds[1] != "t" and any(table.kind == "p" for table in tables):
         fix = f"ALTER PUBLICATION {quoted(publication.name)} SET (publish_via_partition_root = true);"
         message = "changes of partitions would come under the names of the partitions"
         yield error_finding(PublicationMissing, message, "publish_via_partition_root = false", "true", fix)

@@ -250,5 +250,5 @@ class SocketStream:
 
 def refusal_in(body: bytes) -> ServerRefused:
     """Return the error that a frame contains: fields of a letter and a text each."""
-    fields = {one[:1]: one[1:].decode("utf-8", "replace") for one in body.split(b"\0") if one}
+    fields = {part[:1]: part[1:].decode("utf-8", "replace") for part in body.split(b"\0") if part}
     return ServerRefused(fields.get(b"C", ""), fields.get(b"M", "the server returned an error"))

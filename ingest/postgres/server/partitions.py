@@ -42,7 +42,7 @@ def parts_without_log(connection: PgConnection, tables: Sequence[PgTableFacts]) 
 
     A publication may have their table all the same.
     """
-    roots = ", ".join(str(one.oid) for one in tables if one.kind == "p")
+    roots = ", ".join(str(table.oid) for table in tables if table.kind == "p")
     if not roots:
         return []
     rows = connection.rows(

@@ -26,15 +26,15 @@ def check_tables(connection: PgConnection, tables: Sequence[PgTableFacts]) -> It
 
 def numbers_of(tables: Sequence[PgTableFacts]) -> str:
     """Return the numbers of the tables as a list of SQL, never an empty one."""
-    return ", ".join(str(one.oid) for one in tables) or "0"
+    return ", ".join(str(table.oid) for table in tables) or "0"
 
 
 def _identities(tables: Sequence[PgTableFacts]) -> Iterator[ServerFinding]:
-    for one in tables:
-        if one.identity in {"n", "i"}:
-            seen = "NOTHING" if one.identity == "n" else "USING INDEX"
-            fix = f"ALTER TABLE {qualified(one.name)} REPLICA IDENTITY DEFAULT;  or FULL"
-            message = f"updates and deletes of {one.qualified} may not contain its key"
+    for table in tables:
+        if table.identity in {"n", "i"}:
+            seen = "NOTHING" if table.identity == "n" else "USING INDEX"
+            fix = f"ALTER TABLE {qualified(table.name)} REPLICA IDENTITY DEFAULT;  or FULL"
+            message = f"updates and deletes of {table.qualified} may not contain its key"
             yield warning_finding(IdentityTooWeak, message, f"REPLICA IDENTITY {seen}", "DEFAULT or FULL", fix)
 
 

@@ -90,7 +90,7 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
     """Return the current versions of tables."""
     if not tables:
         return {}
-    some = ", ".join(str(one.oid) for one in tables)
+    some = ", ".join(str(table.oid) for table in tables)
     keys = primary_keys(connection, some)
     columns: dict[int, dict[str, tuple[int, str]]] = {}
     for oid, name, number, made in connection.rows(
@@ -98,7 +98,7 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
         f"WHERE attrelid IN ({some}) AND attnum > 0 AND NOT attisdropped"
     ):
         columns.setdefault(int(str(oid)), {})[str(name)] = int(str(number)), str(made)
-    return {one.name: _version(one, keys.get(one.oid, ()), columns.get(one.oid, {})) for one in tables}
+    return {table.name: _version(table, keys.get(table.oid, ()), columns.get(table.oid, {})) for table in tables}
 
 
 def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, tuple[int, str]]) -> TableVersion:

@@ -148,8 +148,8 @@ def chunk_batches(
 ) -> Iterator[ChangeBatch]:
     """Yield the rows of the chunk that are needed, on a given connection, within the transaction that it is in."""
     row, (demand, condition) = 0, _selected(relation, policy)
-    relation = replace(relation, columns=tuple(one for one in relation.columns if demand.includes(one.name)))
-    shapes = [Shape.of(one.type) for one in relation.columns]
+    relation = replace(relation, columns=tuple(column for column in relation.columns if demand.includes(column.name)))
+    shapes = [Shape.of(column.type) for column in relation.columns]
     for block in connection.copied(_statement(connection, chunk, relation, condition), BLOCK_BYTES):
         messages = rows_of(block)
         if not len(messages):
@@ -158,7 +158,7 @@ def chunk_batches(
             value_column(cells, relation, one, oddities, binary=one.type.is_binary)
             for one, cells in zip(relation.columns, cells_of(messages, shapes), strict=True)
         ]
-        rows = pa.RecordBatch.from_arrays(arrays, names=[one.name for one in relation.columns])
+        rows = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in relation.columns])
         yield ChangeBatch.inserts(relation.source_schema, rows, row)
         row += len(messages)
 
@@ -166,7 +166,7 @@ def chunk_batches(
 def check_selected(connection: PgConnection, relation: Relation, policy: DemandPolicy | None) -> None:
     """Raise SourceError if the server does not let the user select the part of the table that is needed."""
     demand, condition = _selected(relation, policy)
-    relation = replace(relation, columns=tuple(one for one in relation.columns if demand.includes(one.name)))
+    relation = replace(relation, columns=tuple(column for column in relation.columns if demand.includes(column.name)))
     whole = KeyChunk(relation.oid, *relation.name, relation.key, ())
     connection.rows(f"{_statement(connection, whole, relation, condition)} LIMIT 0")
 
@@ -174,13 +174,13 @@ def check_selected(connection: PgConnection, relation: Relation, policy: DemandP
 def _selected(relation: Relation, policy: DemandPolicy | None) -> tuple[Demand, str | None]:
     """Return which part of a table is needed, and the condition that the server evaluates."""
     demand = needed(policy, relation.source_schema)
-    return demand, where(demand.condition, PgConditions({one.name: one.type for one in relation.columns}))
+    return demand, where(demand.condition, PgConditions({column.name: column.type for column in relation.columns}))
 
 
 def columns_selected(found: Mapping[int, Relation], policy: DemandPolicy | None) -> dict[int, list[str]]:
     """Return the columns that are selected of each table, by its number."""
     demands = {oid: needed(policy, one.source_schema) for oid, one in found.items()}
-    return {oid: [one.name for one in found[oid].columns if demands[oid].includes(one.name)] for oid in found}
+    return {oid: [column.name for column in found[oid].columns if demands[oid].includes(column.name)] for oid in found}
 
 
 def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -193,7 +193,7 @@ def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[t
 def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation, condition: str | None) -> str:
     # Columns are named: `*` would also select generated columns, which the log does not contain.
     # Values whose binary form is not decoded are selected as text, column by column.
-    columns = (as_logged(quoted(one.name), one.type) for one in relation.columns)
+    columns = (as_logged(quoted(column.name), column.type) for column in relation.columns)
     # The condition is no part of the chunk: whether a key belongs to the chunk does not depend on it.
     rows = chunk.condition(connection) + ("" if condition is None else f" AND {condition}")
     return f"SELECT {', '.join(columns)} FROM {own_rows(relation.name, relation.kind)} WHERE {rows}"

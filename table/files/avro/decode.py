@@ -51,9 +51,9 @@ def decoded(blocks: Sequence[Block], schema: Mapping[str, Any], fields: Sequence
     starts, ends, counts = _records(blocks, members)
     columns = _Columns(bytes_, Walk(bytes_, members, wanted).places(starts, ends, counts))
     found = {
-        one["name"]: columns.column((one["name"],), one["type"], wanted[one["name"]], None)
-        for one in members
-        if one["name"] in wanted
+        member["name"]: columns.column((member["name"],), member["type"], wanted[member["name"]], None)
+        for member in members
+        if member["name"] in wanted
     }
     count = int(counts.sum())
     return [found[field.name] if field.name in found else pa.nulls(count, to_arrow(field.type)) for field in fields]
@@ -128,7 +128,7 @@ class _Columns:
         return pa.Array.from_buffers(stored, len(places), [_there(null), pa.py_buffer(values)]).cast(to_arrow(type_))
 
     def _records(self, path: Path, members: Sequence[Member], type_: DataType, null: Null | None) -> pa.Array:
-        types = {one.name: one.type for one in type_.fields} if isinstance(type_, RowType) else {}
+        types = {field.name: field.type for field in type_.fields} if isinstance(type_, RowType) else {}
         nodes = {member["name"]: member["type"] for member in members}
         arrow = to_arrow(type_)
         columns = [

@@ -62,7 +62,7 @@ class OrcAssembly:
             else {part.column: part for part in finer.parts(number) if part.kind == Stream.SECONDARY}
         )
         statistics = tail.metadata.messages(1)[number].messages(1)
-        long = {column for column, one in enumerate(statistics) if has_long_bounds(one)}
+        long = {column for column, statistic in enumerate(statistics) if has_long_bounds(statistic)}
         streams = []
         for part in tail.parts(number):
             is_index = part.kind in INDEX_STREAMS
@@ -108,7 +108,7 @@ class OrcAssembly:
         footer.put(1, len(HEADER))
         footer.put(2, self._offset)
         footer.put_messages(3, self._stripes)
-        footer.put_messages(4, [self._type(column, one) for column, one in enumerate(tail.types)])
+        footer.put_messages(4, [self._type(column, type_) for column, type_ in enumerate(tail.types)])
         footer.put(6, self._rows)
         # Bounds are kept only per stripe: bounds of the whole file would have to be merged type by type.
         footer.put_messages(7, [Message([(1, 0, count), (10, 0, int(nulls))]) for count, nulls in self._values])
@@ -135,7 +135,7 @@ def _bytes(tail: OrcTail, part: Part) -> bytes:
 def _without_seconds(tail: OrcTail, columns: Sequence[Message]) -> list[Message]:
     """Return a stripe's statistics without the bounds of timestamps, which lack the fraction of a second."""
     return [
-        Message([one for one in column.fields if one[0] != _TIMESTAMP_STATISTICS])
+        Message([field for field in column.fields if field[0] != _TIMESTAMP_STATISTICS])
         if place in tail.timestamps
         else column
         for place, column in enumerate(columns)

@@ -100,7 +100,7 @@ _UTC = ("", "GMT", "UTC", "Etc/UTC", "Z")
 def with_seconds(tail: OrcTail) -> SplicedFile:
     """Return the file with its timestamps declared as integers: seconds since 2015."""
     footer = Message(list(tail.footer.fields))
-    footer.put_messages(4, [_as_integer(one) for one in tail.types])
+    footer.put_messages(4, [_as_integer(type_) for type_ in tail.types])
     spliced = SplicedFile(tail.source)
     # All stripes stay as they are. The metadata before the footer, with the stripe statistics, is left out: its bounds
     # are timestamps, and the columns are integers now.
@@ -149,7 +149,7 @@ def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Messag
             spliced.add(part.offset, length)
         streams.append(stream_message(part.kind, part.column, length))
     data_length = spliced.size - start
-    footer = Message([one for one in old.fields if one[0] != 3])
+    footer = Message([field for field in old.fields if field[0] != 3])
     footer.put_messages(1, streams)
     # The writer's zone: in GMT Arrow returns the numbers unchanged, and WriterClock applies the true zone.
     footer.fields.append((3, 2, b"GMT"))

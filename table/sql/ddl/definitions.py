@@ -104,8 +104,8 @@ def add_table(context: SqlContext, statement: CreateTable, path: str) -> pa.Tabl
 
 def _check_described(statement: CreateTable, options: Mapping[str, str], table: Table) -> None:
     """Refuse a description that differs from the table."""
-    wanted = [(one.name, written(with_nullability(one.type, nullable=True))) for one in statement.columns]
-    found = [(one.name, written(with_nullability(one.type, nullable=True))) for one in table.definition.fields]
+    wanted = [(column.name, written(with_nullability(column.type, nullable=True))) for column in statement.columns]
+    found = [(field.name, written(with_nullability(field.type, nullable=True))) for field in table.definition.fields]
     if wanted and wanted != found:
         columns = ", ".join(" ".join(one) for one in found)
         raise ConfigError("the table has other columns", table=table.name, columns=columns, hint="leave them out")
@@ -172,9 +172,9 @@ def alter_table(context: SqlContext, statement: AlterTable) -> pa.Table:
 def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChange]:
     """Yield the changes that make the column as MODIFY describes it."""
     name = column.name[0] if len(column.name) == 1 else column.name
-    now = next((one for one in schema.fields if one.name == name), None)
+    now = next((field for field in schema.fields if field.name == name), None)
     if isinstance(name, str) and now is None:
-        names = ", ".join(one.name for one in schema.fields)
+        names = ", ".join(field.name for field in schema.fields)
         raise ConfigError(f"the table has no column {name!r}", columns=names)
     if now is not None:
         # MODIFY describes the whole column, so a column without NOT NULL becomes nullable. Key columns cannot become

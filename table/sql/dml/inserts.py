@@ -56,7 +56,7 @@ def _writer(context: SqlContext, table: Table, statement: Insert) -> TableWriter
 
 def _partition_values(context: SqlContext, table: Table, partition: Mapping[str, str | None]) -> dict[str, object]:
     """Return the values of PARTITION that are fixed."""
-    fields = {one.name: one for one in table.definition.fields}
+    fields = {field.name: field for field in table.definition.fields}
     unknown = [name for name in partition if name not in table.partition_keys]
     if unknown:
         raise ConfigError(
@@ -90,7 +90,7 @@ def typed_columns(context: SqlContext, table: Table, statement: Insert, given: S
     names = target_names(table, statement, given, fixed)
     sources = {name: f"q.c{number}" for number, name in enumerate(names)}
     sources |= {name: f"({text})" for name, text in fixed.items()}
-    fields = [one for one in table.definition.fields if one.name in sources]
+    fields = [field for field in table.definition.fields if field.name in sources]
     types = context.session.types_of(arrow_schema(fields))
     return {
         one.name: f"{cast_text(sources[one.name], one, type_)} AS {quoted(one.name)}"
@@ -100,7 +100,7 @@ def typed_columns(context: SqlContext, table: Table, statement: Insert, given: S
 
 def target_names(table: Table, statement: Insert, given: Sequence[str], fixed: Mapping[str, str]) -> list[str]:
     """Return the columns of the table that the columns of the query are written to."""
-    names = [one.name for one in table.definition.fields]
+    names = [field.name for field in table.definition.fields]
     if statement.by_name:
         targets = [own_name(table, name) for name in given]
     elif statement.columns is not None:
@@ -124,7 +124,7 @@ def target_names(table: Table, statement: Insert, given: Sequence[str], fixed: M
 
 def own_name(table: Table, name: str) -> str:
     """Return the table's column for a name in a statement, which may differ in case."""
-    names = [one.name for one in table.definition.fields]
+    names = [field.name for field in table.definition.fields]
     if name in names:
         return name
     alike = [one for one in names if one.lower() == name.lower()]

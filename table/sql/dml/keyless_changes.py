@@ -97,7 +97,7 @@ class KeylessChange:
         if not counts[INSERT] + counts[UPDATE_AFTER]:
             return counts
         fields = self.table.definition.fields
-        new = ", ".join(f"{new_column(at)} AS {quoted(one.name)}" for at, one in enumerate(fields))
+        new = ", ".join(f"{new_column(at)} AS {quoted(field.name)}" for at, field in enumerate(fields))
         # A compaction in the same commit could take files away from which rows are removed.
         schema = TableWriter.schema_with(changed.store, {WRITE_ONLY.key: "true"})
         check_writable(schema.options)

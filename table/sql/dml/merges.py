@@ -83,7 +83,7 @@ def _only_deletes(statement: Merge) -> bool:
 
 def _refuse_doubles(context: SqlContext, table: Table, statement: Merge) -> None:
     # By the new keys: an inserted row has no old ones, and no clause changes a key.
-    keys = [new_column(at) for at, one in enumerate(table.definition.fields) if one.name in table.primary_keys]
+    keys = [new_column(at) for at, field in enumerate(table.definition.fields) if field.name in table.primary_keys]
     listed = ", ".join(keys)
     kinds = f" WHERE kind <> {DELETE}" if _only_deletes(statement) else ""
     query = f"SELECT {listed} FROM {_CHANGES}{kinds} GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
@@ -115,7 +115,7 @@ class _Join:
         # CASE evaluates its conditions in order, so the first clause that applies to a row decides, as SQL demands.
         numbers = " ".join(f"WHEN {self._holds(clause)} THEN {at}" for at, clause in enumerate(clauses))
         kinds = " ".join(f"WHEN {at} THEN {_KINDS[clause.action]}" for at, clause in enumerate(clauses))
-        old = {f"old_{at}": f"{self._target}.{quoted(one.name)}" for at, one in enumerate(fields)}
+        old = {f"old_{at}": f"{self._target}.{quoted(field.name)}" for at, field in enumerate(fields)}
         if not self.table.primary_keys:
             old = {name: f"{self._target}.{name}" for name in place_columns(self.table)}
         values, read = [self._values(clause) for clause in clauses], {text: name for name, text in old.items()}
@@ -138,7 +138,7 @@ class _Join:
 
     def _plain(self) -> set[str]:
         """Return the SQL of all columns, and of null: values that no clause computes."""
-        own = {f"{self._target}.{quoted(one.name)}" for one in self.table.definition.fields}
+        own = {f"{self._target}.{quoted(field.name)}" for field in self.table.definition.fields}
         return own | {f"{self._source}.{quoted(name)}" for name in self.source_columns} | {"NULL"}
 
     def _joined(self) -> str:
@@ -165,11 +165,11 @@ class _Join:
 
     def _values(self, clause: MergeClause) -> dict[str, str]:
         """Return the SQL of the new value of each column."""
-        names = [one.name for one in self.table.definition.fields]
+        names = [field.name for field in self.table.definition.fields]
         if clause.action == "delete":
             return {name: f"{self._target}.{quoted(name)}" for name in names}
         if clause.assignments is None:
-            known = {one.lower(): one for one in reversed(self.source_columns)}
+            known = {column.lower(): column for column in reversed(self.source_columns)}
             return {name: f"{self._source}.{quoted(self._source_column(name, clause, known))}" for name in names}
         assigned = dict(self._assigned(clause.assignments, names))
         texts = {name: f"({self._qualified(text, clause.rows)})" for name, text in assigned.items()}
@@ -209,7 +209,7 @@ class _Join:
         if rows == "not matched":
             side, known = self._source, {name.lower() for name in self.source_columns}
         else:
-            side, known = self._target, {one.name.lower() for one in self.table.definition.fields}
+            side, known = self._target, {field.name.lower() for field in self.table.definition.fields}
         # Both sides may have a column of this name, and DuckDB refuses a name that could be either.
         tokens = tokens_of(text)
         solid = [at for at, token in enumerate(tokens) if token.kind != "blank"]

@@ -53,7 +53,7 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
     table = context.table(statement.name)
     check_updatable(table, "UPDATE", [name for name, _ in statement.assignments])
     alias = quoted(statement.alias or statement.name[-1])
-    old = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
+    old = ", ".join(f"{alias}.{quoted(field.name)}" for field in table.definition.fields)
     new = new_values(context, table, alias, statement.assignments)
     where = f" WHERE {statement.where}" if statement.where else ""
     if not table.primary_keys:
@@ -111,7 +111,7 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
     check_deletable(table.definition, table.name)
     check_newest_rows(table, "DELETE")
     alias = quoted(statement.alias or statement.name[-1])
-    columns = ", ".join(f"{alias}.{quoted(one.name)}" for one in table.definition.fields)
+    columns = ", ".join(f"{alias}.{quoted(field.name)}" for field in table.definition.fields)
     target = target_text(context, statement.name)
     query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
     with table.writer() as writer:

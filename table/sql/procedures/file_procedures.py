@@ -22,7 +22,10 @@ _EXPIRY = {
 
 def _partition_texts(table: Table, partitions: Sequence[dict[str, object]]) -> list[str]:
     null = table.definition.typed[PARTITION_DEFAULT_NAME]
-    return [",".join(f"{name}={null if value is None else value}" for name, value in one.items()) for one in partitions]
+    return [
+        ",".join(f"{name}={null if value is None else value}" for name, value in partition.items())
+        for partition in partitions
+    ]
 
 
 def _expire_partitions(catalog: Catalog, given: Arguments) -> list[str]:
@@ -64,7 +67,7 @@ def _tables(catalog: Catalog, given: Arguments) -> list[Table]:
     database, _, name = given.needed("table").partition(".")
     if name != "*":
         return [table_of(catalog, given)]
-    return [catalog.table(f"{database}.{one}") for one in catalog.tables(database)]
+    return [catalog.table(f"{database}.{table}") for table in catalog.tables(database)]
 
 
 def _remove_unexisting_manifests(catalog: Catalog, given: Arguments) -> list[str]:

@@ -69,7 +69,7 @@ class Arguments:
 
     def names(self, name: str) -> list[str]:
         """Return the names of a list that is separated by commas."""
-        return [one.strip() for one in self.texts.get(name, "").split(",") if one.strip()]
+        return [part.strip() for part in self.texts.get(name, "").split(",") if part.strip()]
 
     def options(self, name: str) -> dict[str, str]:
         """Return options that are written as `key=value,key2=value2`."""

@@ -268,7 +268,9 @@ class Session:
         if self._rows.failure is not None:
             return self._rows.failure
         if isinstance(reason, self._duckdb.CatalogException):
-            unknown = (".".join(one.names) for one in mentions(tokens_of(sql)) if self.place(one.names) is None)
+            unknown = (
+                ".".join(mention.names) for mention in mentions(tokens_of(sql)) if self.place(mention.names) is None
+            )
             # DuckDB names the table alone, or with its schema.
             if (name := next((one for one in unknown if one.rpartition(".")[2] in str(reason)), None)) is not None:
                 return missing_table(self._catalog, name, sql, self._statement)

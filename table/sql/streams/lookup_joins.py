@@ -71,7 +71,7 @@ class JoinedRow:
 
     def uses_own(self, tree: object) -> bool:
         """Return whether an expression uses nothing but the stream's row."""
-        refs = (one for one in expressions(tree) if one["class"] == "COLUMN_REF")
+        refs = (expression for expression in expressions(tree) if expression["class"] == "COLUMN_REF")
         return not stars(tree) and all(self.is_own(ref) for ref in refs)
 
     def is_of(self, alias: str, columns: Sequence[str], ref: Node) -> bool:
@@ -98,7 +98,7 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
     if not pairs:
         _refuse_unknown(query, join["condition"], alias, source)
         raise query.error(join, f"{source.name} is looked up without a column that equals one of the stream", _FORM)
-    known = [one for one in _conjuncts(select["where_clause"]) if row.uses_own(one)]
+    known = [conjunct for conjunct in _conjuncts(select["where_clause"]) if row.uses_own(conjunct)]
     keys = _keys_query(query, join["left"], row.alias, list(pairs.values()), [*known, *row.conditions])
     if join["join_type"] == "INNER":
         first = next(iter(pairs))
@@ -114,11 +114,11 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
 
 def _refuse_unknown(query: StreamText, condition: Node, alias: str, source: StreamSource) -> None:
     """Refuse a column of the dimension that it does not have."""
-    for one in expressions(condition):
-        names = [str(name) for name in one["column_names"]] if one["class"] == "COLUMN_REF" else []
+    for expression in expressions(condition):
+        names = [str(name) for name in expression["column_names"]] if expression["class"] == "COLUMN_REF" else []
         if len(names) == 2 and names[0].lower() == alias.lower() and names[1].lower() not in _lower(source.columns):
             hint = did_you_mean(names[1], source.columns, f"its columns are {', '.join(source.columns)}")
-            raise query.error(one, f"{source.name} has no column {names[1]!r}", hint)
+            raise query.error(expression, f"{source.name} has no column {names[1]!r}", hint)
 
 
 def and_of(conditions: Sequence[Node]) -> Node | None:
@@ -184,10 +184,10 @@ def _pairs(condition: Node, alias: str, columns: Sequence[str], row: JoinedRow) 
     """Return for each column of the dimension that must equal an expression this expression."""
     names = {column.lower(): column for column in columns}
     found: dict[str, Node] = {}
-    for one in _conjuncts(condition):
-        if one["type"] != "COMPARE_EQUAL":
+    for conjunct in _conjuncts(condition):
+        if conjunct["type"] != "COMPARE_EQUAL":
             continue
-        for side, other in ((one["left"], one["right"]), (one["right"], one["left"])):
+        for side, other in ((conjunct["left"], conjunct["right"]), (conjunct["right"], conjunct["left"])):
             if row.is_of(alias, columns, side) and not any(
                 row.is_of(alias, columns, ref) for ref in expressions(other)
             ):
@@ -211,7 +211,7 @@ def _is_named(column: str, alias: str, select: Node) -> bool:
     parts = [select[part] for part in ("select_list", "where_clause", "from_table")]
     if any(star["relation_name"].lower() in {"", alias.lower()} for star in stars(parts[:2])):
         return True
-    refs = (one for one in expressions(parts) if one["class"] == "COLUMN_REF")
+    refs = (expression for expression in expressions(parts) if expression["class"] == "COLUMN_REF")
     return any(column.lower() in _lower(ref["column_names"]) for ref in refs)
 
 

@@ -60,12 +60,14 @@ def expressions(tree: object) -> Iterator[Node]:
 
 def column_names(tree: object) -> frozenset[str]:
     """Return the names of the columns in a tree, without the names of their tables."""
-    return frozenset(str(one["column_names"][-1]) for one in expressions(tree) if one["class"] == "COLUMN_REF")
+    return frozenset(
+        str(expression["column_names"][-1]) for expression in expressions(tree) if expression["class"] == "COLUMN_REF"
+    )
 
 
 def stars(tree: object) -> list[Node]:
     """Return the `*` in a tree."""
-    return [one for one in expressions(tree) if one["class"] == "STAR"]
+    return [expression for expression in expressions(tree) if expression["class"] == "STAR"]
 
 
 def offset_of(node: Node) -> int:

@@ -161,5 +161,5 @@ def without_rows(selects: Iterable[tuple[ScriptPart, Shown]]) -> Iterator[pa.Tab
     for part, select in selects:
         queries.setdefault(id(part), []).append(select)
     for streams in queries.values():
-        if all(one.is_empty for one in streams):
+        if all(stream.is_empty for stream in streams):
             yield streams[0].no_rows()

@@ -43,8 +43,8 @@ class StreamBranch:
         """Return for each column of the query the columns of the table that it depends on; None if not known."""
         if self.depends_on is None:
             return None
-        names = [frozenset([one.name]) for one in self.source.table.definition.fields]
-        return [one for part in self.depends_on for one in (names if part is None else [part])]
+        names = [frozenset([field.name]) for field in self.source.table.definition.fields]
+        return [name for part in self.depends_on for name in (names if part is None else [part])]
 
 
 def reads_tables(session: Session, query: str) -> bool:
@@ -103,11 +103,15 @@ def _names_read(text: StreamText, select: StreamSelect, node: Node) -> frozenset
     """Return the names in the query, among them the names of all columns that it reads; None if it reads whole rows."""
     sources = [text.sources[select.view], *(join.source for join in select.lookups)]
     columns = {name.lower() for source in sources for name in source.columns}
-    refs = [one for one in expressions(node) if one["class"] in {"STAR", "POSITIONAL_REFERENCE", "COLUMN_REF"}]
-    if any(one["class"] != "COLUMN_REF" for one in refs):
+    refs = [
+        expression
+        for expression in expressions(node)
+        if expression["class"] in {"STAR", "POSITIONAL_REFERENCE", "COLUMN_REF"}
+    ]
+    if any(ref["class"] != "COLUMN_REF" for ref in refs):
         return None
     # A name that is no column may be that of the table, whose value is the whole row.
-    alone = {str(one["column_names"][0]).lower() for one in refs if len(one["column_names"]) == 1}
+    alone = {str(ref["column_names"][0]).lower() for ref in refs if len(ref["column_names"]) == 1}
     if not alone <= columns:
         return None
     return frozenset(token.name.lower() for token in tokens_of(text.text) if token.name is not None)

@@ -88,7 +88,7 @@ class StreamReader:
     def _columns_of_view(self) -> pa.Schema:
         fields = arrow_schema(self.table.definition.fields)
         if self.packs_updates:
-            fields = pa.schema([pa.field(one.name, pa.list_(one.type)) for one in fields])
+            fields = pa.schema([pa.field(field.name, pa.list_(field.type)) for field in fields])
         if self.shows_kinds:
             fields = fields.insert(0, pa.field(ROWKIND, pa.string()))
         return fields.append(pa.field(ROW, pa.int64()))
@@ -115,7 +115,7 @@ class StreamReader:
 
     def no_rows(self) -> list[pa.Array]:
         """Return the query's columns without rows, once their names are known."""
-        return [pa.array([], one) for one in self._types.types[1:]]
+        return [pa.array([], type_) for type_ in self._types.types[1:]]
 
     def rows(self, found: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
         """Yield the rows of a query on the changes of a snapshot. It is the query of the branch, or one around it."""

@@ -146,7 +146,7 @@ class StreamSelect:
 
 
 def _refs(tree: object) -> list[Node]:
-    return [one for one in expressions(tree) if one["class"] == "COLUMN_REF"]
+    return [expression for expression in expressions(tree) if expression["class"] == "COLUMN_REF"]
 
 
 def _plain(star: Node) -> bool:

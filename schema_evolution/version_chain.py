@@ -51,7 +51,7 @@ class VersionChain:
 
     @classmethod
     def of(cls, schema: TableSchema, current: pa.RecordBatch, changes: pa.RecordBatch, kinds: RowKinds) -> VersionChain:
-        """Build the chain. Old images of updates are left out, and changes that the table has already."""
+        """Build the chain, without old images of updates and without changes that the table already has."""
         kept = kinds != UPDATE_BEFORE
         changes, kinds = changes.filter(pa.array(kept)), kinds[kept]
         rows = pa.Table.from_batches([current, changes]).combine_chunks()
@@ -73,7 +73,7 @@ class VersionChain:
         return cls(schema, ordered, live[order], numbers, own, heads[numbers])
 
     def written(self, ignored: Collection[str], *, with_old: bool) -> tuple[pa.RecordBatch, RowKinds]:
-        """Return the rows to write: versions that have ended, current versions, and deletes of those without one.
+        """Return the rows to write: ended versions, current versions, and deletes of keys without a current version.
 
         A row that differs from the version before it only in `ignored` columns makes no version. With `with_old`, the
         old row of a current version that changes is returned as well.

@@ -1,6 +1,6 @@
 """Columns to which DDL gave values in existing rows: the binlog does not contain these values.
 
-The columns were added with a value, or changed so that their values are others.
+Such DDL adds a column with a value, or changes the type or the expression of a column.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def rewritten_in(
 ) -> dict[TableName, list[str]]:
     """Return the columns that have other values in older rows after the statements that begin these definitions.
 
-    Tables that these statements let be emptied and read again, because rows got other keys, are left out.
+    Tables that are emptied and read again after these statements, because rows got other keys, are left out.
     """
     if not (settings.fills_added_columns and settings.reads_tables):
         return {}

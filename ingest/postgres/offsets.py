@@ -30,11 +30,14 @@ AlteredKind = Literal[
 class AlteredTable:
     """A change of a table, and the position after which the log has only rows of the new definition.
 
-    `columns` are those that were added, or have other values. A `new` table is read after the position: the log has
-    rows of it from before, which may lack columns, or a partition came with rows that no log has. A `replaced` one
-    is emptied before that: its rows may have other keys, or have left it. With `rows-moved` they stay in the
-    target. Of an `unpublished` one the log may lack changes, because the publication was altered or the table was
-    UNLOGGED. With `rename-column` older rows have their values under the former name only.
+    `columns` are the columns that were added, or that have other values. The kinds:
+
+    - `new`: the table is read after the position. Its earlier rows in the log may lack columns, or a partition was
+      attached with rows that no log has.
+    - `replaced`: its target is emptied, and the table read: its rows may have other keys, or may be gone.
+    - `rows-moved`: rows left the table, and stay in the target.
+    - `unpublished`: the log may lack changes, because the publication was altered or the table was UNLOGGED.
+    - `rename-column`: older rows have their values under the former name only.
     """
 
     kind: AlteredKind

@@ -1,6 +1,7 @@
-"""Messages that brokers deleted before they were read: what shows it, and where a run goes on that accepts it.
+"""Messages that brokers deleted before they were read: how this is noticed, and where a run that accepts it continues.
 
-A message that was read is looked for again. Where none was read yet, only the subscription shows that there were some.
+A reader looks again for the last message that it read. In a partition of which nothing was read yet, only the
+subscription shows that there were messages.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ def emptied_partitions(
 ) -> dict[Place, Position]:
     """Return the start of partitions that end before the last message that was read.
 
-    They have lost all, or are new under the same name. PositionLost unless gaps are accepted: no message may come that
-    would show it.
+    Such a partition has lost all its messages, or was created again under its name. PositionLost unless gaps are
+    accepted: it may never receive a message that would show the loss.
     """
     found = {}
     for place, position in froms.items():
@@ -44,8 +45,8 @@ def emptied_partitions(
 def accepted_gaps(cluster: PulsarCluster, froms: Mapping[Place, Position]) -> dict[Place, Position]:
     """Return the first message left of each partition whose next ones were deleted.
 
-    Without a gap that is accepted the tasks find them, at no cost: their first message is the last one of the batch
-    before.
+    Called only if gaps are accepted. Otherwise the tasks notice a gap at no cost: the first message that they receive
+    must be the last message of the previous batch.
     """
     gaps = {}
     for place, position in froms.items():
@@ -82,7 +83,7 @@ def lost_unread(cluster: PulsarCluster, froms: Mapping[Place, Position], *, acce
     """Return the start of partitions that lost messages before any was read; PositionLost unless gaps are accepted.
 
     The subscription keeps all messages that the pipeline has not acknowledged. It is gone if the topic was deleted, and
-    it has moved if something else acknowledged messages, such as a TTL. Only the admin interface shows both. To be
+    it has moved if something else acknowledged messages, such as a TTL. Only the admin interface shows both. It must be
     asked before the run subscribes.
     """
     found = {}

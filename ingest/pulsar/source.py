@@ -167,7 +167,8 @@ class PulsarSource:
     def _unread(self, start: Offsets, froms: Mapping[Place, Position]) -> dict[Place, Position]:
         """Return the start of partitions that lost messages before any was read; asked once, when a run begins.
 
-        Another subscription is new, and keeps messages from now on.
+        Offsets with another subscription are not checked: the subscription of this run is new, and keeps messages only
+        from now on.
         """
         asked = {place: at for place, at in froms.items() if not at.is_message and place not in self._asked}
         self._asked |= asked.keys()
@@ -211,7 +212,7 @@ class PulsarSource:
     def _limited(self, place: Place, start: Position, target: Position, limit: Limit, moved: int) -> Position:
         """Return a nearer target if there are more messages than allowed, by the size of the first entries.
 
-        Entries are counted within one ledger: where it ends, only the next one says.
+        Entries are counted within one ledger: only the next ledger shows where this one ends.
         """
         first = None
         batches: list[int] = []

@@ -56,9 +56,7 @@ class CatalogConfig(Strict):
     @classmethod
     def _lower_case(cls, given: object) -> object:
         """Convert names to lower case if the kind of catalog does, as Paimon's actions do."""
-        name = given.get("metastore") if isinstance(given, Mapping) else None
-        # The installed kinds are not needed for the default, and looking for them takes long.
-        if name is None or name == DEFAULT or name not in metastores() or not catalog_kind(name).is_lower_case:
+        if not isinstance(given, Mapping) or not _is_lower_case(given.get("metastore")):
             return given
         written = next((key for key in ("case-sensitive", "case_sensitive") if key in given), None)
         if written and str(given[written]).strip().lower() != "false":
@@ -68,6 +66,13 @@ class CatalogConfig(Strict):
                     hint="its names are lower case: remove the option, or set it to false",
                 )
         return {**given, written or "case-sensitive": False}
+
+
+def _is_lower_case(metastore: object) -> bool:
+    # The default needs no look at the installed kinds, which takes long.
+    if not isinstance(metastore, str) or metastore == DEFAULT or metastore not in metastores():
+        return False
+    return catalog_kind(metastore).is_lower_case
 
 
 def default_checkpoint(warehouse: str, metastore: str, pipeline: str) -> str:

@@ -1,6 +1,6 @@
-"""Columns that rules name and that no row had so far, of tables without a list of their columns.
+"""Columns that rules name but no row has had yet, in tables whose source does not list its columns.
 
-That is no error, because a later row may have them. A misspelt name looks the same, so each is reported.
+Such a name is no error, because a later row may have the column. A misspelt name looks the same, so each is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> Iterator[tuple[str, str]]:
-    """Yield a message and a hint for each rule of a table with the columns that it names and nobody has seen."""
+    """Yield a message and a hint for each column that a rule names and that no row seen so far has."""
     for schema in schemas:
         if not schema.is_partial or shape.target(schema.database, schema.table) is None:
             continue
@@ -34,7 +34,7 @@ def unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> I
 
 
 def warn_of_unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> None:
-    """Log each rule that names a column which nobody has seen."""
+    """Log each column that a rule names and that no row seen so far has."""
     for message, hint in unseen_columns(shape, schemas):
         log.warning("event=column_not_seen note=%s hint=%s", message, hint)
 
@@ -52,8 +52,8 @@ def _named(shape: PipelineMapping, schema: SourceSchema) -> Iterator[tuple[str, 
     route = rules.route(schema.database, schema.table)
     if route is not None:
         made |= {name for name, _ in route.columns}
-    for one in rules.expected(schema.database, schema.table):
-        yield f"the expectation {one.name}", {*columns_of(one.node)} - made
+    for expectation in rules.expected(schema.database, schema.table):
+        yield f"the expectation {expectation.name}", {*columns_of(expectation.node)} - made
     made |= shape.made
     for computed in shape.new_tables.computed:
         yield f"the computed column {computed.name}", {*computed.references} - made

@@ -81,7 +81,7 @@ _EXACT_POWER = 22  # the largest power of 10 that is exact as a double
 
 
 def _rounded_doubles(values: pa.Array, digits: int) -> pa.Array:
-    """Round as if the numbers were the decimals that they are written as: 1.005 to 1.01, which is a little less."""
+    """Round the decimal texts of the numbers: 1.005 becomes 1.01, although the double is a little less than 1.005."""
     doubles = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
     size, power = np.abs(doubles), 10.0**digits
     with np.errstate(invalid="ignore", over="ignore"):
@@ -94,7 +94,7 @@ def _rounded_doubles(values: pa.Array, digits: int) -> pa.Array:
 
 
 def _of_decimals(values: Values, change: Callable[[Values], Values]) -> Values:
-    """Return rounded decimals in their type; DecodeError for a number that has one more digit then, as 9.95 has."""
+    """Return rounded decimals in their type; DecodeError if rounding gives a number another digit, as 9.95 gets."""
     kind = values.type
     # Without room for that digit, Arrow returns 0 where a column has nulls.
     wide = pc.cast(values, pa.decimal256(kind.precision + 1, kind.scale))

@@ -63,9 +63,10 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
     A snapshot that has expired is restored from its tag.
 
     The data files of removed snapshots become orphans. Later ids are assigned again, so consumers that had read them
-    are set back to the first of them. Snapshots are removed newest first, and readers see the newest that is left:
-    after a crash half way that is one in between; call it again. No job may write in the meantime: a lock of the
-    catalog keeps single commits out, but a job may still build its next commit on a snapshot that is gone.
+    are set back to the first of them. Snapshots are removed newest first, and readers see the newest that is left.
+    After a crash half way this is a snapshot in between, and a second call completes the rollback. No job may write in
+    the meantime: a lock of the catalog keeps single commits out, but a job may still build its next commit on a
+    snapshot that is gone.
     """
     with store.commits.exclusive(store):
         snapshot = _found(store, target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.table.orc_metadata.protobuf import BYTES, Message
 
 _MOST = 1024  # the bytes that Java keeps
-_TEXTS = 4  # the field of a column's statistics that has those of texts
+_TEXTS = 4  # the field of a column's statistics with the bounds of its texts
 _MINIMUM, _MAXIMUM, _LOWER, _UPPER = 1, 2, 4, 5  # of texts; the last two are bounds that are not values themselves
 _ENTRIES, _STATISTICS = 1, 2  # the entries of an index, and the statistics of one
 _LAST_CHARACTER, _LAST_BEFORE_SURROGATES = "\U0010ffff", "\ud7ff"

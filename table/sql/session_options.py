@@ -30,9 +30,9 @@ READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "sourc
 
 
 def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
-    """Set an option of the session, take it back, or with no key all of them, or list them.
+    """Set an option of the session, reset one option or all options, or list them.
 
-    ConfigError if it is not one.
+    ConfigError for an unknown option.
     """
     if option.key is None and option.value is not None:
         found = context.options | {f"{_READ_OPTION}{key}": value for key, value in context.read_options.items()}

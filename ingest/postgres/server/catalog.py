@@ -33,11 +33,10 @@ PART_LINK = row_number("i.inhrelid", "i.xmin")
 class PgTableFacts:
     """A table that exists now; `rows` is the server's estimate. `kind` and `persistence` are as in pg_class.
 
-    `columns` is the highest number of a column, also of one that was dropped. `files` is another number once a
-    statement has rewritten all rows, and `marks` once one has changed a column; 0 is unknown. `parts` are the highest
-    number, the count and the sum of the numbers of its partitions, which are tables, also of partitions of partitions,
-    and another number once one of them was attached again. `silent` are the columns whose values can
-    change without that.
+    `columns` is the highest number of a column, dropped columns included. `files` changes when a statement rewrites all
+    rows, and `marks` when a statement changes a column; 0 is unknown. `parts` describes the partitions at all levels
+    that are tables: the highest of their numbers, their count, the sum of their numbers, and a number that changes when
+    one of them is attached again. `silent` are the columns whose values can change without any of these changes.
     """
 
     oid: int

@@ -54,7 +54,7 @@ class TableVersion:
         return bool(self.files and table.files) and self.files != table.files
 
     def has_changed_values(self, table: PgTableFacts) -> bool:
-        """Return whether values of columns may be others than then: rows and a column were both written."""
+        """Return whether values may have changed since: the rows and the definition of a column were both written."""
         return self.is_rewritten(table) and self.marks != table.marks
 
     def may_have_been_unlogged(self, table: PgTableFacts) -> bool:

@@ -14,7 +14,7 @@ from penstock.table.sql.dml.inserts import own_name
 
 
 def _can_update(engine: MergeEngine) -> bool:
-    """Return whether a new row replaces the old one, or the values of it that are not null."""
+    """Return whether a new row replaces the old one, with all its values or with those that are not null."""
     return engine.newest_wins or engine.null_means_unchanged
 
 

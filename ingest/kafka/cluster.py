@@ -15,7 +15,13 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec, TopicDescription
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    TopicDescription,
+)
 
 from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import is_passing, is_refusal, is_unknown_topic, patiently, refused
@@ -133,6 +139,12 @@ class KafkaCluster:
         """Return the end of each partition; with read_committed, the end before the first open transaction."""
         return self._offsets(places, OffsetSpec.latest())
 
+    def ends(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int]]:
+        """Return the latest offsets, and the leader epochs of the partitions whose brokers know them."""
+        found = self._listed(places, OffsetSpec.latest())
+        epochs = {place: one.leader_epoch for place, one in found.items() if one.leader_epoch is not None}
+        return {place: one.offset for place, one in found.items()}, epochs
+
     def written(self, places: Iterable[Place]) -> dict[Place, int]:
         """Return the end of each partition with the records of open transactions."""
         return self._offsets(places, OffsetSpec.latest(), isolation=IsolationLevel.READ_UNCOMMITTED)
@@ -144,6 +156,11 @@ class KafkaCluster:
     def _offsets(
         self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0, isolation: IsolationLevel | None = None
     ) -> dict[Place, int]:
+        return {place: one.offset for place, one in self._listed(places, spec, lowest, isolation).items()}
+
+    def _listed(
+        self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0, isolation: IsolationLevel | None = None
+    ) -> dict[Place, ListOffsetsResultInfo]:
         request = {TopicPartition(topic, partition): spec for topic, partition in places}
         if not request:
             return {}
@@ -160,7 +177,7 @@ class KafkaCluster:
                 )
             return found
 
-        return {(place.topic, place.partition): answer.offset for place, answer in self._patiently(ask).items()}
+        return {(place.topic, place.partition): answer for place, answer in self._patiently(ask).items()}
 
     def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
         """Return the committed offsets of the group; partitions without an entry are omitted."""

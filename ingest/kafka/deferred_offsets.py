@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 def standing(start: Offsets) -> Offsets:
     """Return the end of a batch that begins here and reads nothing: where this one began does not matter for it."""
-    return {name: start[name] for name in ("offsets", "ids") if name in start}
+    return {name: start[name] for name in ("offsets", "ids", "epochs") if name in start}
 
 
 def deferred(position: Offsets, end: Offsets) -> Offsets:
@@ -25,8 +25,15 @@ def deferred(position: Offsets, end: Offsets) -> Offsets:
     A partition that the batch found begins where the batch begins in it. A gap that it accepted ends behind all that
     was deferred, or is in a partition that begins again.
     """
-    offsets = flat(end.get("began", {})) | flat(position.get("offsets", {})) | flat(end.get("gaps", {}))
-    return {"offsets": nested(offsets), "ids": {**position.get("ids", {}), **end.get("ids", {})}}
+    gaps, epochs = flat(end.get("gaps", {})), flat(end.get("epochs", {}))
+    offsets = flat(end.get("began", {})) | flat(position.get("offsets", {})) | gaps
+    found: Offsets = {"offsets": nested(offsets), "ids": {**position.get("ids", {}), **end.get("ids", {})}}
+    # An offset that stays keeps its epoch: what became of it since then is still to be noticed.
+    again = {place: epoch for place, epoch in epochs.items() if place in gaps}
+    epochs = {place: epoch for place, epoch in epochs.items() if place in offsets}
+    if epochs := epochs | flat(position.get("epochs", {})) | again:
+        found["epochs"] = nested(epochs)
+    return found
 
 
 def behind(position: Offsets, newest: Offsets) -> int:

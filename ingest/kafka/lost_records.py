@@ -12,6 +12,10 @@ from penstock.ingest.kafka.settings import KafkaSettings
 from penstock.ingest.source import Offsets
 
 log = logging.getLogger(__name__)
+_FROM_FIRST = (
+    "a leader that was behind was elected, or a broker lost its last writes: use --accept-gap to read the partition "
+    "again from its first record; set unclean.leader.election.enable=false to prevent this"
+)
 
 
 def renewed_topics(start: Offsets, ids: Mapping[str, str]) -> set[str]:
@@ -58,21 +62,26 @@ def gap_ends(
     firsts: Mapping[Place, int],
     ends: Mapping[Place, int],
     renewed: Collection[str],
+    cut: Collection[Place],
     *,
     configured: bool,
 ) -> dict[Place, int]:
     """Return the new start of each partition that has lost the next records; `firsts` are its first records left.
 
+    The log of the partitions in `cut` ended before the offset once, and has grown again.
     With `configured` the offsets were never read but come from the settings, which changes the error.
     """
     found: dict[Place, int] = {}
     for place, offset in froms.items():
         first, end = firsts[place], ends[place]
         # Records are lost at the start by retention, and at the end by the election of a leader that was behind.
-        if place[0] not in renewed and first <= offset <= max(end, first):
+        if place[0] not in renewed and place not in cut and first <= offset <= max(end, first):
             continue
         if not settings.accept_gap:
-            raise (_not_there(settings, place, offset, first, end) if configured else _lost(place, offset, first, end))
+            if configured:
+                raise _not_there(settings, place, offset, first, end)
+            is_replaced = first <= offset <= end
+            raise (_replaced if is_replaced else _lost)(place, offset, first, end)
         log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
         # For a partition that ends too early this goes back: the records from its first one on are read again.
         found[place] = first
@@ -107,5 +116,16 @@ def _lost(place: Place, offset: int, first: int, end: int) -> PositionLost:
         stopped_at=offset,
         kept=f"{first} to {end}",
         lost=first - offset if gone else None,
-        hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this",
+        hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this" if gone else _FROM_FIRST,
+    )
+
+
+def _replaced(place: Place, offset: int, first: int, end: int) -> PositionLost:
+    return PositionLost(
+        "the Kafka partition lost its last records, and has other records at their offsets now",
+        topic=place[0],
+        partition=place[1],
+        stopped_at=offset,
+        kept=f"{first} to {end}",
+        hint=_FROM_FIRST,
     )

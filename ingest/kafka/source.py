@@ -1,9 +1,9 @@
 """Kafka topics as a source: their partitions, where to start, where a batch ends, how it is cut into ranges.
 
 Offsets: {"offsets": {topic: {partition: next offset}}, "began": the same for partitions first seen in this batch,
-"ids": {topic: the broker's topic id}, "gaps": the start of the batch in partitions that lost records}. The end of a
-batch records how the batch begins, so that a batch planned again after a crash is the same, even if the state of the
-brokers has changed since.
+"ids": {topic: the broker's topic id}, "epochs": {topic: {partition: leader epoch when the offset was determined}},
+"gaps": the start of the batch in partitions that lost records}. The end of a batch records how the batch begins, so
+that a batch planned again after a crash is the same, even if the state of the brokers has changed since.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
+from penstock.ingest.kafka.leader_epochs import LeaderEpochs
 from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.open_transactions import OpenTransactions
@@ -39,6 +40,7 @@ class KafkaSource:
         self._known: KafkaCluster | None = None
         self._ahead: RangesAhead | None = None
         self._open = OpenTransactions()
+        self._epochs = LeaderEpochs(settings.properties)
         self._newest: Offsets = {}  # the offsets that were determined last, from the current records of the brokers
 
     def __reduce__(self) -> tuple[type[KafkaSource], tuple[KafkaSettings]]:
@@ -62,24 +64,24 @@ class KafkaSource:
         if until is not None:
             wanted = flat(until["offsets"])
             places = [place for place in places if place in wanted]
-        # Where the batch begins: at the known offsets, at the beginning of partitions that are new, and after gaps.
+        # It begins at the known offsets, at the beginning of partitions that are new, and after gaps.
         known = flat(start.get("offsets", {}))
-        # A topic that was created again has other records at the same offsets. Only the id of the topic shows it.
+        # A topic that was created again has other records at the same offsets. Only its id shows it.
         renewed = recreated_topics(self.settings, start, ids)
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
-        ends = self._cluster.latest(places)
-        gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, configured=not start)
-        # The batch starts after the gap. Its offsets record this start, so that a repeated plan does not depend on
-        # records that the broker deletes later.
+        ends, epochs = self._cluster.ends(places)
+        cut = self._epochs.cut(froms, recorded := flat(start.get("epochs", {})), epochs)
+        gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, cut, configured=not start)
+        # The batch starts after the gap, and records this start: records may be deleted before it is planned again.
         froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}
         elif start:
             quiet = {place: end for place, end in ends.items() if end == froms[place]}
             self._open.look(quiet, self._cluster.written)
-        # An end may be before the start: if a bounded run continues a newer checkpoint, or if the broker has deleted
-        # records between the two requests. Such a partition has an empty part in this batch.
+        # An end may be before the start: a bounded run continues a newer checkpoint, or the broker deleted records
+        # between the two requests. Such a partition has an empty part in this batch.
         ends = {place: max(ends[place], froms[place]) for place in places}
         ends = self._limited(froms, ends, limit)
         if start and not began and not gaps and ends == {place: known[place] for place in places}:
@@ -87,6 +89,7 @@ class KafkaSource:
         # Partitions that are not part of this batch keep their offsets for a later one.
         kept = {place: offset for place, offset in known.items() if place not in ends}
         offsets: Offsets = {"offsets": nested(kept | ends), "ids": {**start.get("ids", {}), **ids}}
+        offsets |= {"epochs": nested(recorded | epochs)} if epochs else {}
         offsets |= {"began": nested(began)} if began else {}
         offsets |= {"gaps": nested(gaps)} if gaps else {}
         self._newest = offsets["offsets"]

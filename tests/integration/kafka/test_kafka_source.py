@@ -244,6 +244,55 @@ def test_the_wait_for_a_partition_that_ends_early_is_limited(broker: Broker) -> 
     assert fetched.messages.values == [b"1"]
 
 
+def lose_last_writes(broker: Broker, topic: str) -> None:
+    """Stop the broker, and start it again without the latter half of the log, as after a failure of its machine."""
+    broker.stop()
+    (segment,) = broker.folder.rglob(f"{topic}-0/00000000000000000000.log")
+    segment.write_bytes(segment.read_bytes()[: segment.stat().st_size // 2])
+    for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown"):
+        for path in broker.folder.rglob(name):
+            path.unlink()
+    for index in segment.parent.glob("*index"):
+        index.unlink()
+    broker.start()
+
+
+@pytest.mark.slow
+def test_a_partition_that_lost_its_last_records_and_has_grown_again_is_a_lost_position(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("kafka-cut")
+    with launch.running("kafka", folder) as port:
+        broker = Broker(port, folder)
+        topic, other = broker.topic(partitions=2), broker.topic()
+        for number in range(10):
+            broker.send(topic, f"old {number}")
+        broker.send(other, "kept")
+        end = source(broker, topic, other).latest_offsets({}, NO_LIMIT)
+        broker.stop()
+        broker.start()
+        kafka = source(broker, topic, other)
+        assert kafka.latest_offsets(end, NO_LIMIT) == end, "another epoch alone is no loss"
+        lose_last_writes(broker, topic)
+        kafka = source(broker, topic, other)
+        with pytest.raises(PositionLost, match="ends before the pipeline's last position"):
+            kafka.latest_offsets(end, NO_LIMIT)
+        broker.send(topic, *[f"new {number}" for number in range(20)])
+        with pytest.raises(PositionLost, match="has other records at their offsets now") as caught:
+            kafka.latest_offsets(end, NO_LIMIT)
+        assert caught.value.facts["topic"] == topic
+        assert caught.value.facts["partition"] == 0
+        # A checkpoint of an earlier version, which has no epochs, is read as before.
+        older = {name: value for name, value in end.items() if name != "epochs"}
+        assert read(kafka, older, kafka.latest_offsets(older, NO_LIMIT))
+        accepting = source(broker, topic, other, accept_gap=True)
+        again = accepting.latest_offsets(end, NO_LIMIT)
+        values = read(accepting, end, again)
+        assert set(values) >= {b"old 0", *(b"new %d" % number for number in range(20))}
+        assert b"kept" not in values
+        assert accepting.latest_offsets(again, NO_LIMIT) == again
+
+
 @pytest.mark.slow
 def test_a_silent_connection_is_replaced(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder, port = tmp_path_factory.mktemp("hushed"), launch.free_port()

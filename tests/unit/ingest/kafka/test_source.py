@@ -23,6 +23,7 @@ class Cluster:
         self.logs = logs
         self.group = group or {}
         self.ids: dict[str, str] = {}
+        self.epochs: dict[Place, int] = {}
 
     def topics_matching(self, pattern: str) -> list[str]:
         return sorted({topic for topic, _ in self.logs})
@@ -41,6 +42,10 @@ class Cluster:
 
     def latest(self, places: Iterable[Place]) -> dict[Place, int]:
         return {place: self.logs[place][1] for place in places}
+
+    def ends(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int]]:
+        found = self.latest(places)
+        return found, {place: self.epochs[place] for place in found if place in self.epochs}
 
     def written(self, places: Iterable[Place]) -> dict[Place, int]:
         return self.latest(places)
@@ -257,3 +262,49 @@ def test_a_backlog_of_one_partition_becomes_several_ranges_in_order() -> None:
 def test_the_source_pickles_without_its_connections() -> None:
     kafka = source(Cluster({}))
     assert pickle.loads(pickle.dumps(kafka)).settings == kafka.settings
+
+
+class Examined:
+    """Leader epochs whose partitions in `lost` are found to be cut; `asked` counts the questions."""
+
+    def __init__(self, lost: set[Place]) -> None:
+        self.lost, self.asked = lost, 0
+
+    def cut(self, offsets: dict[Place, int], recorded: dict[Place, int], current: dict[Place, int]) -> set[Place]:
+        other = {place for place in offsets if recorded.get(place, current[place]) != current[place]}
+        self.asked += len(other)
+        return other & self.lost
+
+
+def test_a_partition_that_was_cut_and_has_grown_again_is_a_lost_position() -> None:
+    cluster = Cluster({("t", 0): (0, 5), ("t", 1): (0, 5)})
+    cluster.epochs = {("t", 0): 3, ("t", 1): 3}
+    kafka, examined = source(cluster), Examined({("t", 1)})
+    kafka._epochs = examined  # type: ignore[assignment]
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    assert end["epochs"] == {"t": {"0": 3, "1": 3}}
+    cluster.logs = {("t", 0): (0, 9), ("t", 1): (0, 9)}
+    assert spans(kafka, end, kafka.latest_offsets(end, NO_LIMIT)) == [("t/0", 5, 9), ("t/1", 5, 9)]
+    assert examined.asked == 0
+    cluster.epochs = {("t", 0): 4, ("t", 1): 4}
+    with pytest.raises(PositionLost, match="has other records at their offsets now") as caught:
+        kafka.latest_offsets(end, NO_LIMIT)
+    assert caught.value.facts["partition"] == 1
+    accepting = source(cluster, accept_gap=True)
+    accepting._epochs = examined  # type: ignore[assignment]
+    later = accepting.latest_offsets(end, NO_LIMIT)
+    assert later["epochs"] == {"t": {"0": 4, "1": 4}}
+    assert spans(accepting, end, later) == [("t/0", 5, 9), ("t/1", 0, 9)]
+
+
+def test_offsets_that_are_deferred_keep_the_epochs_in_which_they_were_determined() -> None:
+    cluster = Cluster({("t", 0): (0, 5)})
+    cluster.epochs = {("t", 0): 3}
+    kafka = source(cluster)
+    position = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs, cluster.epochs = {("t", 0): (0, 9), ("t", 1): (0, 4)}, {("t", 0): 4, ("t", 1): 7}
+    kafka._epochs = Examined(set())  # type: ignore[assignment]
+    end = kafka.latest_offsets(position, NO_LIMIT)
+    kept = kafka.deferred(kafka.standing(position), end)
+    assert kept["offsets"] == {"t": {"0": 5, "1": 0}}
+    assert kept["epochs"] == {"t": {"0": 3, "1": 7}}

@@ -18,6 +18,12 @@ _NOTE = (
 )
 
 
+_LEFT_OUT = (
+    "a producer has a transaction open, so this run ends before its records and those after them, and the next run "
+    "reads them once it has ended; kafka-transactions.sh find-hanging  finds it if its producer is gone"
+)
+
+
 @dataclass(slots=True)
 class OpenTransactions:
     """The partitions that a transaction held at the last look."""
@@ -36,14 +42,18 @@ class OpenTransactions:
         self._looked_at = self.clock()
         ends = written(quiet)
         held = {place: end for place, end in quiet.items() if ends[place] > end}
-        for (topic, partition), end in held.items():
-            if self._held.get((topic, partition)) == end:
-                log.warning(
-                    "event=waits_for_transaction topic=%s partition=%d offset=%d end=%d note=%s",
-                    topic,
-                    partition,
-                    end,
-                    ends[topic, partition],
-                    _NOTE,
-                )
+        for place, end in held.items():
+            if self._held.get(place) == end:
+                _warn("event=waits_for_transaction", place, end, ends[place], _NOTE)
         self._held = held
+
+
+def warn_of_left_out(ends: Mapping[Place, int], written: Mapping[Place, int]) -> None:
+    """Warn of records behind open transactions, which a run to these ends does not read."""
+    for place, end in written.items():
+        if end > ends[place]:
+            _warn("event=ends_before_transaction", place, ends[place], end, _LEFT_OUT)
+
+
+def _warn(event: str, place: Place, offset: int, end: int, note: str) -> None:
+    log.warning("%s topic=%s partition=%d offset=%d end=%d note=%s", event, *place, offset, end, note)

@@ -21,7 +21,7 @@ from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
 from penstock.ingest.kafka.leader_epochs import LeaderEpochs
 from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
-from penstock.ingest.kafka.open_transactions import OpenTransactions
+from penstock.ingest.kafka.open_transactions import OpenTransactions, warn_of_left_out
 from penstock.ingest.kafka.read import fetched_messages, read_range, sampled_size
 from penstock.ingest.kafka.read_together import RangesAhead
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
@@ -57,7 +57,10 @@ class KafkaSource:
 
     def available(self) -> Offsets:
         places, ids = self._partitions()
-        return {"offsets": nested(self._cluster.latest(places)), "ids": ids}
+        # Asked in this order, so that records written between the two requests are not taken for held ones.
+        written, ends = self._cluster.written(places), self._cluster.latest(places)
+        warn_of_left_out(ends, written)
+        return {"offsets": nested(ends), "ids": ids}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         places, ids = self._partitions()

@@ -244,6 +244,28 @@ def test_the_wait_for_a_partition_that_ends_early_is_limited(broker: Broker) -> 
     assert fetched.messages.values == [b"1"]
 
 
+def test_a_run_to_the_current_end_names_records_behind_an_open_transaction(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = broker.topic(partitions=2)
+    producer = Producer(broker.properties | {"transactional.id": topic})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, "open", partition=0)
+    taken(producer)
+    broker.send(topic, "after", partition=0)
+    broker.send(topic, "other", partition=1)
+    kafka = source(broker, topic)
+    assert kafka.available()["offsets"] == {topic: {"0": 0, "1": 1}}
+    assert f"event=ends_before_transaction topic={topic} partition=0 offset=0 end=2 " in caplog.text
+    assert caplog.text.count("ends_before_transaction") == 1
+    caplog.clear()
+    producer.commit_transaction(SECONDS)
+    settled_end(kafka, {topic: {"0": 3, "1": 1}})
+    kafka.available()
+    assert "ends_before_transaction" not in caplog.text
+
+
 def lose_last_writes(broker: Broker, topic: str) -> None:
     """Stop the broker, and start it again without the latter half of the log, as after a failure of its machine."""
     broker.stop()

@@ -2,6 +2,7 @@
 
 offsets/N, commits/N, metadata   Spark's: the end of a planned batch, a finished batch, the query's id
 status.json                      the state of the driver; a second driver sees there that one is running
+sent-failure.json                the failure that was sent to the webhook last
 signals/paused, signals/stop     requests of users; paused as long as the file exists, stop until it was obeyed
 signals/snapshot-MILLIS.json     a request to read tables again, until the source has planned it
 parked/tables.json, parked/N.json  the parked tables, and the batches that they lack
@@ -23,7 +24,7 @@ from penstock.ingest.database.settings import REQUESTED_AGAIN
 from penstock.pipelines.ledger.batch_logs import BatchLogs, numbered
 from penstock.storage.state_folder import StateFolder
 
-STATUS = "status.json"
+STATUS, SENT_FAILURE = "status.json", "sent-failure.json"
 SIGNALS = "signals"
 PAUSED, STOP, SNAPSHOT_REQUEST = "paused", "stop", "snapshot-"
 PARKED, PARKED_TABLES = "parked", "tables.json"
@@ -85,6 +86,13 @@ class CheckpointFolder:
     def put_status(self, facts: dict[str, Any]) -> None:
         """Replace the status. A reader sees the whole new status or the previous one."""
         self._folder.write(STATUS, _compact(facts))
+
+    def sent_failure(self) -> dict[str, Any] | None:
+        content = self._folder.read_json(SENT_FAILURE, _WRITTEN_AGAIN)
+        return None if content is None else dict(content)
+
+    def put_sent_failure(self, facts: Mapping[str, Any]) -> None:
+        self._folder.write(SENT_FAILURE, _compact(facts))
 
     def signals(self) -> Signals:
         folder = self._folder.below(SIGNALS)

@@ -9,8 +9,9 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
@@ -37,16 +38,20 @@ def failed_starts_noted(spec: PipelineSpec) -> Iterator[None]:
 
 
 def _write_status(spec: PipelineSpec, error: Exception) -> None:
-    """Write the status, unless the pipeline has never run, or another process runs it now.
+    """Write the status, also of a pipeline that has never run, unless another process runs it now.
 
     A container that is started again has another host name, or the process number of the one before.
     """
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
     last, now = folder.status(), int(time.time() * 1000)
-    if last is None or not (last.get("state") in {"stopped", "failed"} or has_ended(last) or is_silent(last, now)):
+    if last is not None and not _is_over(last, now):
         return
     process = {"host": socket.gethostname(), "pid": os.getpid(), "heard_millis": now}
-    folder.put_status(last | process | {"state": "failed"} | failure_facts(error))
+    folder.put_status((last or {}) | process | {"state": "failed"} | failure_facts(error))
+
+
+def _is_over(last: Mapping[str, Any], now_millis: int) -> bool:
+    return last.get("state") in {"stopped", "failed"} or has_ended(last) or is_silent(last, now_millis)
 
 
 def _notify(spec: PipelineSpec, error: Exception) -> None:

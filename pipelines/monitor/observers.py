@@ -13,9 +13,11 @@ from penstock.ingest.patience import patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.facts import Copying, Observer
 from penstock.pipelines.monitor.logs import LiveProgress, keep_above
 from penstock.pipelines.monitor.run_monitor import RunMonitor
+from penstock.pipelines.monitor.sent_failure import SentFailure
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.status import stalled, state_of
@@ -57,7 +59,8 @@ def webhook_of(spec: PipelineSpec) -> WebhookObserver | None:
     # An empty variable switches the notifications off.
     if notify.webhook is None or not resolve(notify.webhook):
         return None
-    return WebhookObserver(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every)
+    sent = SentFailure(CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options))
+    return WebhookObserver(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every, failures=sent)
 
 
 def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer:

@@ -18,6 +18,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.http_opener import limited_opener
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.pipelines.monitor.failure_facts import failure_text
+from penstock.pipelines.monitor.sent_failure import SentFailure
 from penstock.references import resolve
 from penstock.settings import seconds
 
@@ -58,6 +59,7 @@ class WebhookObserver:
     at_most_every: float = 60.0
     send: Callable[[str, dict[str, Any]], None] = post
     clock: Callable[[], float] = time.monotonic
+    failures: SentFailure | None = None  # what earlier runs have sent
     _sent: dict[tuple[str, str], float] = field(default_factory=dict)
     _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
     _thread: threading.Thread | None = None
@@ -93,7 +95,7 @@ class WebhookObserver:
     def ended(self, error: PenstockError | None) -> None:
         if error is None:
             self._event("stopped", "", "it stopped")
-        else:
+        elif self.failures is None or "failed" not in self.events or self.failures.is_new(error, self.at_most_every):
             self._event("failed", "", f"it failed: {failure_text(error)}", error=type(error).__name__, hint=error.hint)
         if self._thread is not None:
             self._put(_LAST)

@@ -22,6 +22,7 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.failed_start import failed_starts_noted
 from penstock.pipelines.monitor.failure_facts import failure_facts, failure_text
+from penstock.pipelines.monitor.sent_failure import SentFailure
 from tests.shop import Shop, insert
 
 
@@ -67,13 +68,55 @@ def test_a_start_that_fails_is_shown_by_status_and_notified(tmp_path: Path, caps
     assert str(caught.value.hint)[:40] in shown
 
 
-@pytest.mark.parametrize("last", [None, {"state": "running", "host": "elsewhere", "pid": 1}, {"state": "running"}])
-def test_the_status_of_another_process_is_not_replaced(tmp_path: Path, last: dict[str, Any] | None) -> None:
+def test_the_first_start_of_a_pipeline_that_fails_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}))
+    spec = shop.spec(pipeline={"until": "caught-up"})
+    with pytest.raises(ConfigError), failed_starts_noted(spec):
+        raise ConfigError("the door is closed", hint="open it")
+    words = ["status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", spec.checkpoint]
+    assert main(words) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("shop   failed")
+    assert "ConfigError: the door is closed" in shown
+    assert "open it" in shown
+    run_here(spec)  # the checkpoint is still a new one
+    assert main(words) == 0
+    assert "door" not in capsys.readouterr().out
+
+
+def test_a_start_that_fails_again_and_again_is_notified_once_in_a_while(tmp_path: Path) -> None:
+    with receiver() as (url, events):
+        notify = {"webhook": url, "events": ["failed"], "at-most-every": "1h"}
+        spec = Shop(tmp_path).spec(observe={"notify": notify})
+        for text in ("no", "no", "no", "never", "never"):
+            with pytest.raises(ConfigError), failed_starts_noted(spec):
+                raise ConfigError(text)
+        # Another failure is another event.
+        assert [event["text"] for event in events] == ["shop: it failed: no", "shop: it failed: never"]
+
+
+def test_a_failure_is_sent_again_when_the_last_one_is_old(tmp_path: Path) -> None:
+    now = [1000.0]
+    sent = SentFailure(CheckpointFolder(str(tmp_path / "checkpoint")), lambda: now[0])
+    seen = []
+    for now[0] in (1000.0, 1059.9, 1060.0, 900.0):  # the last: the clock was set back
+        seen.append(sent.is_new(ConfigError("no"), 60.0))
+    assert seen == [True, False, True, True]
+
+
+def test_a_failure_is_sent_if_the_checkpoint_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    sent = SentFailure(CheckpointFolder(str(tmp_path / "file" / "checkpoint")))
+    assert [sent.is_new(ConfigError("no"), 60.0) for _ in range(2)] == [True, True]
+
+
+@pytest.mark.parametrize("last", [{"state": "running", "host": "elsewhere", "pid": 1}, {"state": "running"}])
+def test_the_status_of_another_process_is_not_replaced(tmp_path: Path, last: dict[str, Any]) -> None:
     spec = Shop(tmp_path).spec()
     folder = CheckpointFolder(spec.checkpoint)
-    if last is not None:
-        heard = time.time_ns() // 1_000_000
-        folder.put_status({"pid": os.getpid(), "host": os.uname().nodename, "heard_millis": heard} | last)
+    heard = time.time_ns() // 1_000_000
+    folder.put_status({"pid": os.getpid(), "host": os.uname().nodename, "heard_millis": heard} | last)
     before = folder.status()
     with pytest.raises(ConfigError), failed_starts_noted(spec):
         raise ConfigError("no")

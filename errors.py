@@ -15,7 +15,7 @@ PenstockError
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import overload
+from typing import ClassVar, overload
 
 
 class PenstockError(Exception):
@@ -27,11 +27,12 @@ class PenstockError(Exception):
 
     exit_code = 1
     retryable = False
+    advice: ClassVar[str | None] = None  # the hint of errors of a class that have none of their own
 
     def __init__(self, message: str, *, hint: str | None = None, **facts: object) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = self.advice if hint is None else hint
         # Callers pass all facts that they may know; unknown ones are None and are not shown.
         self.facts = {name: value for name, value in facts.items() if value is not None}
 
@@ -88,6 +89,10 @@ class TableCorrupt(PenstockError):
     """A file of a table that contradicts the table's metadata."""
 
     exit_code = 6
+    advice = (
+        "restore the file from a backup, or go back to a snapshot that does not need it with  penstock rollback-to ; "
+        "a pipeline reads the rows again with  --reset TABLE"
+    )
 
 
 class CommitConflict(PenstockError):

@@ -168,7 +168,11 @@ class TableDescription:
         others = dict(options or {})
         named = others.pop("branch", None)
         if branch is not None and named is not None and named != branch:
-            raise ConfigError(f"both branch {branch!r} and branch {named!r} are named", table=self.name)
+            raise ConfigError(
+                f"both branch {branch!r} and branch {named!r} are named",
+                table=self.name,
+                hint="name the branch once, in the name of the table or in the option",
+            )
         name = branch if named is None else named
         store = self._store if name is None else self._store.on_branch(None if name == MAIN_BRANCH else name)
         refuse_other_rules(store.schema(), option_texts(others))

@@ -8,6 +8,8 @@ from penstock.errors import CommitConflict, ConfigError, DecodeError, PenstockEr
 class SnapshotMissing(ConfigError):
     """A requested snapshot has expired or never existed."""
 
+    advice = "penstock show TABLE --snapshots N  lists the snapshots that exist, with their times"
+
 
 class SnapshotReplaced(ConfigError):
     """A reader has read snapshots that the table no longer has, because it was rolled back."""
@@ -15,6 +17,8 @@ class SnapshotReplaced(ConfigError):
 
 class TagMissing(ConfigError):
     """A requested tag does not exist."""
+
+    advice = "SHOW TAGS TABLE  in  penstock sql  lists the tags"
 
 
 class BranchMissing(ConfigError):

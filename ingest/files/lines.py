@@ -61,7 +61,12 @@ def read_lines(
                     return
     except OSError as error:
         passing = isinstance(error, StoreError) and error.retryable
-        raise SourceError(f"a source file cannot be read: {error}", file=path, retryable=passing) from error
+        raise SourceError(
+            f"a source file cannot be read: {error}",
+            file=path,
+            retryable=passing,
+            hint="check that the file exists and may be read; the next run reads it again",
+        ) from error
 
 
 def _lines(

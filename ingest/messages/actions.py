@@ -19,7 +19,10 @@ _ALIKE = 0.85  # options that are so similar to one with an effect may be meant 
 def common_keys(conf: Mapping[str, str], conf_name: str) -> dict[str, Any]:
     """Return the keys of the section that every broker has. `conf_name` is the flag's name in Paimon's errors."""
     if "value.format" not in conf:
-        raise ConfigError(f"{conf_name} [value.format] must be specified.")
+        raise ConfigError(
+            f"{conf_name} [value.format] must be specified.",
+            hint=f"add  --{conf_name} value.format=FORMAT , with a format such as canal-json or debezium-json",
+        )
     # Paimon separates topics by semicolons; commas are accepted too.
     named = (topic.strip() for topic in re.split("[;,]", conf.get("topic", "")))
     return {

@@ -33,7 +33,10 @@ class RegistrySettings:
                     f"schema.registry.{name} is unknown", hint=f"the options are {', '.join(sorted(_KNOWN))} and ssl.*"
                 )
         if "url" not in options:
-            raise ConfigError("schema.registry.url must be specified.")
+            raise ConfigError(
+                "schema.registry.url must be specified.",
+                hint="set it to the address of the registry, such as http://registry:8081",
+            )
         return cls(tuple(sorted(options.items())))
 
     def client(self) -> SchemaRegistry:

@@ -39,7 +39,7 @@ class EventTooLarge(SourceError):
 
 
 class CursorLost(SourceError):
-    pass
+    advice = "start again, or set  pipeline: {on-error: {retries: N}} : the change stream continues where it ended"
 
 
 class OplogLost(PositionLost):

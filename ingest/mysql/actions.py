@@ -195,7 +195,11 @@ def flink_cdc_source(given: Mapping[str, Any]) -> TranslatedSource:
     Raise ConfigError for settings that would change rows and have no counterpart here.
     """
     if _is(given, _APPEND, "true"):
-        raise ConfigError("converting updates and deletes to inserts is not supported", key=f"source.{_APPEND}")
+        raise ConfigError(
+            "converting updates and deletes to inserts is not supported",
+            key=f"source.{_APPEND}",
+            hint="leave the option out; sink: {deletes: history}  keeps every version of a row",
+        )
     conf = {key: str(value) for key, value in given.items() if key not in _APART | _ITS_OWN and value is not None}
     if _is(given, _COMMENTS, "true"):
         conf["debezium.include.schema.comments"] = "true"

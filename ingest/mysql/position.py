@@ -63,7 +63,11 @@ def file_number(file: str) -> int:
     """Return the number at the end of a log file's name, which may have more than six digits."""
     digits = file.rpartition(".")[2]
     if not digits.isdigit():
-        raise ConfigError("the name of a binlog file must end in a number", file=file)
+        raise ConfigError(
+            "the name of a binlog file must end in a number",
+            file=file,
+            hint="write it as  SHOW BINARY LOGS  of the server shows it, such as binlog.000042",
+        )
     return int(digits)
 
 
@@ -93,7 +97,11 @@ class MySqlGtidSet:
             if first.isdigit() and (not last or last.isdigit()):
                 self._insert(source, int(first), int(last or first))
             elif last or not piece:
-                raise ConfigError("not a GTID set", gtid=part)
+                raise ConfigError(
+                    "not a GTID set",
+                    gtid=part,
+                    hint="write it as  SELECT @@global.gtid_executed  of MySQL shows it: UUID:1-5,UUID:7",
+                )
             else:
                 # A tag: the intervals after it belong to this uuid and tag.
                 source = f"{uuid}:{piece}"

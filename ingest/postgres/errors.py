@@ -49,7 +49,10 @@ class SlotBusy(SourceError):
 
 
 class UnexpectedMessage(SourceError):
-    pass
+    advice = (
+        "start again, and connect to the server directly if a proxy is in between; if it happens again, report it with "
+        "the version of the server"
+    )
 
 
 class SlotMissing(PositionLost):

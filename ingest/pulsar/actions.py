@@ -47,7 +47,9 @@ def _startup(found: Mapping[str, str]) -> dict[str, Any]:
             f"pulsar_conf has no option {_START}{unknown[0]}", hint=f"the options are {', '.join(sorted(_STARTS))}"
         )
     if "fromMessageId" in found and "fromPublishTime" in found:
-        raise ConfigError(f"set either {_START}fromMessageId or {_START}fromPublishTime")
+        raise ConfigError(
+            f"set either {_START}fromMessageId or {_START}fromPublishTime", hint="leave one of the two out"
+        )
     if "fromPublishTime" in found:
         return {"mode": "publish-time", "publish-time": found["fromPublishTime"]}
     place = found.get("fromMessageId", "EARLIEST")
@@ -61,7 +63,10 @@ def _bounded(conf: Mapping[str, str]) -> bool:
     """Return whether the source is bounded, which means the same as --until-caught-up."""
     stops = under(conf, _STOP)
     if len(stops) > 1:
-        raise ConfigError("You can set at most one of the stop cursor options.")
+        raise ConfigError(
+            "You can set at most one of the stop cursor options.",
+            hint="leave all of them out; with --until-caught-up the run ends",
+        )
     for name, value in stops.items():
         if name == "atMessageId" and value.upper() in {_NOW, "NEVER"}:
             continue

@@ -132,6 +132,7 @@ class PartitionReader:
                         topic=self._name,
                         end=str(self._end),
                         retryable=True,
+                        hint="look into the log of the broker; the next run or  on-error: {retries: N}  tries again",
                     ) from error
 
     def _ends_earlier(self) -> bool:

@@ -77,7 +77,11 @@ class RunSession:
         except Exception as error:
             if not self.asked():
                 raise
-            raise SparkEnded("Spark ended while it was starting", reason=str(error)[:300]) from error
+            raise SparkEnded(
+                "Spark ended while it was starting",
+                reason=str(error)[:300],
+                hint="start the run again: it was asked to stop while Spark started",
+            ) from error
 
     def _logged_start(self) -> float:
         # Spark's start takes seconds in which nothing else is shown.

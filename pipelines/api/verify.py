@@ -107,7 +107,10 @@ class Verification:
         known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
         if wanted and not known:
             raise ConfigError(
-                "the pipeline does not write this table", tables=", ".join(wanted), carried=", ".join(targets)
+                "the pipeline does not write this table",
+                tables=", ".join(wanted),
+                carried=", ".join(targets),
+                hint="name one of the tables that the pipeline writes, or leave --tables out",
             )
         for target in known:
             yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)

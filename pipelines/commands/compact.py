@@ -106,7 +106,10 @@ def _compact(given: Given) -> int:
 
 def _sort(given: Given) -> int:
     if "partition-idle-time" in given or _full(given) is False:
-        raise ConfigError("sort compaction does not support 'partition-idle-time' or a minor strategy")
+        raise ConfigError(
+            "sort compaction does not support 'partition-idle-time' or a minor strategy",
+            hint="leave these flags out, or --order-strategy: a sort rewrites whole partitions",
+        )
     columns = [name.strip() for name in (text(given, "order-by") or "").split(",") if name.strip()]
     strategy = text(given, "order-strategy") or "order"
     table, only = table_of(given), _selection(given)

@@ -108,7 +108,11 @@ class SparkMerge:
             parts = ["".join(token.text for token in part) for part in parts_of(written)]
             return (inserted_values if clause.kind == INSERT else set_values)(self.table, parts)
         if clause.action not in {"matched-upsert", "not-matched-insert"}:
-            raise ConfigError("* needs a source row, and this action has none", action=clause.action)
+            raise ConfigError(
+                "* needs a source row, and this action has none",
+                action=clause.action,
+                hint="name the columns and their values: column = value",
+            )
         own = name_of(self.source)
         if own is None:
             raise ConfigError("* needs a source with a name", source=self.source, hint="(SELECT ...) AS s")

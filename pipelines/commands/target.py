@@ -93,7 +93,7 @@ def text(given: Given, flag: str) -> str | None:
 def needed(given: Given, flag: str) -> str:
     found = text(given, flag)
     if found is None:
-        raise ConfigError(f"--{flag} is required")
+        raise ConfigError(f"--{flag} is required", hint=f"add  --{flag} VALUE ; --help describes it")
     return found
 
 
@@ -146,7 +146,10 @@ def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
     try:
         return re.compile(written) if written else None
     except re.error as reason:
-        raise ConfigError(f"--{flag} {written!r} is not a regular expression: {reason}") from reason
+        raise ConfigError(
+            f"--{flag} {written!r} is not a regular expression: {reason}",
+            hint="escape characters that are meant literally with a backslash, such as  \\(",
+        ) from reason
 
 
 def partitions(given: Given) -> list[dict[str, object]]:

@@ -198,7 +198,7 @@ def _mapping(node: yaml.MappingNode, place: Place, document: _Document) -> Any:
         if not place and name.startswith("x-"):  # the top-level place to define anchors
             continue
         if name in found:
-            raise ConfigError(f"`{name}` appears twice", line=line)
+            raise ConfigError(f"`{name}` appears twice", line=line, hint="keep one of the two")
         document.lines[(*place, name)] = line
         found[name] = _plain(value, (*place, name), document)
     # Of several merged mappings the earlier one wins, as YAML defines it.

@@ -56,6 +56,7 @@ class Route:
                     raise ConfigError(
                         f"{text!r} asks for group ${group}, and the pattern has no such group",
                         source_table=given.source_table,
+                        hint="put its part of source-table in brackets: $1 is the first, as in  shop.orders_(.*)",
                     )
         return route
 

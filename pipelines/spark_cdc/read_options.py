@@ -167,7 +167,9 @@ def _state(connector: Connector[Any], folder: str | None) -> StateFolder:
         return StateFolder(f"{tempfile.gettempdir()}/{_NO_FOLDER}{uuid.uuid4().hex}")
     if "://" not in folder and not folder.startswith("/"):
         raise ConfigError(
-            f"{folder!r} is not an absolute path, and Spark's processes have other working folders", option="state"
+            f"{folder!r} is not an absolute path, and Spark's processes have other working folders",
+            option="state",
+            hint="write it from the root, such as /data/state, or as the URL of a store",
         )
     return StateFolder(folder)
 

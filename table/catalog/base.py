@@ -168,6 +168,10 @@ def on_branch(name: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
         return name, others
     base, branch, system = parse_name(name)
     if branch is not None and branch != named:
-        raise ConfigError(f"both branch {branch!r} and branch {named!r} are named", table=name)
+        raise ConfigError(
+            f"both branch {branch!r} and branch {named!r} are named",
+            table=name,
+            hint="name the branch once, in the name of the table or in the option",
+        )
     parts = [base, *([f"{_BRANCH}{named}"] if named != "main" else []), *([system] if system else [])]
     return "$".join(parts), others

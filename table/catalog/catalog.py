@@ -122,6 +122,8 @@ class Catalog:
 
     def _check_database(self, name: str, hint: str | None = None) -> None:
         if not self.backend.has_database(name):
+            otherwise = "create it with CREATE DATABASE, or create_database in Python"
+            hint = hint or did_you_mean(name, self.databases(), otherwise)
             raise ConfigError(f"there is no database {name!r}", warehouse=self.warehouse, hint=hint)
 
     # tables

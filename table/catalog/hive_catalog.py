@@ -212,7 +212,11 @@ class HiveCatalog(CatalogBackend):
     def _repair_database(self, database: str) -> list[RepairedTable]:
         if not self.has_database(database):
             if not self._files.has_database(database):
-                raise ConfigError(f"there is no database {database!r}", warehouse=self._warehouse)
+                raise ConfigError(
+                    f"there is no database {database!r}",
+                    warehouse=self._warehouse,
+                    hint="the database needs a folder NAME.db in the warehouse, or an entry in the metastore",
+                )
             self.create_database(database, {})
         storage, root = self._folders.open(self._metastore.database(database).locationUri)
         found = sorted(entry.name for entry in storage.list(root) if entry.is_dir)

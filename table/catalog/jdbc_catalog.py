@@ -80,7 +80,11 @@ class JdbcCatalog(FileCatalog):
             raise ConfigError("a database of a JDBC catalog cannot choose its location", database=database, hint=hint)
         self._probe()
         if not self._insert_database(database, properties):
-            raise ConfigError(f"database {database!r} exists already", catalog=str(self._database_of_names))
+            raise ConfigError(
+                f"database {database!r} exists already",
+                catalog=str(self._database_of_names),
+                hint="use it, or create it only if it does not exist (ignore_if_exists, IF NOT EXISTS)",
+            )
 
     def _insert_database(self, database: str, properties: Mapping[str, str]) -> bool:
         location = self._warehouse.rstrip("/") + self._database(database).removeprefix(self._root)
@@ -178,7 +182,9 @@ class JdbcCatalog(FileCatalog):
             if not self.has_table(name):
                 raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
             if self.has_table(new_name):
-                raise ConfigError(f"table {new_name!r} exists already")
+                raise ConfigError(
+                    f"table {new_name!r} exists already", hint="choose another name, or drop that table first"
+                )
             if not super().has_table(name) and super().has_table(new_name):
                 self._update(name, new_name)  # an earlier call has moved the folder
             else:
@@ -206,7 +212,9 @@ class JdbcCatalog(FileCatalog):
                 if not session.execute(update, *split_name(new_name), self._key, *split_name(name)):
                     raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
             except DuplicateRow as error:
-                raise ConfigError(f"table {new_name!r} exists already") from error
+                raise ConfigError(
+                    f"table {new_name!r} exists already", hint="choose another name, or drop that table first"
+                ) from error
 
     def _register(self, name: str) -> None:
         into = f"INSERT INTO {TABLES} (catalog_key, database_name, table_name) VALUES (?,?,?)"

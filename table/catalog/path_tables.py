@@ -49,7 +49,7 @@ def create_table(path: str, schema: Any, storage_options: Mapping[str, str] | No
         Environment(),
     )
     if not made:
-        raise ConfigError("there is a table already", path=path)
+        raise ConfigError("there is a table already", path=path, hint="open it with open_table, or choose another path")
     return open_table(path, storage_options)
 
 

@@ -107,7 +107,11 @@ class RestCommits:
 
     def snapshots(self, storage: Storage, root: str, branch: str | None, name: str | None) -> RestSnapshots:
         if name is None:
-            raise ConfigError("a table of a REST catalog is opened by its name", path=root)
+            raise ConfigError(
+                "a table of a REST catalog is opened by its name",
+                path=root,
+                hint="Catalog(...).table('database.table')  opens it; the server makes the commits of its tables",
+            )
         return RestSnapshots(storage, root, branch, self.server, name)
 
     def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
@@ -181,7 +185,11 @@ def _same(found: TableSchema, wanted: TableSchema) -> bool:
 
 def _name(store: TableStore) -> str:
     if store.catalog_name is None:
-        raise ConfigError("a table of a REST catalog is opened by its name", path=store.paths.root)
+        raise ConfigError(
+            "a table of a REST catalog is opened by its name",
+            path=store.paths.root,
+            hint="Catalog(...).table('database.table')  opens it; the server makes the commits of its tables",
+        )
     return store.catalog_name
 
 

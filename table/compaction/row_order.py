@@ -50,9 +50,14 @@ class RowOrder:
         fields = tuple(known[name] for name in columns)
         nested = [one.name for one in fields if not isinstance(one.type, AtomicType) or one.type.root == "VARIANT"]
         if nested:
-            raise ConfigError(f"rows cannot be ordered by {nested[0]!r}: the column has nested values")
+            raise ConfigError(
+                f"rows cannot be ordered by {nested[0]!r}: the column has nested values",
+                hint="order by columns of atomic types",
+            )
         if wanted == "hilbert" and len(fields) < 2:
-            raise ConfigError("Hilbert sort needs at least two columns")
+            raise ConfigError(
+                "Hilbert sort needs at least two columns", hint="use the strategy order or zorder for one column"
+            )
         width = schema.typed[ZORDER_VAR_LENGTH_CONTRIBUTION]
         return cls(wanted, fields, width)
 

@@ -54,7 +54,12 @@ def decode_avro(data: bytes, where: str) -> list[dict[str, Any]]:
                 found.append(record)
         return found
     except UNREADABLE as reason:
-        raise TableCorrupt(f"the file is incomplete: {reason!r:.200}", file=where, bytes=len(data)) from reason
+        raise TableCorrupt(
+            f"the file is incomplete: {reason!r:.200}",
+            file=where,
+            bytes=len(data),
+            hint="penstock publish-iceberg  makes the metadata again from the table",
+        ) from reason
 
 
 @functools.lru_cache(maxsize=64)

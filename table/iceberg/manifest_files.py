@@ -63,7 +63,11 @@ class ManifestFiles:
         try:
             return [decode(record) for record in decode_avro(self.place.storage.read(path), path)]
         except (LookupError, TypeError, ValueError) as reason:
-            raise TableCorrupt(f"not a manifest of Iceberg: {reason!r:.200}", file=path) from reason
+            raise TableCorrupt(
+                f"not a manifest of Iceberg: {reason!r:.200}",
+                file=path,
+                hint="penstock publish-iceberg  makes the metadata again from the table",
+            ) from reason
 
     def write_list(self, manifests: Sequence[Manifest], snapshot: int) -> str:
         """Write a manifest list and return its URI."""

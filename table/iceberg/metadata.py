@@ -181,7 +181,11 @@ def parse_metadata(data: bytes, where: str) -> IcebergMetadata:
         found.check()
         return found
     except (LookupError, TypeError, ValueError, AttributeError) as reason:
-        raise TableCorrupt(f"not Iceberg metadata: {reason!r:.200}", file=where) from reason
+        raise TableCorrupt(
+            f"not Iceberg metadata: {reason!r:.200}",
+            file=where,
+            hint="penstock publish-iceberg  makes the metadata again from the table",
+        ) from reason
 
 
 def _snapshot(node: Mapping[str, Any]) -> IcebergSnapshot:

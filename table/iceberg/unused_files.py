@@ -89,7 +89,11 @@ class _UsedNames:
                     self._add_manifest(manifest)
             except FileNotFoundError as reason:
                 if must:
-                    raise TableCorrupt("a file that the Iceberg metadata names does not exist", file=path) from reason
+                    raise TableCorrupt(
+                        "a file that the Iceberg metadata names does not exist",
+                        file=path,
+                        hint="penstock publish-iceberg  makes the metadata again from the table",
+                    ) from reason
                 continue
             self._names.add(name)
 

@@ -62,7 +62,12 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
     # Whoever deletes files looks at branches that have a schema. Before, only the tag or the snapshot kept the files.
     if found is not None and not is_kept(store, found.snapshot):
         delete_table_folder(store.storage, root)
-        raise TagMissing(f"the tag {tag!r} was deleted while the branch was created", table=store.name, branch=name)
+        raise TagMissing(
+            f"the tag {tag!r} was deleted while the branch was created",
+            table=store.name,
+            branch=name,
+            hint="create the branch again, from a tag that exists",
+        )
 
 
 def _check_snapshots(store: TableStore, name: str, first: int | None) -> None:
@@ -146,7 +151,11 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
     # By the hints and a look at the next file: a listing may miss the last snapshots, and they would be lost.
     first, last = branch.snapshots.earliest_id(), branch.snapshots.latest_id()
     if first is None or last is None:
-        raise ConfigError(f"branch {name!r} has no snapshot to fast-forward to", table=main.name)
+        raise ConfigError(
+            f"branch {name!r} has no snapshot to fast-forward to",
+            table=main.name,
+            hint="write into the branch first; its table is TABLE$branch_NAME",
+        )
     shared = _newest_shared(main, branch)
     if main.commits.versions is None:  # a server that keeps the versions does it in its own way
         first = _begin(main, branch, shared, first, last)

@@ -96,7 +96,12 @@ def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, ob
     entries = live_entries(store, latest) if latest is not None else []
     found = sorted(Selection(partitions).partitions_of(store, entries)) if partitions else []
     if not found:
-        raise ConfigError("no partition with these values has rows", table=store.name, partitions=str(list(partitions)))
+        raise ConfigError(
+            "no partition with these values has rows",
+            table=store.name,
+            partitions=str(list(partitions)),
+            hint="SHOW PARTITIONS  lists the partitions with rows",
+        )
     return _mark(store, found)
 
 
@@ -177,7 +182,9 @@ def _actions(store: TableStore) -> Collection[str]:
     for name in sorted(named):
         if name in NEEDS_A_METASTORE:
             raise ConfigError(
-                f"{name} notifies a metastore, and tables of a file-system catalog have none", table=store.name
+                f"{name} notifies a metastore, and tables of a file-system catalog have none",
+                table=store.name,
+                hint="leave it out of partition.mark-done-action, or keep the table in a catalog with metastore = hive",
             )
         if name not in ACTIONS:
             raise ConfigError(f"partitions cannot be marked as done by {name!r}", hint=f"choose {', '.join(ACTIONS)}")

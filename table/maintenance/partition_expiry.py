@@ -66,7 +66,11 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
         )
     layout, base = Layout.of(store.schema()), store.snapshots.latest()
     if not layout.schema.partition_keys:
-        raise ConfigError("the table has no partitions", table=store.name)
+        raise ConfigError(
+            "the table has no partitions",
+            table=store.name,
+            hint="delete old rows by a condition with  penstock delete  or  DELETE FROM",
+        )
     if options:  # tables of other engines may have any pattern, and their partitions do not expire
         expiry.times.check(layout.schema.partition_keys)
     if base is None:

@@ -154,7 +154,9 @@ class TableMaintenance(TableDescription):
             files.delete(consumer_id)
         elif next_snapshot < 1:
             raise ConfigError(
-                f"no reader can continue at snapshot {next_snapshot}: snapshot ids start at 1", table=self.name
+                f"no reader can continue at snapshot {next_snapshot}: snapshot ids start at 1",
+                table=self.name,
+                hint="name the next snapshot that the consumer is to read, 1 or more",
             )
         else:
             files.put(consumer_id, next_snapshot)

@@ -30,7 +30,9 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     """
     snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
     if snapshot is None:
-        raise SnapshotMissing("the table has no snapshot to tag", table=store.name)
+        raise SnapshotMissing(
+            "the table has no snapshot to tag", table=store.name, hint="write rows first: each commit makes a snapshot"
+        )
     if retain_millis is None:
         retain_millis = store.schema().typed[TAG_DEFAULT_TIME_RETAINED]
     tag = Tag(name, snapshot)
@@ -50,7 +52,12 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     # same holds for the deletion of another tag of the snapshot.
     if not is_kept(store, snapshot, but=name):
         files.delete(name)
-        raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
+        raise SnapshotMissing(
+            f"snapshot {snapshot.id} expired while it was being tagged",
+            table=store.name,
+            tag=name,
+            hint="tag a newer snapshot, or keep snapshots longer (snapshot.time-retained)",
+        )
     if writes_success_file(store):
         write_success(store, success_path(store, name))
     store.commits.follow_tags(store)

@@ -114,7 +114,11 @@ class HiveMetastore:
             ) from error
         except TException as error:
             text = getattr(error, "message", None) or str(error)
-            raise ConfigError(f"the metastore refused a request: {text}", metastore=str(self)) from error
+            raise ConfigError(
+                f"the metastore refused a request: {text}",
+                metastore=str(self),
+                hint="the log of the metastore has the whole error",
+            ) from error
         finally:
             transport.close()
 

@@ -66,7 +66,12 @@ class Selection:
 
 def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str) -> set[bytes]:
     if not layout.schema.partition_keys:
-        raise ConfigError("the table has no partitions to select by a condition", table=table, condition=where)
+        raise ConfigError(
+            "the table has no partitions to select by a condition",
+            table=table,
+            condition=where,
+            hint="leave the condition out",
+        )
     # The partitions become rows of their values, on which the condition is evaluated like that of a query.
     values = zip(*(layout.partition_values(partition) for partition in partitions), strict=True)
     fields = layout.partition_fields

@@ -143,7 +143,9 @@ def _ids(store: TableStore, between: SnapshotRange) -> tuple[int, int]:
     else:
         start, end = int(between.start), int(between.end)
     if end < start:
-        raise ConfigError(f"the end {end} is before the start {start}", table=store.name)
+        raise ConfigError(
+            f"the end {end} is before the start {start}", table=store.name, hint="write the older snapshot or tag first"
+        )
     return start, end
 
 

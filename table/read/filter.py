@@ -118,9 +118,19 @@ class RowFilter:
         except duckdb.Error as reason:
             if any(name.lower() in text.lower() for name in alike):
                 refuse_alike(alike, self.table)
-            raise ConfigError(f"the condition cannot be parsed: {reason}", condition=text, table=self.table) from reason
+            raise ConfigError(
+                f"the condition cannot be parsed: {reason}",
+                condition=text,
+                table=self.table,
+                hint="write it as in SQL, such as  dt = 'mon' AND id > 3 ; texts are in single quotes",
+            ) from reason
         if not pa.types.is_boolean(is_true.type):
-            raise ConfigError("the condition is not a boolean expression", condition=text, table=self.table)
+            raise ConfigError(
+                "the condition is not a boolean expression",
+                condition=text,
+                table=self.table,
+                hint="compare columns with values, such as  dt = 'mon' AND id > 3",
+            )
         return is_true
 
     @property

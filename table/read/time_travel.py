@@ -243,4 +243,8 @@ def _past_watermark(store: TableStore, watermark: int) -> Snapshot:
         snapshot = store.snapshots.find(snapshot_id)
         if snapshot is not None and snapshot.watermark is not None and snapshot.watermark >= watermark:
             return snapshot
-    raise SnapshotMissing(f"no snapshot has reached watermark {watermark}", table=store.name)
+    raise SnapshotMissing(
+        f"no snapshot has reached watermark {watermark}",
+        table=store.name,
+        hint="SELECT snapshot_id, watermark FROM TABLE$snapshots  lists the watermarks",
+    )

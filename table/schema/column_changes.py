@@ -115,7 +115,10 @@ def drop_column(schema: TableSchema, path: Path) -> TableSchema:
         # Options that still name the column are found by check_schema, after the changes that may remove them.
         at = place_of(fields, path)
         if len(fields) == 1:
-            raise ConfigError(f"{'.'.join(path)!r} is the only column and cannot be dropped")
+            raise ConfigError(
+                f"{'.'.join(path)!r} is the only column and cannot be dropped",
+                hint="add another column first, or drop the table",
+            )
         return (*fields[:at], *fields[at + 1 :])
 
     return replace(schema, fields=edit_members(schema.fields, path, without))
@@ -226,7 +229,10 @@ def set_default(schema: TableSchema, path: Path, default: str | None) -> TableSc
 
 def _check_free(fields: tuple[Field, ...], path: Path) -> None:
     if any(field.name == path[-1] for field in fields):
-        raise ConfigError(f"there is a column {'.'.join(path)!r} already")
+        raise ConfigError(
+            f"there is a column {'.'.join(path)!r} already",
+            hint="choose another name, or drop or rename that column first",
+        )
 
 
 def _refuse_keys(schema: TableSchema, name: str, keys: Sequence[str], done: str) -> None:

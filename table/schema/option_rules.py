@@ -107,7 +107,10 @@ def _check_fields(schema: TableSchema, options: TableOptions) -> None:
         type_ = schema.field(time_field).type
         if not isinstance(type_, AtomicType) or type_.root not in _TIME_ROOTS:
             raise ConfigError(
-                "record-level.time-field must be INT, BIGINT or TIMESTAMP", column=time_field, type=type_json(type_)
+                "record-level.time-field must be INT, BIGINT or TIMESTAMP",
+                column=time_field,
+                type=type_json(type_),
+                hint="choose another column, or add one of such a type",
             )
 
 
@@ -143,7 +146,10 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
         if low < 1:
             raise ConfigError(f"{kind}.num-retained.min should be at least 1")
         if high is not None and low > high:
-            raise ConfigError(f"{kind}.num-retained.min = {low} is more than {kind}.num-retained.max = {high}")
+            raise ConfigError(
+                f"{kind}.num-retained.min = {low} is more than {kind}.num-retained.max = {high}",
+                hint="raise the maximum, or lower the minimum",
+            )
     if options[PARTITION_EXPIRATION_TIME] is not None and not schema.partition_keys:
         raise ConfigError(
             "partition.expiration-time needs a partitioned table",

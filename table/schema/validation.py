@@ -89,7 +89,10 @@ def check_members(fields: Iterable[Field]) -> None:
         if not field.name.strip():
             raise ConfigError("a column has no name")
         if field.name in seen:
-            raise ConfigError(f"the name {field.name!r} is used twice")
+            raise ConfigError(
+                f"the name {field.name!r} is used twice",
+                hint="rename one of the columns",
+            )
         seen.add(field.name)
         _check_inside(field.type)
 
@@ -154,7 +157,7 @@ def _check_buckets(schema: TableSchema) -> None:
             f"bucket = {bucket} is not a number of buckets", hint="use n > 0, -1 (dynamic) or -2 (postpone)"
         )
     if bucket == -2 and not schema.primary_keys:
-        raise ConfigError("bucket = -2 (postpone) needs a primary key")
+        raise ConfigError("bucket = -2 (postpone) needs a primary key", hint="add a primary key, or leave bucket out")
     if bucket == -1 and keys:
         raise ConfigError(
             "a bucket-key has no effect with bucket = -1", hint="remove bucket-key, or set bucket to a number"

@@ -74,7 +74,11 @@ def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotF
     connection.rows(f"SELECT pg_create_logical_replication_slot({connection.literal(slot)}, '{PLUGIN}', false{more})")
     found = slot_facts(connection, slot)
     if found is None:
-        raise SlotMissing("the replication slot was dropped right after it was created", slot=slot)
+        raise SlotMissing(
+            "the replication slot was dropped right after it was created",
+            slot=slot,
+            hint="find the program that drops slots, and start again; each pipeline needs another slot.name",
+        )
     log.info("event=slot_created slot=%s position=%s", slot, lsn_text(found.confirmed))
     return found
 

@@ -82,7 +82,11 @@ def _check_groups(schema: TableSchema, groups: list[SequenceGroup]) -> None:
             if name in taken:
                 raise ConfigError("a column belongs to two sequence groups", column=name)
             if name in schema.primary_keys:
-                raise ConfigError("a primary key column cannot be in a sequence group", column=name)
+                raise ConfigError(
+                    "a primary key column cannot be in a sequence group",
+                    column=name,
+                    hint="leave it out of the group: the key of a row does not change",
+                )
             taken.add(name)
 
 

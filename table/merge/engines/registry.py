@@ -42,7 +42,10 @@ def merge_spec(schema: TableSchema) -> MergeSpec:
     Raise ConfigError when they contradict each other or the columns, as Paimon does when a writer opens the table.
     """
     if not schema.primary_keys:
-        raise ConfigError("a table without a primary key has no merge engine")
+        raise ConfigError(
+            "a table without a primary key has no merge engine",
+            hint="add a primary key, or leave merge-engine out",
+        )
     options, engine = schema.typed, merge_engine(schema.typed)
     kind_field = options[ROWKIND_FIELD]
     # These two merge level 0 with the rows of upper levels as a lookup changelog does, without writing a changelog.

@@ -84,7 +84,11 @@ def add_table(context: SqlContext, statement: CreateTable, path: str) -> pa.Tabl
     if context.catalog.table_exists(name):
         if statement.if_not_exists:
             return done()
-        raise ConfigError(f"table {name!r} exists already", warehouse=context.catalog.warehouse)
+        raise ConfigError(
+            f"table {name!r} exists already",
+            warehouse=context.catalog.warehouse,
+            hint="use it, drop it first, or write CREATE TABLE IF NOT EXISTS or CREATE OR REPLACE TABLE",
+        )
     creates = options.pop("auto-create", "false").lower() == "true"
     try:
         table = open_table(path, context.catalog.options)
@@ -114,7 +118,12 @@ def _check_described(statement: CreateTable, options: Mapping[str, str], table: 
         ("partition columns", statement.partitions, table.partition_keys),
     ):
         if given and tuple(given) != tuple(own):
-            raise ConfigError(f"the table has another {what}", table=table.name, found=", ".join(own))
+            raise ConfigError(
+                f"the table has another {what}",
+                table=table.name,
+                found=", ".join(own),
+                hint="leave the clause out, or write it as the table has it",
+            )
     others = [key for key, value in options.items() if table.options.get(key) != value]
     if others:
         raise ConfigError(

@@ -60,7 +60,10 @@ def _partition_values(context: SqlContext, table: Table, partition: Mapping[str,
     unknown = [name for name in partition if name not in table.partition_keys]
     if unknown:
         raise ConfigError(
-            f"{unknown[0]!r} is not a partition column", table=table.name, columns=", ".join(table.partition_keys)
+            f"{unknown[0]!r} is not a partition column",
+            table=table.name,
+            columns=", ".join(table.partition_keys),
+            hint="write other columns into the list of columns: INSERT INTO t PARTITION (...) (a, b) ...",
         )
     values = {}
     for name, text in partition.items():
@@ -111,7 +114,11 @@ def target_names(table: Table, statement: Insert, given: Sequence[str], fixed: M
         targets = [name for name in names if name not in statement.partition] + free
     doubled = [name for name in targets if targets.count(name) > 1 or name in fixed]
     if doubled:
-        raise ConfigError(f"the column {doubled[0]!r} is written twice", table=table.name)
+        raise ConfigError(
+            f"the column {doubled[0]!r} is written twice",
+            table=table.name,
+            hint="name the column once, in the list or in PARTITION",
+        )
     if len(targets) != len(given):
         raise ConfigError(
             f"{len(given)} values are inserted into {len(targets)} columns",

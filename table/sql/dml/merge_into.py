@@ -124,7 +124,10 @@ def check_merge(table: Table, clauses: Sequence[Clause]) -> None:
     for group in ("matched", "not-matched-by-source"):
         both = [clause for clause in clauses if clause.action in {f"{group}-upsert", f"{group}-delete"}]
         if len(both) > 1 and not all(clause.condition for clause in both):
-            raise ConfigError(f"two actions on {group} rows need a condition each")
+            raise ConfigError(
+                f"two actions on {group} rows need a condition each",
+                hint="add a condition to each action; those for one row must not overlap",
+            )
 
 
 @contextmanager

@@ -103,7 +103,11 @@ class MergeQuery:
         written = clause.values or "*"
         if written.strip() == "*":
             if clause.action != "matched-upsert":
-                raise ConfigError("* needs a source row, and this action has none", action=clause.action)
+                raise ConfigError(
+                    "* needs a source row, and this action has none",
+                    action=clause.action,
+                    hint="name the columns and their values: column = value",
+                )
             return self._whole_row(names)
         own = {name: f"{quoted(self.alias)}.{quoted(name)}" for name in names}
         return own | set_values(self.table, [duck_text(part) for part in parts_of(self._written(written))])
@@ -139,7 +143,11 @@ def set_values(table: Table, parts: Sequence[str]) -> dict[str, str]:
         if not equals or name not in names:
             raise ConfigError(f"{part.strip()!r} sets no column of the table", columns=", ".join(names))
         if name in table.primary_keys:
-            raise ConfigError(f"{name!r} is part of the key and cannot be changed", table=table.name)
+            raise ConfigError(
+                f"{name!r} is part of the key and cannot be changed",
+                table=table.name,
+                hint="leave it out; a row with another key is another row: delete the one and insert the other",
+            )
         values[name] = value.strip()
     return values
 

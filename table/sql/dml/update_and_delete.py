@@ -86,7 +86,7 @@ def new_values(context: SqlContext, table: Table, alias: str, assignments: Assig
     for name, text in assignments:
         own = own_name(table, name)
         if own in assigned:
-            raise ConfigError(f"the column {own!r} is set twice", table=table.name)
+            raise ConfigError(f"the column {own!r} is set twice", table=table.name, hint="set it once")
         assigned[own] = text
     types = context.session.types_of(arrow_schema(fields))
     return [

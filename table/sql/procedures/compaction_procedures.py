@@ -24,7 +24,10 @@ def _compact(catalog: Catalog, given: Arguments) -> list[str]:
             raise ConfigError("order_by needs an order_strategy", hint=f"choices are {', '.join(_ORDERS[1:])}")
         return snapshot_texts(table.compact(full, only=only, options=options, executor=given.executor), _NOTHING)
     if only.idle_millis is not None or not full:
-        raise ConfigError("a sort does not support partition_idle_time or a minor strategy")
+        raise ConfigError(
+            "a sort does not support partition_idle_time or a minor strategy",
+            hint="leave these arguments out, or order_strategy: a sort rewrites whole partitions",
+        )
     return snapshot_texts(
         table.sort(columns, order, only=only, options=options, executor=given.executor), "nothing to sort"
     )

@@ -28,7 +28,10 @@ _CONDITIONS = {
 def _merge_into(catalog: Catalog, given: Arguments) -> list[str]:
     for name in ("source_table", "merge_condition"):
         if given.text(name) is None:
-            raise ConfigError(f"merge_into needs the argument {name!r}")
+            raise ConfigError(
+                f"merge_into needs the argument {name!r}",
+                hint="add it by its name, such as  source_table => 'db.changes', merge_condition => 't.id = s.id'",
+            )
     table_of(catalog, given, "target_table")
     clauses = [one for action in _CONDITIONS if (one := _clause(given, action)) is not None]
     if not clauses:

@@ -101,7 +101,10 @@ class Arguments:
         try:
             return None if text is None else re.compile(text)
         except re.error as reason:
-            raise ConfigError(f"the argument {name!r} is not a regular expression: {reason}") from reason
+            raise ConfigError(
+                f"the argument {name!r} is not a regular expression: {reason}",
+                hint="escape characters that are meant literally with a backslash, such as  \\(",
+            ) from reason
 
     def one_of(self, name: str, choices: tuple[str, ...]) -> str:
         """Return one of several words, the first if it is not given."""

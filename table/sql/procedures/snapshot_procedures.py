@@ -30,7 +30,11 @@ def _rollback_to_timestamp(catalog: Catalog, given: Arguments) -> list[str]:
     table, moment = table_of(catalog, given), given.moment("timestamp")
     found = snapshot_at(table.store.snapshots, epoch_millis(moment, "timestamp"))
     if found is None:
-        raise SnapshotMissing(f"there is no snapshot as old as {moment}", table=table.name)
+        raise SnapshotMissing(
+            f"there is no snapshot as old as {moment}",
+            table=table.name,
+            hint="SELECT snapshot_id, commit_time FROM TABLE$snapshots  lists the times",
+        )
     return _rolled_back(table, found.id)
 
 
@@ -41,7 +45,11 @@ def _rollback_to_watermark(catalog: Catalog, given: Arguments) -> list[str]:
     for snapshot in reversed(table.snapshots):
         if snapshot.watermark is not None and snapshot.watermark <= most:
             return _rolled_back(table, snapshot.id)
-    raise SnapshotMissing(f"no snapshot has a watermark of at most {most}", table=table.name)
+    raise SnapshotMissing(
+        f"no snapshot has a watermark of at most {most}",
+        table=table.name,
+        hint="SELECT snapshot_id, watermark FROM TABLE$snapshots  lists the watermarks",
+    )
 
 
 def _rolled_back(table: Table, target: int | str) -> list[str]:

@@ -30,7 +30,11 @@ class OpenCatalog:
     def use(self, database: str) -> None:
         """Make a database the current one."""
         if not self.catalog.backend.has_database(database):
-            raise ConfigError(f"there is no database {database!r}", databases=", ".join(self.catalog.databases()))
+            raise ConfigError(
+                f"there is no database {database!r}",
+                databases=", ".join(self.catalog.databases()),
+                hint="create it with CREATE DATABASE, or name one of these",
+            )
         self.database = database
         self.session.use(database)
 

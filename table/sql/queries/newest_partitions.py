@@ -35,7 +35,11 @@ def newest_partitions(sql: str, value_of: Callable[[str], str | None]) -> str:
 def newest_partition(table: Table) -> str | None:
     """Return the greatest value of the first partition column among partitions with rows, None if there is no row."""
     if not table.partition_keys:
-        raise ConfigError("sys.max_pt needs a table with partitions", table=table.name)
+        raise ConfigError(
+            "sys.max_pt needs a table with partitions",
+            table=table.name,
+            hint="use a condition on a column, such as  dt = (SELECT max(dt) FROM t)",
+        )
     fields = Layout.of(table.definition).partition_fields
     types = [field.type for field in fields]
     # Of the internal values, because they have the order of the type. A table has few partitions compared with rows.

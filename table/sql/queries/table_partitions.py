@@ -66,6 +66,10 @@ def _only_in_fallback(table: Table, listed: str) -> ConfigError:
 
 def _partitioned(table: Table, specs: Sequence[Mapping[str, object]]) -> tuple[Layout, PartitionSpecs]:
     if not table.partition_keys:
-        raise ConfigError("the table has no partitions", table=table.name)
+        raise ConfigError(
+            "the table has no partitions",
+            table=table.name,
+            hint="leave the partition out, or delete rows by a condition: DELETE FROM t WHERE ...",
+        )
     layout = Layout.of(table.definition)
     return layout, PartitionSpecs.of(layout, specs)

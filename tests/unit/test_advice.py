@@ -1,0 +1,47 @@
+"""Errors that a user can do something about say what: by a hint of their own, or by the advice of their class."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.errors import ConfigError, PenstockError, TableCorrupt
+from penstock.ingest.mongodb.errors import CursorLost
+from penstock.ingest.postgres.errors import UnexpectedMessage
+from penstock.table.errors import SnapshotMissing, TagMissing
+
+
+@pytest.mark.parametrize("kind", [TableCorrupt, SnapshotMissing, TagMissing, CursorLost, UnexpectedMessage])
+def test_an_error_without_a_hint_has_the_advice_of_its_class(kind: type[PenstockError]) -> None:
+    error = kind("it is so", table="db.t")
+    assert error.hint == kind.advice
+    assert f"to repair: {kind.advice}" in str(error)
+    assert kind("it is so", hint="do that").hint == "do that"
+    assert pickle.loads(pickle.dumps(error)).hint == kind.advice
+    assert ConfigError("it is so").hint is None
+
+
+STATEMENTS = {
+    "CREATE TABLE d.t (id INT)": "IF NOT EXISTS",
+    "SHOW TABLES IN nothing": "CREATE DATABASE",
+    "ALTER TABLE d.t ADD COLUMN id INT": "another name",
+    "ALTER TABLE d.t DROP COLUMN id": "drop the table",
+    "ALTER TABLE d.t DROP PARTITION (dt = 'mon')": "DELETE FROM",
+    "SELECT sys.max_pt('d.t')": "condition",
+    "CALL sys.create_tag('d.t', 'x')": "write rows",
+    "CALL sys.merge_into(target_table => 'd.t')": "source_table =>",
+    "CALL sys.compact_database(including_databases => '(')": "backslash",
+    "CALL sys.compact('d.t', order_strategy => 'order', order_by => 'id', partition_idle_time => '1d')": "leave",
+    "CALL sys.expire_partitions(table => 'd.t', expiration_time => '1d')": "by a condition",
+}
+
+
+@pytest.mark.parametrize(("statement", "advice"), STATEMENTS.items())
+def test_a_refused_statement_says_what_to_do(tmp_path: Path, statement: str, advice: str) -> None:
+    penstock.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT)", warehouse=str(tmp_path))
+    with pytest.raises(PenstockError) as caught:
+        penstock.sql(statement, warehouse=str(tmp_path))
+    assert advice in (caught.value.hint or "")

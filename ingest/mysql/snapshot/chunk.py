@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.definition import INTEGER_BYTES
+from penstock.ingest.mysql.definition import BYTES, INTEGER_BYTES
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.server.catalog import definitions, quoted
 from penstock.ingest.mysql.server.connection import ask
@@ -164,9 +165,14 @@ def _spelling(column: MySqlColumn, collation: str | None) -> Callable[[object], 
         # itself.
         convert = f"CONVERT(_utf8mb4 X'%s' USING {column.charset}) COLLATE {collation}"
         return lambda value: convert % str(value).encode().hex()
-    if base in {"binary", "varbinary"}:
+    if base in BYTES:
         return lambda value: f"X'{value.hex() if isinstance(value, bytes) else ''}'"
-    if base in {*INTEGER_BYTES, "decimal", "year"}:
+    if base == "bit":
+        return lambda value: str(int.from_bytes(value, "big") if isinstance(value, bytes) else int(bool(value)))
+    if base == "decimal":
+        # With an exponent it would be a double, which different decimals may be equal to.
+        return lambda value: f"{value:f}" if isinstance(value, Decimal) else str(value)
+    if base in {*INTEGER_BYTES, "year"}:
         return str
     if base in {"datetime", "timestamp"}:
         return lambda value: f"CAST('{str(value).removesuffix('+00:00')}' AS DATETIME(6))"

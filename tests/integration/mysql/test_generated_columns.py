@@ -24,6 +24,23 @@ COLUMNS = {
 }
 
 
+# Types of keys with two values each. Rows are found by them at the server.
+KEYS = {
+    "BIT(1)": ("b'0'", "b'1'"),
+    "BIT(9)": ("b'100100111'", "b'1'"),
+    "BIT(64)": ("b'0'", "~0"),
+    "TINYINT(1)": ("0", "1"),
+    "FLOAT": ("0.1", "-1e30"),
+    "DOUBLE": ("0.1", "1e300"),
+    "DECIMAL(38, 30)": ("0.000000012345678901234567890001", "0.000000012345678901234567890002"),
+    "ENUM('a', 'b')": ("'a'", "'b'"),
+    "VARBINARY(9)": ("X'00'", "X'27'"),
+    "BLOB": ("X'00FF'", "X'27'"),
+    "TEXT": ("'ä'", "''''"),
+    "TIMESTAMP(6)": ("'2024-01-01 01:02:03.123456'", "'2026-10-25 01:30:00'"),
+}
+
+
 def leaves_out(server: Playground) -> bool:
     """Return whether updates lack generated columns."""
     server.run(
@@ -71,6 +88,21 @@ def test_changes_of_rows_with_generated_columns_are_complete(server: Playground,
     assert (found["doubled"], found["computed"], found["word"], found["maybe"]) == (18, 10, "x!", None)
     gone = sum(report.passed_over[f"messages.{ROW_GONE}"] for report in reports)
     assert gone == (1 if leaves_out(server) else 0)
+
+
+def test_rows_with_generated_columns_are_found_by_keys_of_every_type(server: Playground, tmp_path: Path) -> None:
+    for number, (kind, values) in enumerate(KEYS.items()):
+        part = "k(9)" if kind in {"BLOB", "TEXT"} else "k"
+        server.run(
+            f"CREATE TABLE t{number} (k {kind} NOT NULL, v INT, g INT AS (v * 2) STORED, PRIMARY KEY ({part}))",
+            f"INSERT INTO t{number}(k, v) VALUES ({values[0]}, 1), ({values[1]}, 2)",
+        )
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run(*(f"UPDATE t{number} SET v = v + 10" for number in range(len(KEYS))))
+    sync.run()
+    found = {kind: [(row["v"], row["g"]) for row in sync.rows(f"t{n}", order="v")] for n, kind in enumerate(KEYS)}
+    assert found == dict.fromkeys(KEYS, [(11, 22), (12, 24)])
 
 
 def test_a_generated_column_that_is_needed_to_find_rows_is_refused(server: Playground, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.exact_decimals import rescaled
 from penstock.schema_evolution.expressions.arithmetic import ARITHMETIC, arithmetic, is_number
+from penstock.schema_evolution.expressions.like_patterns import like
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 
@@ -157,18 +158,10 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
                 found = pc.or_kleene(found, pair)
             return found
         case "like":
-            return _like(given[0], given[1])
+            return like(texts(given[0]), given[1])
     if name in _COMPARED:
         return _COMPARED[name](*aligned(given[0], given[1]))
     return arithmetic(name, given[0], given[1]) if name in ARITHMETIC else None
-
-
-def _like(value: Values, pattern: Values) -> Values:
-    if not isinstance(pattern, pa.Scalar):
-        raise ConfigError("LIKE needs a constant pattern, not a column")
-    if not pattern.is_valid:
-        return pc.and_(pc.is_valid(value), pa.scalar(None, pa.bool_()))
-    return pc.match_like(texts(value), str(pattern.as_py()))
 
 
 def _truth(value: Values) -> Values:

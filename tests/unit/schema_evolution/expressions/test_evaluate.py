@@ -171,6 +171,14 @@ OPERATORS: list[tuple[str, list[Any]]] = [
     ("'5%' like '5!%' escape '!'", [True, True]),
     ("'5x' like '5!%' escape '!'", [False, False]),
     (r"'a\b' like 'a\b' escape '!'", [True, True]),
+    (r"'a\b' like 'a\b%' escape '!'", [True, True]),
+    (r"'a\b' like '%a\b' escape '!'", [True, True]),
+    (r"'ab' like 'a\b%'", [True, True]),
+    (r"'a\b' like 'a\b%'", [False, False]),
+    (r"'x\b' like '_\\b%'", [True, True]),
+    (r"'a.b' like 'a_\b'", [True, True]),
+    ("'5%\nx\n' like '5\\%%x_'", [True, True]),
+    ("'5%\n' like '5\\%'", [False, False]),
     ("t rlike '^h'", [True, False]),
     ("t not rlike '^h'", [False, True]),
     ("case i when 1, 7 then 'x' end", ["x", None]),
@@ -243,6 +251,12 @@ def test_what_flink_cdc_has_and_is_refused_names_the_way_out(text: str, message:
 @pytest.mark.parametrize(("text", "wanted"), OPERATORS, ids=str)
 def test_an_operator_returns_the_result_of_sql(text: str, wanted: list[Any]) -> None:
     assert value(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["t like 'h\\'", "t like '%\\'", "t like 'h!' escape '!'", "t like 'h\\\\\\'"])
+def test_a_pattern_that_ends_with_its_escape_character_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="ends with its escape character"):
+        value(text)
 
 
 def test_an_invalid_cast_is_reported_with_its_row() -> None:

@@ -56,7 +56,7 @@ class GeneratedValues:
             there = [] if now is None else [one for one in lacking if now.column(one) is not None]
             stored = sorted(set(there) - generated_columns(connection, name))
             if stored or not batch.schema.primary_keys:
-                raise _refused(batch, stored or lacking)
+                raise _refused(batch, stored, lacking)
             wanted = np.flatnonzero(np.isin(batch.kinds, [INSERT, UPDATE_AFTER]))
             if not len(wanted):
                 return batch
@@ -124,17 +124,18 @@ def _without(batch: ChangeBatch, gone: Int64s, oddities: Counter[str]) -> Change
     return batch.filter(keep)
 
 
-def _refused(batch: ChangeBatch, lacking: Sequence[str]) -> RowImageError:
+def _refused(batch: ChangeBatch, stored: Sequence[str], lacking: Sequence[str]) -> RowImageError:
+    """Return the error for columns that are not generated, or else for generated ones of a table without a key."""
     hint = (
         "SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), make sure that no session sets another value, and "
         "read the table again (--resnapshot)"
-        if batch.schema.primary_keys
+        if stored
         else "the server leaves generated columns out of its binlog: add a primary key to the table, with which their "
         "values can be read, or leave the table out of the pipeline"
     )
     return RowImageError(
         "the binlog contains rows without all their columns",
         table=f"{batch.schema.database}.{batch.schema.table}",
-        columns=", ".join(lacking),
+        columns=", ".join(stored or lacking),
         hint=hint,
     )

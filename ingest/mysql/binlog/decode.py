@@ -159,13 +159,14 @@ class Decoder:
         watched = [name for name in lacking if rule.watches(name)]
         if watched:
             raise RowImageError(
-                "the binlog lacks a generated column by which rows are found in their table",
+                "the binlog lacks a column by which rows are found in their table",
                 table=shape.definition.qualified,
                 columns=", ".join(watched),
                 file=segment.file,
                 pos=int(segment.pos[group.event[0]]),
-                hint="the server leaves generated columns out of updates and deletes (MariaDB does since 11.8.9): "
-                "compute the key or the partition in the pipeline, and read the table again (--resnapshot)",
+                hint="if it is a generated column, which MariaDB 11.8.9 and newer leave out, compute the key or the "
+                "partition in the pipeline; otherwise a session has set binlog_row_image: make sure that it is FULL; "
+                "then read the table again (--resnapshot)",
             )
         if rule.before_images == "all":
             old = int(np.isin(batch.kinds, [UPDATE_BEFORE, DELETE]).sum())

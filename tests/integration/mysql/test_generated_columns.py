@@ -129,3 +129,17 @@ def test_images_without_columns_that_are_not_generated_stay_refused(server: Play
     with pytest.raises(RowImageError, match="without all their columns") as refused:
         sync.run()
     assert refused.value.facts["columns"] == "v, w"
+
+
+@pytest.mark.mysql
+def test_a_short_image_of_a_table_without_a_key_is_explained_by_the_setting(mysql: Playground, tmp_path: Path) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (v INT, w INT)", "INSERT INTO t VALUES (1, 1)")
+    sync = Sync(mysql, tmp_path, "t", ["table-name=t"], flags=["--include-keyless", "append"])
+    sync.run()
+    mysql.run(
+        "SET SESSION binlog_row_image = MINIMAL", "INSERT INTO t(v) VALUES (2)", "SET SESSION binlog_row_image = FULL"
+    )
+    with pytest.raises(RowImageError, match="without all their columns") as refused:
+        sync.run()
+    assert "binlog_row_image = FULL" in str(refused.value)

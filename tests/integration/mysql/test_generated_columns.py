@@ -102,7 +102,7 @@ def test_rows_with_generated_columns_are_found_by_keys_of_every_type(server: Pla
     server.run(*(f"UPDATE t{number} SET v = v + 10" for number in range(len(KEYS))))
     sync.run()
     found = {kind: [(row["v"], row["g"]) for row in sync.rows(f"t{n}", order="v")] for n, kind in enumerate(KEYS)}
-    assert found == dict.fromkeys(KEYS, [(11, 22), (12, 24)])
+    assert found == {kind: [(11, 22), (12, 24)] for kind in KEYS}
 
 
 def test_a_generated_column_that_is_needed_to_find_rows_is_refused(server: Playground, tmp_path: Path) -> None:

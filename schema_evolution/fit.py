@@ -16,7 +16,8 @@ from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.text_casts import Misfits, instants_of
 from penstock.schema_evolution.types.source import holds_bits, holds_instants
-from penstock.schema_evolution.value_casts import bit_texts, fit_column
+from penstock.schema_evolution.value_casts import fit_column
+from penstock.schema_evolution.value_texts import bit_texts
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.partition_text import no_folder

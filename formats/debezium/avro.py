@@ -23,12 +23,11 @@ from penstock.formats.change import (
 from penstock.formats.debezium.avro_schema import (
     AvroColumn,
     RecordSchema,
-    arrow_type,
-    arrow_value,
     columns_of,
     compile_schema,
     connect_type_of,
 )
+from penstock.formats.debezium.avro_values import arrow_type, arrow_value
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
 from penstock.formats.json_envelope import TOMBSTONE

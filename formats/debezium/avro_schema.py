@@ -1,4 +1,4 @@
-"""Avro schemas as Debezium registers them: the columns of a row, their declared types and the conversion of values.
+"""Avro schemas as Debezium registers them: the columns of a row, and their declared types.
 
 The declared type of a column is its Avro schema as compact JSON: named types are written out where they are used, the
 union with null is removed, and only properties that affect the type are kept, among them `connect.name` and
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ from penstock.formats.debezium.connect import (
 
 _SOURCE_COLUMN = "__debezium.source.column."
 SOURCE_NAME = f"{_SOURCE_COLUMN}name"
-_PRIMITIVES = {
+PRIMITIVES = {
     "null": pa.null(),
     "boolean": pa.bool_(),
     "int": pa.int64(),
@@ -54,17 +53,6 @@ _LOGICAL_NAMES = {
     "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
     "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
     "decimal": "org.apache.kafka.connect.data.Decimal",
-}
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-# The default context would round to 28 digits.
-_EXACT = Context(prec=1000)
-_MEMBER_UNITS = {
-    "io.debezium.time.Date": pa.date32(),
-    "io.debezium.time.Timestamp": pa.timestamp("ms"),
-    "io.debezium.time.MicroTimestamp": pa.timestamp("us"),
-    "io.debezium.time.NanoTimestamp": pa.timestamp("ns"),
-    "org.apache.kafka.connect.data.Date": pa.date32(),
-    "org.apache.kafka.connect.data.Timestamp": pa.timestamp("ms"),
 }
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -139,7 +127,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
             raise DecodeError(f"{'.'.join(path) or 'the record'} is a union of several types", reason=BAD_VALUE)
         return _resolved(others[0], named, namespace, path)
     if isinstance(schema, str):
-        if schema in _PRIMITIVES:
+        if schema in PRIMITIVES:
             return {"type": schema}
         known: dict[str, Any] | None = named.get(schema) or named.get(f"{namespace}.{schema}")
         if known is None:
@@ -165,7 +153,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
         if kind == "array" and _takes_no_bytes(found[side]):
             # Its elements have no bytes, so that a message could claim any length and exhaust memory.
             raise DecodeError(f"{'.'.join(path)} is an array without an item type", reason=BAD_VALUE)
-    elif kind not in _PRIMITIVES:
+    elif kind not in PRIMITIVES:
         return _resolved(kind, named, namespace, path)
     return found
 
@@ -231,48 +219,3 @@ def connect_type_of(declared: str | Mapping[str, Any]) -> ConnectType | None:
         parameters.setdefault("scale", str(schema.get("scale", 0)))
         parameters.setdefault("connect.decimal.precision", str(schema.get("precision")))
     return connect_type({"type": _CARRIERS.get(kind, kind), "name": name, "parameters": parameters})
-
-
-def member_connect_type(schema: Mapping[str, Any]) -> ConnectType | None:
-    """Return the Connect type of a value within records, arrays and maps; None if it is read by its Avro type.
-
-    Only dates, timestamps and decimals are interpreted there.
-    """
-    kind = connect_type_of(schema)
-    return kind if kind is not None and (kind.name in _MEMBER_UNITS or kind.name == _DECIMAL) else None
-
-
-def arrow_type(schema: Mapping[str, Any]) -> pa.DataType:
-    """Return the Arrow type for values in their Avro representation, nested ones included."""
-    member = member_connect_type(schema)
-    if member is not None:
-        return _MEMBER_UNITS.get(str(member.name), pa.string())
-    kind = schema["type"]
-    if kind == "record":
-        return pa.struct([(one["name"], arrow_type(one["type"])) for one in schema["fields"]])
-    if kind == "array":
-        return pa.list_(arrow_type(schema["items"]))
-    if kind == "map":
-        return pa.map_(pa.string(), arrow_type(schema["values"]))
-    return _PRIMITIVES[kind]
-
-
-def arrow_value(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a value in the form that pyarrow accepts: maps as pairs, at any depth."""
-    if value is None:
-        return None
-    member = member_connect_type(schema)
-    if member is not None:
-        return value if member.name != _DECIMAL else _plain(value, member.number("scale") or 0)
-    match schema["type"]:
-        case "record":
-            return {one["name"]: arrow_value(value[one["name"]], one["type"]) for one in schema["fields"]}
-        case "array":
-            return [arrow_value(item, schema["items"]) for item in value]
-        case "map":
-            return [(key, arrow_value(item, schema["values"])) for key, item in value.items()]
-    return value
-
-
-def _plain(value: bytes, scale: int) -> str:
-    return format(Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT), "f")

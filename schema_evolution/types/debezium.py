@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.formats.debezium.avro_schema import connect_type_of, member_connect_type
+from penstock.formats.debezium.avro_schema import connect_type_of
+from penstock.formats.debezium.avro_values import member_connect_type
 from penstock.formats.debezium.connect import SOURCE_LENGTH, SOURCE_SCALE, ZONED_TIMESTAMP, ConnectType
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.mysql import mysql_type

@@ -207,7 +207,7 @@ FLOORS = {
     "schema_evolution": [
         {"types", "date_patterns"},
         {"changed_values", "exact_texts", "text_casts", "text_values", "type_verdicts", "target_names"},
-        {"list_casts"},
+        {"list_casts", "value_texts"},
         {"value_casts", "wide_types"},
         {"computed_arguments", "computed_times", "computed_functions", "expressions", "drift_policy"},
         {"computed_columns", "drift", "masks"},

@@ -12,7 +12,7 @@ from penstock.ingest.deferred_ranges import DeferredRanges
 from penstock.ingest.freshness import FreshnessRules
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
-from penstock.pipelines.monitor.status_text import span
+from penstock.pipelines.monitor.measures import span
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.task_stats import TaskStats
 from penstock.row_kinds import KIND_TEXTS

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS
 from penstock.pipelines.monitor.facts import BatchFacts, Look, SnapshotProgress
-from penstock.pipelines.monitor.status_text import lag_text, span
+from penstock.pipelines.monitor.measures import lag_text, span
 
 # A value may contain spaces: it ends before the next word that is followed by an equals sign.
 _PAIR = re.compile(r"(\w+)=(.*?)(?=\s\w+=|$)")

@@ -1,4 +1,4 @@
-"""Branches: separate lines of snapshots over the table's shared data files."""
+"""Branches: separate histories of snapshots over the table's shared data files."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
 from penstock.table.maintenance.file_deletion import ExpiryResult, SweepResult, UnusedFiles, sweep
-from penstock.table.maintenance.reachable import ReferencedFiles, has_delta_as_changelog, removed_entries, tags_around
+from penstock.table.maintenance.kept_states import tags_around
+from penstock.table.maintenance.reachable import ReferencedFiles, has_delta_as_changelog, removed_entries
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.live import changelog_entries
 from penstock.table.meta.snapshot import Snapshot

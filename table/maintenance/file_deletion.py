@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.maintenance.reachable import ReferencedFiles, holdings_of, live_among, other_lines
+from penstock.table.maintenance.kept_states import other_branches
+from penstock.table.maintenance.reachable import ReferencedFiles, holdings_of, live_among
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.paths import external
 from penstock.table.meta.snapshot import Snapshot
@@ -93,8 +94,8 @@ def sweep(
         files = [(removed_by, entry) for removed_by, entry in files if entry.file.name not in live]
     doomed, entries = garbage.metadata.without(keep), [*(entry for _, entry in files), *garbage.changelog]
     # Branches share data files and manifests: what this one no longer needs, another may.
-    for line in other_lines(store):
-        elsewhere = holdings_of(line)
+    for branch in other_branches(store):
+        elsewhere = holdings_of(branch)
         doomed = doomed.without(elsewhere.metadata)
         entries = [
             entry for entry in entries if (entry.partition, entry.bucket, entry.file.name) not in elsewhere.files

@@ -12,7 +12,8 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.iceberg.unused_files import metadata_files, metadata_place, used_metadata_files
 from penstock.table.iceberg.vectors import puffin_name
 from penstock.table.maintenance.file_deletion import SweepResult, delete_all, with_folders
-from penstock.table.maintenance.reachable import holdings_of, lines
+from penstock.table.maintenance.kept_states import all_branches
+from penstock.table.maintenance.reachable import holdings_of
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
@@ -103,8 +104,8 @@ def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
     paths = store.paths
     for folder in (paths.manifest_folder, paths.index_folder, paths.statistics_folder):
         yield from _inside(store, folder)
-    for line in lines(store):
-        for folder in _folders_of_names(line):
+    for branch in all_branches(store):
+        for folder in _folders_of_names(branch):
             # Metadata is written under a hidden name and then renamed. A hidden file that is left is from a writer
             # that died.
             yield from ((path, entry) for path, entry in _inside(store, folder) if entry.name.startswith("."))
@@ -117,8 +118,8 @@ def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
         yield from metadata_files(place)
 
 
-def _folders_of_names(line: TableStore) -> tuple[str, ...]:
-    paths = line.paths
+def _folders_of_names(branch: TableStore) -> tuple[str, ...]:
+    paths = branch.paths
     return (
         paths.snapshot_folder,
         paths.changelog_folder,
@@ -169,15 +170,15 @@ class _Roots:
 
     @classmethod
     def of(cls, store: TableStore) -> Self:
-        found = lines(store)
-        tags = {line.paths.branch: frozenset(tag_files(line).names()) for line in found}
-        return cls(tags, {line.paths.branch: line.snapshots.earliest_id() or 0 for line in found})
+        found = all_branches(store)
+        tags = {branch.paths.branch: frozenset(tag_files(branch).names()) for branch in found}
+        return cls(tags, {branch.paths.branch: branch.snapshots.earliest_id() or 0 for branch in found})
 
     def is_in(self, before: Self) -> bool:
         """Return whether only tags and snapshots have gone since then, and new snapshots came after the others."""
         return self.tags.keys() == before.tags.keys() and all(
-            tags <= before.tags[line] and self.earliest[line] >= before.earliest[line]
-            for line, tags in self.tags.items()
+            tags <= before.tags[branch] and self.earliest[branch] >= before.earliest[branch]
+            for branch, tags in self.tags.items()
         )
 
 
@@ -186,17 +187,17 @@ def _used_now(store: TableStore) -> set[str]:
     place = metadata_place(store)
     if place is not None:
         used |= used_metadata_files(store, place)
-    for line in lines(store):
-        holdings, layout = holdings_of(line), Layout.of(line.schema())
-        used.update(map(line.paths.manifest, (*holdings.metadata.lists, *holdings.metadata.manifests)))
-        used.update(map(line.paths.statistics, holdings.metadata.statistics))
+    for branch in all_branches(store):
+        holdings, layout = holdings_of(branch), Layout.of(branch.schema())
+        used.update(map(branch.paths.manifest, (*holdings.metadata.lists, *holdings.metadata.manifests)))
+        used.update(map(branch.paths.statistics, holdings.metadata.statistics))
         for index in holdings.metadata.indexes.values():
             folder = layout.partition_dir(index.partition)
-            used.add(external(index.external_path) or line.paths.index_file(index.name, folder, index.bucket))
+            used.add(external(index.external_path) or branch.paths.index_file(index.name, folder, index.bucket))
             if place is not None:
                 # The next publication may need it, and gives it the same name.
                 used.add(f"{place.folder}/{puffin_name(index.name)}")
-        for entry, folder in with_folders(line, holdings.files.values()):
+        for entry, folder in with_folders(branch, holdings.files.values()):
             used.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
             used.update(f"{folder}/{name}" for name in entry.file.extra_files)
     return used

@@ -18,13 +18,8 @@ from penstock.table.maintenance.changelog_expiry import (
     with_changelogs_expired,
 )
 from penstock.table.maintenance.file_deletion import ExpiryResult, UnusedFiles, sweep
-from penstock.table.maintenance.reachable import (
-    has_delta_as_changelog,
-    removed_entries,
-    tagged,
-    tags_around,
-    used_by_changelogs,
-)
+from penstock.table.maintenance.kept_states import tagged, tags_around
+from penstock.table.maintenance.reachable import has_delta_as_changelog, removed_entries, used_by_changelogs
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot

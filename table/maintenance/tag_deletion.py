@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
-from penstock.table.maintenance.reachable import nearest_before, used_by_changelogs
+from penstock.table.maintenance.kept_states import nearest_before
+from penstock.table.maintenance.reachable import used_by_changelogs
 from penstock.table.maintenance.tags import NANOS_PER_MILLI, success_path, tag_files, writes_success_file
 from penstock.table.meta.entries import FileKind
 from penstock.table.meta.live import live_entries

@@ -8,7 +8,7 @@ from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.iceberg.publication import publish_if_enabled
 from penstock.table.maintenance.done_partitions import write_success
-from penstock.table.maintenance.reachable import tagged
+from penstock.table.maintenance.kept_states import tagged
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import Tag, TagFiles, tag_json

@@ -10,8 +10,8 @@ import pyarrow as pa
 from penstock.storage.environment import seeded
 from penstock.table.handle import Table
 from penstock.table.maintenance.file_deletion import with_folders
+from penstock.table.maintenance.kept_states import all_branches, changelogs_of, snapshots_of, tagged
 from penstock.table.maintenance.orphans import find_orphans
-from penstock.table.maintenance.reachable import changelogs_of, lines, snapshots_of, tagged
 from penstock.table.meta.live import changelog_entries, index_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
 from penstock.table.meta.store import TableStore
@@ -52,7 +52,7 @@ def orphans(store: TableStore) -> set[str]:
 
 def check_whole(store: TableStore) -> None:
     """Every file that a snapshot, a tag, or a changelog of any branch needs is there with its size; ids have no gap."""
-    for line in lines(store):
+    for line in all_branches(store):
         snapshots = list(snapshots_of(line))
         ids = [snapshot.id for snapshot in snapshots]
         assert ids == list(range(ids[0], ids[-1] + 1)) if ids else True

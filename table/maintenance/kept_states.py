@@ -1,0 +1,61 @@
+"""The states of a table that are kept: the snapshots, tags and long-lived changelogs of all its branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore, branch_names
+from penstock.table.meta.tag_files import TagFiles
+
+
+def tagged(store: TableStore) -> list[Snapshot]:
+    """Return the tagged snapshots, oldest first."""
+    return [tag.snapshot for tag in TagFiles(store.storage, store.paths.root, store.paths.branch).all()]
+
+
+def nearest_before(tags: Iterable[Snapshot], snapshot_id: int) -> Snapshot | None:
+    """Return the newest of `tags` (sorted, oldest first) that is older than the snapshot."""
+    return next((tag for tag in reversed(list(tags)) if tag.id < snapshot_id), None)
+
+
+def tags_around(store: TableStore, first: int, end: int) -> list[Snapshot]:
+    """Return the tags that may use files of [first, end): the tags in the range, and the nearest one before it."""
+    tags = tagged(store)
+    before = nearest_before(tags, first)
+    return ([before] if before is not None else []) + [tag for tag in tags if first <= tag.id < end]
+
+
+def all_branches(store: TableStore) -> list[TableStore]:
+    """Return the main branch and all others.
+
+    A branch folder without a schema is being created or deleted, and uses no files.
+    """
+    names = [name for name in branch_names(store) if store.schemas.on_branch(name).ids()]
+    # All branches store their manifests in one folder, so they can share a cache.
+    return [replace(store.on_branch(name), cache=store.cache) for name in (None, *names)]
+
+
+def other_branches(store: TableStore) -> list[TableStore]:
+    """Return the branches other than this one."""
+    return [branch for branch in all_branches(store) if branch.paths.branch_root != store.paths.branch_root]
+
+
+def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
+    """Yield every snapshot, oldest first; one that expires in the meantime is skipped.
+
+    A listing may lag behind the latest commits, and the files of a missing snapshot would be deleted as unused. So the
+    hints are read too.
+    """
+    ids, first, last = set(store.snapshots.ids()), store.snapshots.earliest_id(), store.snapshots.latest_id()
+    if first is not None and last is not None:
+        ids.update(range(first, last + 1))
+    found = (store.snapshots.find(snapshot_id) for snapshot_id in sorted(ids))
+    return (snapshot for snapshot in found if snapshot is not None)
+
+
+def changelogs_of(store: TableStore) -> Iterator[Snapshot]:
+    """Yield every long-lived changelog, oldest first."""
+    found = (store.snapshots.find_changelog(number) for number in store.snapshots.changelogs.numbers())
+    return (snapshot for snapshot in found if snapshot is not None)

@@ -35,7 +35,7 @@ class Metastore:
     databases: dict[str, dict[str, str]] = field(default_factory=dict)
     folders: dict[str, str] = field(default_factory=dict)
     locks: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
-    wait_seconds: float = 10.0
+    wait_seconds: float = 240.0
     snapshots: list[tuple[str | None, int]] = field(default_factory=list)
     schemas: list[tuple[str | None, int]] = field(default_factory=list)
     exclusive: list[str | None] = field(default_factory=list)

@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.chaos.driver import kill_session, session_of
 from tests.chaos.source import KEYED, Source
 from tests.integration.kafka.conftest import Broker
 from tests.invariants import check_invariants
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = (*KEYED, "ledger")
@@ -96,19 +96,19 @@ class Bank:
     def snapshots(self) -> set[Path]:
         return set((self.folder / "warehouse/bank.db").glob("*/snapshot/snapshot-*"))
 
-    def kill_after(self, seconds: float) -> int:
+    def kill_after(self, seconds: float, *more: str) -> int:
         """A driver that is killed so long after its first commit; the exit code.
 
         Counted from its start, a kill may always come while Spark starts, on a busy machine.
         """
         before = self.snapshots()
-        driver = self.start("none", 1, "--until-caught-up")
+        driver = self.start("none", 1, *more)
         try:
             self.wait_until(lambda: self.snapshots() - before or driver.poll() is not None)
             return driver.wait(seconds)
         except subprocess.TimeoutExpired:
             kill_session(driver.pid)
-            return driver.wait(10)
+            return driver.wait()
         finally:
             end(driver)
 
@@ -133,10 +133,7 @@ class Bank:
         return (self.folder / "driver.log").read_text(errors="replace")[-6000:]
 
     def wait_until(self, true: Callable[[], object], seconds: float = 240) -> None:
-        deadline = time.monotonic() + seconds
-        while not true():
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.05)
+        until(true, self.log, seconds)
 
     def has_snapshot(self, number: int) -> bool:
         return any((self.folder / f"warehouse/bank.db/{name}/snapshot/snapshot-{number}").exists() for name in KEYED)
@@ -145,7 +142,7 @@ class Bank:
 def end(driver: subprocess.Popen[bytes]) -> None:
     if driver.poll() is None:
         kill_session(driver.pid)
-        driver.wait(10)
+        driver.wait()
 
 
 def python_workers(leader: int) -> list[int]:

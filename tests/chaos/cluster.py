@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pyspark
 from penstock.pipelines.spark.session import JVM_FLAGS, prepare_environment
 from tests.chaos.driver import kill_session
 from tests.servers.launch import free_port
+from tests.waiting import until
 
 HOST = "127.0.0.1"
 SETTINGS = (
@@ -52,17 +52,14 @@ class Cluster:
     def kill_worker(self, number: int) -> None:
         """The worker, its executors, and the Python processes of their tasks."""
         kill_session(self.workers[number].pid)
-        self.workers[number].wait(10)
+        self.workers[number].wait()
 
     def wait_for_workers(self, count: int) -> None:
-        deadline = time.monotonic() + 120
-        while self._alive() < count:
-            assert time.monotonic() < deadline, (self.folder / "master.log").read_text()[-3000:]
-            time.sleep(0.3)
+        until(lambda: self._alive() >= count, lambda: (self.folder / "master.log").read_text()[-3000:])
 
     def _alive(self) -> int:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{self.web}/json/", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{HOST}:{self.web}/json/", timeout=60) as answer:
                 return int(json.load(answer)["aliveworkers"])
         except (OSError, json.JSONDecodeError):  # a master that has just started may answer with an empty page
             return 0
@@ -71,7 +68,7 @@ class Cluster:
         for process in (*self.workers, self.master):
             if process.poll() is None:
                 kill_session(process.pid)
-                process.wait(10)
+                process.wait()
 
 
 @contextmanager

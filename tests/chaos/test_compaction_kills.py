@@ -72,7 +72,7 @@ def command(spark: cluster.Cluster, log: Path, *words: str) -> Iterator[subproce
     finally:
         if process.poll() is None:
             kill_session(process.pid)
-            process.wait(10)
+            process.wait()
 
 
 def until(condition: object, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_lost_worker_and_a_busy_writer_do_not_disturb_compactions(tmp_path: Pa
                 add(table, turn, 2_000)
             until(lambda: compacted(table), job, log)
             job.send_signal(signal.SIGTERM)
-            assert job.wait(120) == 0, log.read_text()[-3000:]
+            assert job.wait(240) == 0, log.read_text()[-3000:]
     expected = {**dict(zip(*rows.to_pydict().values(), strict=True))}
     for turn in range(4, 10):
         chance = random.Random(turn)

@@ -71,7 +71,7 @@ def test_a_killed_driver_leaves_no_half_table_and_the_statement_can_be_run_again
     finally:
         if first.poll() is None:
             kill_session(first.pid)
-        first.wait(30)
+        first.wait()
 
     left = [name for name in catalog.tables("shop") if name != "kept"]
     assert [name.partition("_new_")[0] for name in left] == ["copied", "kept"]

@@ -36,9 +36,11 @@ def test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing(spark: str, br
         # Spark and the driver continue where the other one was killed.
         bank.spark = ("when-needed", "always")[(number + (spark == "always")) % 2]
         bank.send(600)
-        ended.append(bank.kill_after(instants.uniform(0, 2 if bank.spark == "always" else 0.5)))
+        # The first one goes on until it is killed, and others may be killed while they end.
+        more = ["--until-caught-up"] if ended else []
+        ended.append(bank.kill_after(instants.uniform(0, 2 if bank.spark == "always" else 0.5), *more))
         bank.check_sound()
-    assert KILLED in ended or not ROUNDS, "all drivers were done before they could be killed"
+    assert ended[:1] in ([], [KILLED])
     assert bank.run() == 0, bank.log()
     bank.check_whole()
 
@@ -80,7 +82,7 @@ def test_a_replaced_driver_that_wakes_up_changes_nothing(
         assert bank.run() == 0, bank.log()
         bank.check_whole()
         awake.touch()
-        assert sleeper.wait(60) != 0, bank.log()
+        assert sleeper.wait(240) != 0, bank.log()
     finally:
         end(sleeper)
     bank.check_whole()

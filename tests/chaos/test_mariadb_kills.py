@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.chaos.test_mysql_kills import KILLS, bank, busy, killed
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.servers import launch
+from tests.waiting import until
 
 pytestmark = pytest.mark.mariadb
 
@@ -33,11 +33,13 @@ def server(port: int) -> Playground:
 def purge(server: Playground) -> None:
     """All but a new file; the server keeps the one before until its engine has written down that it may go."""
     file = server.here().file
-    until = time.monotonic() + 60
-    while any(name == file for name, *_ in server.rows("SHOW BINARY LOGS")):
-        assert time.monotonic() < until
+
+    def is_purged() -> bool:
         server.run("FLUSH BINARY LOGS")
         server.run(f"PURGE BINARY LOGS TO '{server.here().file}'")
+        return all(name != file for name, *_ in server.rows("SHOW BINARY LOGS"))
+
+    until(is_purged, f"the server without {file}")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,6 @@ def test_kills_at_any_phase_leave_both_tables_equal_to_the_server(
 ) -> None:
     sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
     with busy(server):
-        time.sleep(0.5)
         killed(sync, KILLS[phase])
         sync.run()
     sync.run()

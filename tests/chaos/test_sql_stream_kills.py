@@ -72,7 +72,7 @@ class Copy:
         finally:
             if job.poll() is None:
                 kill_session(job.pid)
-            job.wait(30)
+            job.wait()
 
     def kill_when(self, table: str, pattern: str) -> None:
         """Start the job, add rows, and kill the job once the table has a new file of this pattern."""
@@ -83,7 +83,7 @@ class Copy:
                 assert job.poll() is None, self.log()
                 time.sleep(0.005)
             kill_session(job.pid)
-            assert job.wait(30) == -9
+            assert job.wait() == -9
 
     def log(self) -> str:
         return (self.folder / "log").read_text()[-3000:]

@@ -36,7 +36,7 @@ def stopped_at(at: str, folder: Path, source: str, *flags: str) -> subprocess.Co
     )
     words = [sys.executable, "-W", "ignore", "-c", EARLY.format(at=at), "run", "shop.yaml", *flags]
     environment = os.environ | {"PYTHONPATH": package_home()}
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=280)
 
 
 @pytest.mark.parametrize(

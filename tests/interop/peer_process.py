@@ -69,7 +69,7 @@ class PeerProcess:
             yield cls(process, folder)
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(timeout=20)
+            process.wait(timeout=240)
 
     def _ask(self, operation: str, **arguments: Any) -> Any:
         assert self._process.stdin is not None

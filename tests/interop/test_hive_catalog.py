@@ -21,6 +21,7 @@ from tests.integration.hive.overwriting_folders import overwriting_catalog
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage
+from tests.waiting import ended
 
 __all__ = ["metastore"]
 pytestmark = [pytest.mark.hive, pytest.mark.slow]
@@ -232,7 +233,7 @@ def test_java_waits_for_our_lock(lake: Lake) -> None:
         writer.join(timeout=2)
         assert writer.is_alive()
         assert lake.ours.store("shop.events").snapshots.latest_id() == 1
-    writer.join(timeout=60)
+    ended(writer)
     assert ids(lake.ours.table("shop.events")) == [1, 2]
 
 

@@ -17,6 +17,7 @@ from penstock.table.catalog.jdbc_lock import LockedCommits
 from penstock.table.handle import Table
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.invariants import check_invariants
+from tests.waiting import ended
 
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
 ROW_TYPE = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())])
@@ -134,7 +135,7 @@ def test_java_waits_for_our_lock(lake: Lake) -> None:
         writer.join(timeout=2)
         assert writer.is_alive()
         assert lake.ours.store("shop.events").snapshots.latest_id() == 1
-    writer.join(timeout=60)
+    ended(writer)
     assert ids(lake.ours.table("shop.events")) == [1, 2]
 
 

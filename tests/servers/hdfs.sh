@@ -39,7 +39,7 @@ start() {
         org.apache.hadoop.test.MiniDFSClusterManager -format -datanodes 1 -nnport "$2" -writeDetails "$dir/details" \
         -D dfs.replication=1 </dev/null >"$dir/hdfs.log" 2>&1) &
     local pid=$!; echo $pid >"$dir/pid"
-    answers hdfs "$dir" $pid 90 test -s "$dir/details"
+    answers hdfs "$dir" $pid 200 test -s "$dir/details"
 }
 
 case ${1:-} in

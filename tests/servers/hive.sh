@@ -80,12 +80,12 @@ XML
     setsid java -Xmx512m $FLAGS -Dderby.system.home="$dir" -Dderby.stream.error.file="$dir/derby.log" \
         -cp "$classes" org.apache.hadoop.hive.metastore.HiveMetaStore -p "$port" </dev/null >"$dir/hive.log" 2>&1 &
     local pid=$!; echo $pid >"$dir/hive.pid"
-    for _ in $(seq 1200); do
+    for _ in $(seq 2000); do
         answers "$port" && return 0
         kill -0 $pid 2>/dev/null || { tail -20 "$dir/hive.log" >&2; return 1; }
         sleep 0.1
     done
-    echo "the metastore did not answer within 120 s; see $dir/hive.log" >&2; return 1
+    echo "the metastore did not answer within 200 s; see $dir/hive.log" >&2; return 1
 }
 
 # The metastore does not create the tables of its locks by itself. Administrators create them with all others, by Hive's schematool.

@@ -40,12 +40,12 @@ start() {
     local classes; classes=$(printf '%s:' "${PENSTOCK_SPARK_JARS:?is not set}"/hadoop-client-{api,runtime}-*.jar)$HOME_DIR/lib/*
     setsid java $FLAGS -cp "$classes" "$HERE/Iceberg.java" "$dir" "$port" </dev/null >"$dir/iceberg.log" 2>&1 &
     local pid=$!; echo $pid >"$dir/iceberg.pid"
-    for _ in $(seq 1200); do
+    for _ in $(seq 2000); do
         answers "$port" && return 0
         kill -0 $pid 2>/dev/null || { tail -20 "$dir/iceberg.log" >&2; return 1; }
         sleep 0.1
     done
-    echo "the catalog did not answer within 120 s; see $dir/iceberg.log" >&2; return 1
+    echo "the catalog did not answer within 200 s; see $dir/iceberg.log" >&2; return 1
 }
 
 stop() {

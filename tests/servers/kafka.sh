@@ -58,7 +58,7 @@ P
     setsid "${java[@]}" kafka.Kafka "$dir/server.properties" </dev/null >"$dir/kafka.log" 2>&1 &
     local pid=$!; echo $pid >"$dir/pid"
     # The listener opens only when the broker is registered and unfenced enough to serve metadata.
-    answers kafka "$dir" $pid 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
+    answers kafka "$dir" $pid 200 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
 }
 
 case ${1:-} in

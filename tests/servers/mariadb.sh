@@ -107,7 +107,7 @@ SQL
         --bind-address=127.0.0.1 --port="$port" --socket="$sock" --pid-file="$dir/pid" "$@" \
         </dev/null >"$dir/mariadbd.log" 2>&1 &
     local pid=$!
-    answers mariadbd "$dir" $pid 30 run bin/mariadb-admin --no-defaults -uroot -h127.0.0.1 -P"$port" ping
+    answers mariadbd "$dir" $pid 200 run bin/mariadb-admin --no-defaults -uroot -h127.0.0.1 -P"$port" ping
 }
 
 case ${1:-} in

@@ -34,12 +34,12 @@ start() {
     setsid "$HOME_DIR/bin/secantusd-py" --host 127.0.0.1 --port "$port" --storage-path "$dir/data" --cache-size 256M --log-level WARNING "$@" \
         </dev/null >"$dir/server.log" 2>&1 &
     local pid=$!; echo $pid >"$dir/pid"
-    for _ in $(seq 300); do
+    for _ in $(seq 2000); do
         kill -0 $pid 2>/dev/null || { tail -20 "$dir/server.log" >&2; return 1; }
         (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return 0
         sleep 0.1
     done
-    echo "the server did not answer within 30 s; see $dir/server.log" >&2; return 1
+    echo "the server did not answer within 200 s; see $dir/server.log" >&2; return 1
 }
 
 stop() {

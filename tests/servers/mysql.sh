@@ -84,7 +84,7 @@ SQL
         --bind-address=127.0.0.1 --port="$port" --socket="$sock" --pid-file="$dir/pid" "$@" \
         </dev/null >"$dir/mysqld.log" 2>&1 &
     local pid=$!
-    answers mysqld "$dir" $pid 30 run bin/mysqladmin --no-defaults -uroot -h127.0.0.1 -P"$port" ping
+    answers mysqld "$dir" $pid 200 run bin/mysqladmin --no-defaults -uroot -h127.0.0.1 -P"$port" ping
 }
 
 case ${1:-} in

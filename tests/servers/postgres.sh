@@ -56,7 +56,7 @@ PY
 
 run() {   # DATADIR PORT [-c a=b]
     local dir=$1 port=$2; shift 2
-    as "$BIN/pg_ctl" -D "$dir/data" -l "$dir/postgres.log" -w -t 60 -o "-p $port -h 127.0.0.1 -k '$dir' -c wal_level=logical \
+    as "$BIN/pg_ctl" -D "$dir/data" -l "$dir/postgres.log" -w -t 200 -o "-p $port -h 127.0.0.1 -k '$dir' -c wal_level=logical \
         -c max_wal_senders=20 -c max_replication_slots=20 -c fsync=off -c full_page_writes=off $*" start >/dev/null
 }
 
@@ -96,7 +96,7 @@ CONF
 }
 
 data() { echo "$(cd "$1" && pwd)/data"; }
-promote() { local data; data=$(data "$1"); cd "$data"; as "$BIN/pg_ctl" -D "$data" -w -t 60 promote >/dev/null; }
+promote() { local data; data=$(data "$1"); cd "$data"; as "$BIN/pg_ctl" -D "$data" -w -t 200 promote >/dev/null; }
 finish() { local data; [ -d "$1/data" ] || return 0; data=$(data "$1"); cd "$data"; as "$BIN/pg_ctl" -D "$data" -w -m "$2" stop >/dev/null 2>&1 || true; }
 
 case ${1:-} in

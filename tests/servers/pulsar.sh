@@ -69,7 +69,7 @@ P
         </dev/null >"$dir/pulsar.log" 2>&1 &
     local pid=$!; echo $pid >"$dir/pid"
     # The namespace public/default is made last.
-    answers pulsar "$dir" $pid 120 curl -sf ${PULSAR_TOKEN:+-H "Authorization: Bearer $PULSAR_TOKEN"} "http://127.0.0.1:$((port + 1))/admin/v2/persistent/public/default"
+    answers pulsar "$dir" $pid 200 curl -sf ${PULSAR_TOKEN:+-H "Authorization: Bearer $PULSAR_TOKEN"} "http://127.0.0.1:$((port + 1))/admin/v2/persistent/public/default"
 }
 
 case ${1:-} in

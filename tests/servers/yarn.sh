@@ -21,7 +21,7 @@ start() {
         --add-opens java.base/java.lang=ALL-UNNAMED -cp "$LIB/*" \
         "$HERE/Yarn.java" "$2" "$dir/conf" </dev/null >"$dir/yarn.log" 2>&1) &
     local pid=$!; echo $pid >"$dir/pid"
-    answers yarn "$dir" $pid 120 test -s "$dir/conf/yarn-site.xml"
+    answers yarn "$dir" $pid 200 test -s "$dir/conf/yarn-site.xml"
 }
 
 case ${1:-} in

@@ -101,7 +101,7 @@ def test_the_image_accepts_the_executor_command_of_spark(tmp_path: Path) -> None
     }
     environment = {"PATH": os.environ["PATH"], **environment}
     done = subprocess.run(
-        [DOCKER / "executor"], env=environment, capture_output=True, text=True, timeout=20, check=True
+        [DOCKER / "executor"], env=environment, capture_output=True, text=True, timeout=280, check=True
     )
     words = done.stdout.splitlines()
     assert words[:2] == [environment["SPARK_JAVA_OPT_0"], environment["SPARK_JAVA_OPT_1"]]

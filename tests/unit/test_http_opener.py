@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 
@@ -46,7 +47,8 @@ def _serve(listening: socket.socket, answer: Answer) -> None:
 
 
 def _slowly(data: bytes, send: Callable[[bytes], None]) -> None:
-    for number in range(100):
+    """Send without end, so that only a limit ends the request."""
+    for number in count():
         send(data[number % len(data) :][:1])
         time.sleep(0.05)
 
@@ -71,13 +73,13 @@ def test_complete_answers_are_read(served: Callable[[Answer], str]) -> None:
         (CHUNKED + b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: x\r\n\r\n", b"abcde"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + OK + b"Content-Length: 0\r\n\r\n", b""),
     ]:
-        with limited_opener().open(served(lambda send, whole=whole: send(whole)), timeout=5) as response:  # type: ignore[misc]
+        with limited_opener().open(served(lambda send, whole=whole: send(whole)), timeout=240) as response:  # type: ignore[misc]
             assert answer_bytes(response) == body
 
 
 def test_a_status_of_an_error_is_raised_with_its_body(served: Callable[[Answer], str]) -> None:
     url = served(lambda send: send(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nsoon"))
-    with pytest.raises(HTTPError, match="503: Busy") as found, limited_opener().open(url, timeout=5):
+    with pytest.raises(HTTPError, match="503: Busy") as found, limited_opener().open(url, timeout=240):
         pass
     with found.value as error:
         assert answer_bytes(error) == b"soon"  # type: ignore[arg-type]  # has the method
@@ -96,7 +98,7 @@ def test_a_status_of_an_error_is_raised_with_its_body(served: Callable[[Answer],
 def test_headers_without_end_are_an_error(served: Callable[[Answer], str], answer: Answer) -> None:
     url = served(answer)
     with pytest.raises(http.client.HTTPException):  # noqa: SIM117  -- the response is read inside
-        with limited_opener(seconds=30).open(url, timeout=5) as response:
+        with limited_opener(seconds=240).open(url, timeout=240) as response:
             answer_bytes(response)
 
 
@@ -108,25 +110,23 @@ def test_headers_without_end_are_an_error(served: Callable[[Answer], str], answe
         pytest.param(OK, b"X: " + b"y" * 100, id="header"),
         pytest.param(CHUNKED, b"0" * 100, id="size-of-a-chunk"),
         pytest.param(CHUNKED + b"0\r\n", b"x" * 100, id="trailer"),
-        pytest.param(OK + b"Content-Length: 100\r\n\r\n", b"x" * 100, id="body"),
+        pytest.param(OK + b"Content-Length: 1000000\r\n\r\n", b"x" * 100, id="body"),
     ],
 )
 def test_a_byte_now_and_then_is_not_enough_for_a_request(
     served: Callable[[Answer], str], first: bytes, slowly: bytes
 ) -> None:
     url = served(lambda send: (send(first), _slowly(slowly, send))[1])
-    began = time.monotonic()
     with pytest.raises(TimeoutError, match="not complete in time"):  # noqa: SIM117  -- the response is read inside
-        with limited_opener(seconds=0.5).open(url, timeout=5) as response:
+        with limited_opener(seconds=0.5).open(url, timeout=240) as response:
             answer_bytes(response)
-    assert time.monotonic() - began < 4
 
 
 def test_a_server_that_does_not_listen_is_an_error_of_the_url() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(URLError):
-        limited_opener().open(f"http://127.0.0.1:{port}/", timeout=5)
+        limited_opener().open(f"http://127.0.0.1:{port}/", timeout=240)
 
 
 @pytest.mark.slow

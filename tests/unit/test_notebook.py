@@ -62,7 +62,7 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypa
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=280, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     shown = json.dumps(notebook.cells)
     assert "Plan(snapshot 2" in shown

@@ -309,7 +309,7 @@ def test_two_processes_lose_no_commit_on_a_store_that_overwrites(
     code = f"import sys; from {__name__} import append_from; append_from(*sys.argv[1:])"
     words = [sys.executable, "-c", code, str(tmp_path), metastore]
     writers = [subprocess.Popen([*words, first], cwd=ROOT) for first in ("0", "100")]
-    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=280) for writer in writers] == [0, 0]
     table = lake.table("shop.events")
     assert ids(table) == [first + number for first in (0, 100) for number in range(10)]
     check_invariants(table)

@@ -16,6 +16,7 @@ from penstock.pipelines.commands.main import main
 from penstock.table.handle import Table
 from penstock.table.metastore.iceberg_client import IcebergCatalogClient
 from tests.iceberg import VECTORS, opened, ordered
+from tests.waiting import ended
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 COLUMNS = [("id", "BIGINT"), ("v", "STRING"), ("amount", "DECIMAL(10, 2)"), ("dt", "STRING")]
@@ -161,7 +162,7 @@ def test_two_writers_leave_the_newest_snapshot_in_the_catalog(catalog_uri: str, 
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(timeout=120)
+        ended(writer)
     table.refresh().publish_iceberg()
     assert ids(catalog_uri, "race") == [*range(5), *range(10, 15)]
     shown = iceberg(catalog_uri, "race.orders").metadata.snapshots

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.servers import launch
 from tests.servers.produce import producing
+from tests.waiting import until
 
 _numbers = itertools.count()
 _OPTIONS = ("log.cleaner.backoff.ms=100",)  # topics that are compacted are compacted soon
@@ -51,9 +51,7 @@ class Broker:
     def renew(self, topic: str, partitions: int = 1, **config: str) -> None:
         """Delete the topic and make it again."""
         self.delete(topic)
-        deadline = time.monotonic() + 20
-        while topic in self.admin.list_topics(timeout=10).topics and time.monotonic() < deadline:
-            time.sleep(0.1)
+        until(lambda: topic not in self.admin.list_topics(timeout=60).topics, f"the end of topic {topic}")
         self.topic(partitions, topic, **config)
 
     def send(self, topic: str, *values: bytes | str | None, partition: int = 0, **more: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,14 @@ from confluent_kafka import Producer
 from penstock.ingest.kafka.cluster import KafkaCluster
 from tests.integration.kafka.random_messages import Row
 from tests.integration.kafka.random_records import ABORTED, Record
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.integration.kafka.random_topics import RandomTopics
 
 _SHORT, _LONG = "short", "long"
 _LEVELS = ("read_committed", "read_uncommitted")
+_SECONDS = 240  # for the end of a transaction
 _TIMEOUT_MILLIS = 600_000
 
 
@@ -94,9 +95,9 @@ class Transactions:
 
     def _end(self, name: str, made: Transaction, *, commits: bool) -> None:
         if commits:
-            self.producers[name].commit_transaction(30)
+            self.producers[name].commit_transaction(_SECONDS)
         else:
-            self.producers[name].abort_transaction(30)
+            self.producers[name].abort_transaction(_SECONDS)
             if not self.topics.reads_uncommitted:
                 for one in made.records:
                     one.fate = ABORTED
@@ -112,5 +113,4 @@ class Transactions:
         properties = self.topics.broker.properties
         # These repeat requests until a broker that was restarted answers.
         stable, all_ = (KafkaCluster({**properties, "isolation.level": level}) for level in _LEVELS)
-        while stable.latest(places) != all_.latest(places):
-            time.sleep(0.01)
+        until(lambda: stable.latest(places) == all_.latest(places), "the ends of all transactions")

@@ -19,6 +19,7 @@ from penstock.table.catalog.settings import CatalogSettings
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert
+from tests.waiting import ended
 
 pytestmark = pytest.mark.kafka
 
@@ -108,8 +109,7 @@ def test_wait_for_data_waits_for_the_first_record(shop: Shop, broker: Broker) ->
     waiting.start()
     time.sleep(1)
     broker.send(topic, insert("orders", {"id": 1}))
-    waiting.join(120)
-    assert not waiting.is_alive()
+    ended(waiting)
     assert shop.ids("t") == [1]
 
 

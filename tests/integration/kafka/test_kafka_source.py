@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +11,9 @@ from confluent_kafka import Producer
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.decoded_source import FetchedMessages
-from penstock.ingest.kafka import open_transactions
+from penstock.ingest.kafka import open_transactions, range_progress
+from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS
+from penstock.ingest.kafka.range_progress import RangeProgress
 from penstock.ingest.kafka.read import fetched_messages, read_range
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.kafka.source import KafkaSource
@@ -20,6 +22,7 @@ from tests.chaos.proxy import proxied
 from tests.integration.kafka.conftest import Broker
 from tests.servers import launch
 from tests.servers.produce import SECONDS, taken
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -80,10 +83,14 @@ def test_group_offsets_are_committed_and_start_the_next_pipeline(broker: Broker)
 
 def settled_end(kafka: KafkaSource, offsets: dict[str, dict[str, int]]) -> dict[str, Any]:
     """Wait until the topics end there: the broker writes the end of a transaction after its reply."""
-    deadline = time.monotonic() + 30
-    while (end := kafka.latest_offsets({}, NO_LIMIT))["offsets"] != offsets:
-        assert time.monotonic() < deadline, end
-        time.sleep(0.1)
+    end: dict[str, Any] = {}
+
+    def is_there() -> bool:
+        nonlocal end
+        end = kafka.latest_offsets({}, NO_LIMIT)
+        return bool(end["offsets"] == offsets)
+
+    until(is_there, lambda: f"{offsets}, not {end}")
     return end
 
 
@@ -226,21 +233,27 @@ def test_a_recreated_topic_is_a_lost_position(broker: Broker) -> None:
     broker.send(topic, "1")
     kafka = source(broker, topic)
     end = kafka.latest_offsets({}, NO_LIMIT)
-    broker.delete(topic)
-    time.sleep(0.5)
-    broker.topic(name=topic)
+    broker.renew(topic)
     broker.send(topic, "new", "newer")
     with pytest.raises(PositionLost, match="created again"):
         kafka.latest_offsets(end, NO_LIMIT)
 
 
-def test_the_wait_for_a_partition_that_ends_early_is_limited(broker: Broker) -> None:
+def test_the_wait_for_a_partition_that_ends_early_is_limited(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = broker.topic()
     broker.send(topic, "1")
-    planned = Range(0, f"{topic}/0", 0, 5)
+    planned, now, judge = Range(0, f"{topic}/0", 0, 5), 0.0, RangeProgress._judge
+
+    def judge_late(*given: Any) -> None:
+        nonlocal now
+        judge(*given)
+        now += PATIENCE_SECONDS + 1  # no record came for so long after the end of the partition
+
+    monkeypatch.setattr(RangeProgress, "_judge", judge_late)
+    monkeypatch.setattr(range_progress, "time", SimpleNamespace(monotonic=lambda: now))
     with pytest.raises(PositionLost, match="--accept-gap"):
-        list(read_range(broker.properties, planned, patience=5))
-    (fetched,) = read_range(broker.properties, planned, patience=5, accept_gap=True)
+        list(read_range(broker.properties, planned))
+    (fetched,) = read_range(broker.properties, planned, accept_gap=True)
     assert fetched.messages.values == [b"1"]
 
 
@@ -324,7 +337,7 @@ def test_a_silent_connection_is_replaced(tmp_path_factory: pytest.TempPathFactor
             broker = Broker(proxy.port, folder)
             topic = broker.topic()
             broker.send(topic, *[b"%07d" % number + b"x" * 1000 for number in range(100_000)])
-            fetches = read_range(broker.properties, Range(0, f"{topic}/0", 0, 100_000), patience=15)
+            fetches = read_range(broker.properties, Range(0, f"{topic}/0", 0, 100_000), patience=120)
             values = list(next(fetches).messages.values)
             proxy.hush()
             values += [value for fetched in fetches for value in fetched.messages.values]

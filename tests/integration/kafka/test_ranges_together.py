@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -13,6 +12,7 @@ from confluent_kafka import Producer
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka import read_together
 from penstock.ingest.kafka import source as kafka_source
+from penstock.ingest.kafka.cluster import KafkaCluster
 from penstock.ingest.kafka.read import read_range
 from penstock.ingest.kafka.read_together import fetch_together
 from penstock.ingest.kafka.settings import KafkaSettings
@@ -22,6 +22,7 @@ from tests.chaos.proxy import proxied
 from tests.integration.kafka.conftest import Broker
 from tests.servers import launch
 from tests.servers.produce import SECONDS, producing, taken
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -79,7 +80,7 @@ def test_ranges_have_the_records_that_they_have_alone(
             producer.produce(topic, b"%d " % number + b"x" * draw.choice([0, 10, 20_000]), partition=partition)
         taken(producer)
         producer.abort_transaction(SECONDS) if draw.random() < 0.3 else producer.commit_transaction(SECONDS)
-    ends = {place: settled_end(broker, *place) for place in places}
+    ends = settled_ends(broker, places)
     spans = []
     for (topic, partition), end in ends.items():
         cuts = sorted({0, end, *(draw.randint(0, end) for _ in range(draw.randint(0, 2)))})
@@ -93,16 +94,15 @@ def test_ranges_have_the_records_that_they_have_alone(
     assert list(in_turn(opened(broker, *topics), ranges)) == [alone(broker, range_) for range_ in ranges]
 
 
-def settled_end(broker: Broker, topic: str, partition: int) -> int:
-    """Wait until the last transaction has ended: the broker writes its end after its reply."""
-    kafka, deadline, before = opened(broker, topic), time.monotonic() + 30, -1
-    while time.monotonic() < deadline:
-        end = int(kafka.available()["offsets"][topic][str(partition)])
-        if end == before:
-            return end
-        before = end
-        time.sleep(0.1)
-    raise AssertionError(f"{topic}/{partition} does not come to an end")
+def settled_ends(broker: Broker, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Wait until all transactions have ended, and return the ends: the broker writes them after its reply.
+
+    Until then, readers of committed records do not come as far as others.
+    """
+    levels = ("read_committed", "read_uncommitted")
+    stable, all_ = (KafkaCluster({**broker.properties, "isolation.level": level}) for level in levels)
+    until(lambda: stable.latest(places) == all_.latest(places), "the ends of all transactions")
+    return all_.latest(places)
 
 
 def test_a_range_whose_records_were_deleted_raises_its_own_error(broker: Broker) -> None:

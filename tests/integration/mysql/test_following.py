@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
@@ -29,6 +29,7 @@ from penstock.ingest.mysql.errors import (
 from penstock.ingest.mysql.read_range import read_range
 from penstock.ingest.mysql.server.connection import connected, server_facts
 from tests.integration.mysql.playground import DATABASE, Playground, in_order
+from tests.waiting import until
 
 MANY_SMALL = PlanLimits(bytes=20_000, range_bytes=4000)
 
@@ -315,10 +316,12 @@ def test_two_readers_with_one_server_id_are_reported(mariadb: Playground) -> Non
     def both() -> None:
         with dumping(mariadb.address, request) as first:
             next(first)
+            dumps = "SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'"
+            of_first = mariadb.rows(dumps)
             # The server answers the second reader when the first one's thread has ended, which may wait for its reader.
             with dumping(mariadb.address, request) as second, ThreadPoolExecutor(1) as pool:
-                answer = pool.submit(next, second)
-                wait([answer], timeout=1)
+                pool.submit(next, second)
+                until(lambda: not {*of_first} & {*mariadb.rows(dumps)}, "the server to end the first reader")
                 list(first)
 
     with pytest.raises(ServerIdClash, match="server-id"):

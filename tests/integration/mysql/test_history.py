@@ -127,7 +127,7 @@ def test_a_process_killed_at_a_commit_writes_each_version_once(server: Playgroun
         server.run(f"UPDATE t SET v = 'x{number}' WHERE id = 1", f"DELETE FROM t WHERE id = {number}")
         server.run(f"INSERT INTO t VALUES ({number}, 'y')")
         words = [sys.executable, "-m", "tests.chaos.mysql_child", json.dumps(sync.words), kill]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
     sync.run()
     assert versions(sync) == {

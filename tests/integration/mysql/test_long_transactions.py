@@ -48,18 +48,19 @@ def applied_by_a_replica(server: Playground) -> Iterator[None]:
 
 @pytest.mark.mysql
 @pytest.mark.usefixtures("new_database")
-def test_a_transaction_that_a_replica_applies_for_long_delays_nothing(mysql: Playground, tmp_path: Path) -> None:
+def test_a_transaction_that_a_replica_applies_for_long_delays_nothing(
+    mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE k (id INT)")
     sync = Sync(mysql, tmp_path / "old", flags=KEYLESS)
     new = Sync(mysql, tmp_path / "new", flags=KEYLESS)
     sync.run()
     with applied_by_a_replica(mysql):
         mysql.run("INSERT INTO t VALUES (1)", "INSERT INTO k VALUES (1)")
-        began = time.monotonic()
+        monkeypatch.setattr(server_positions, "_SETTLE_S", 3600)  # whoever waits does so for longer than a test may
         for one in (sync, new):
             one.run()
             assert (one.ids("t"), one.ids("k")) == ([1], [1])
-        assert time.monotonic() - began < server_positions._SETTLE_S
     for one in (sync, new):
         one.run()
         assert one.ids("bulk") == [1]
@@ -76,7 +77,7 @@ def commits_without_replicas(server: Playground) -> Iterator[threading.Event]:
     released, control = threading.Event(), Playground(server.flavour, server.port)
     control.run(
         f"SET GLOBAL {name}_wait_point = 'AFTER_SYNC'",
-        f"SET GLOBAL {name}_timeout = 60000",
+        f"SET GLOBAL {name}_timeout = 3600000",
         f"SET GLOBAL {name}_enabled = ON",
     )
 

@@ -13,6 +13,7 @@ import pytest
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
+from tests.waiting import until
 
 SMALL_CHUNKS = ["scan.incremental.snapshot.chunk.size=40"]
 ONE_BUCKET = ["--table_conf", "bucket=1"]
@@ -110,6 +111,7 @@ class Writer(threading.Thread):
     def __init__(self, server: Playground, rows: int, seed: int) -> None:
         super().__init__()
         self.server, self.rows, self.random, self.stopped = server, rows, random.Random(seed), threading.Event()
+        self.changes = 0
 
     def run(self) -> None:
         connection = self.server.connect(database="play")
@@ -117,6 +119,7 @@ class Writer(threading.Thread):
             ids = ", ".join(str(self.random.randrange(self.rows)) for _ in range(3))
             with connection.cursor() as cursor:
                 cursor.execute(f"UPDATE t SET n = n + 1, v = '{self.random.choice('ab')}' WHERE id IN ({ids})")
+            self.changes += 1
         connection.close()
 
 
@@ -142,6 +145,7 @@ def test_each_change_is_one_version_while_parts_are_read(
     try:
         for number in range(4):
             ask_for(sync, ["v = 'a'", "v <> 'a' and id > 20"][number % 2], number=number)
+            until(lambda number=number: writer.changes > 10 * number, "changes of the writer")  # type: ignore[misc]
             try:
                 sync.run(crash)
             except _CrashError:

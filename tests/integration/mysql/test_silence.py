@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from dataclasses import replace
 
 import pytest
@@ -49,10 +48,10 @@ def test_a_dump_from_a_silent_server_is_a_lost_connection(server: Playground) ->
     start = server.here()
     with_rows(server)
     request = DumpRequest(start, 6061, block_bytes=SMALL, silence_s=1.5)
-    began = time.monotonic()
+    # No other limit ends the wait before the test is over.
+    address = replace(server.address, read_timeout=3600)
     with proxied(server.port) as proxy, pytest.raises(ConnectionLost) as caught:
-        dump_while_silent(replace(server.address, port=proxy.port), proxy, request)
-    assert time.monotonic() - began < 30
+        dump_while_silent(replace(address, port=proxy.port), proxy, request)
     assert caught.value.retryable
     assert caught.value.facts["position"] == start
 

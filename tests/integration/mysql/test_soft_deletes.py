@@ -101,7 +101,7 @@ def test_a_process_killed_at_a_commit_marks_each_row_once(server: Playground, tm
     for number, kill in enumerate(KILLS, start=1):
         server.run(f"DELETE FROM t WHERE id = {number}", f"INSERT INTO t VALUES ({10 * number}, 'new')")
         words = [sys.executable, "-m", "tests.chaos.mysql_child", json.dumps(sync.words), kill]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
     sync.run()
     assert marks(sync) == {

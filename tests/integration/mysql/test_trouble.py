@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from tests.here import run
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 from tests.servers.launch import running
+from tests.waiting import until
 
 Pair = tuple[Playground, Playground]
 
@@ -80,11 +80,12 @@ def test_a_binlog_purged_after_planning_is_left_out_if_tables_are_read_again(
     with pytest.raises(_StopError):
         sync.run(stop)
     planned = server.here()
-    until = time.monotonic() + 30
-    while _has_log(server, planned):  # MariaDB keeps a file that its last checkpoint needs, or that a reader just left
-        assert time.monotonic() < until
+
+    def is_purged() -> bool:  # MariaDB keeps a file that its last checkpoint needs, or that a reader just left
         server.run("FLUSH BINARY LOGS", f"PURGE BINARY LOGS TO '{server.here().file}'")
-        time.sleep(0.1)
+        return not _has_log(server, planned)
+
+    until(is_purged, "the server without the log of the batch")
     # The batch is in the checkpoint, and can never be read again.
     for _ in range(2):
         with pytest.raises(BinlogPurged):
@@ -210,14 +211,14 @@ def pair(
 
 
 def wait_for(replica: Playground, sql: str, value: object) -> None:
-    for _ in range(300):
+    def is_there() -> bool:
         try:
-            if replica.rows(sql)[0][0] == value:
-                return
+            return bool(replica.rows(sql)[0][0] == value)
         except Exception:  # noqa: BLE001 - the table may not be there yet
             replica.connect()
-        time.sleep(0.1)
-    pytest.fail(f"the replica never showed {value} for {sql}")
+            return False
+
+    until(is_there, f"{value} of the replica for {sql}")
 
 
 BOTH = [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]

@@ -32,7 +32,7 @@ class Nobody:
 
 def browsed(url: str, *words: str) -> str:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", *words, url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=True)
     return done.stdout
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
+from tests.waiting import until
 
 pytestmark = pytest.mark.postgres
 SMALL_CHUNKS = ["scan.incremental.snapshot.chunk.size=40"]
@@ -65,6 +66,7 @@ class Writer(threading.Thread):
     def __init__(self, server: PgPlayground, rows: int, seed: int) -> None:
         super().__init__()
         self.server, self.rows, self.random, self.stopped = server, rows, random.Random(seed), threading.Event()
+        self.changes = 0
 
     def run(self) -> None:
         address = f"host=127.0.0.1 port={self.server.port} user=postgres dbname={DATABASE}"
@@ -72,6 +74,7 @@ class Writer(threading.Thread):
             while not self.stopped.wait(0.002):
                 ids = [self.random.randrange(self.rows) for _ in range(3)]
                 connection.execute("UPDATE t SET n = n + 1, v = %s WHERE id = ANY(%s)", (self.random.choice("ab"), ids))
+                self.changes += 1
 
 
 @pytest.mark.slow
@@ -91,6 +94,7 @@ def test_each_change_is_one_version_while_parts_are_read(server: PgPlayground, t
     try:
         for number in range(4):
             ask_for(sync, ["v = 'a'", "v <> 'a' and id > 20"][number % 2], number=number)
+            until(lambda number=number: writer.changes > 10 * number, "changes of the writer")  # type: ignore[misc]
             try:
                 sync.run(crash)
             except _CrashError:

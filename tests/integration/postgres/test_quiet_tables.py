@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from penstock.ingest.postgres.source import PgSource
 from penstock.ingest.source import NO_LIMIT, Offsets
 from penstock.pipelines.job.source_request import connector, request_of
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
+from tests.waiting import until
 
 pytestmark = pytest.mark.postgres
 
@@ -44,13 +44,15 @@ def read(source: PgSource, start: Offsets, end: Offsets) -> list[dict[str, Any]]
 
 def moved_on(source: PgSource, start: Offsets) -> Offsets:
     """Return later offsets. On a busy machine a record of the server's own may not be flushed for seconds."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
+    found = start
+
+    def is_later() -> bool:
+        nonlocal found
         found = source.latest_offsets(start, NO_LIMIT)
-        if found["log"] != start["log"]:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("the log did not move on")
+        return bool(found["log"] != start["log"])
+
+    until(is_later, "a later end of the log")
+    return found
 
 
 def test_changes_of_other_tables_make_no_batch_until_the_heartbeat(source: PgSource, server: PgPlayground) -> None:
@@ -75,6 +77,7 @@ def test_changes_of_other_tables_make_no_batch_until_the_heartbeat(source: PgSou
 
 
 def test_a_batch_does_not_wait_after_a_large_transaction(source: PgSource, server: PgPlayground) -> None:
+    source.planner._log_end.quiet = QuietLog(10.0, lambda: 0.0)  # no heartbeat comes
     start = source.latest_offsets(source.initial_offsets(), NO_LIMIT)
     server.run("INSERT INTO other VALUES (1)")
     start = source.latest_offsets(start, NO_LIMIT)
@@ -94,12 +97,13 @@ def test_the_slot_follows_at_each_heartbeat(source: PgSource, server: PgPlaygrou
         server.run(f"INSERT INTO other VALUES ({number})")
         end = source.latest_offsets(start, NO_LIMIT)
         assert read(source, start, end) == []
+
         # The server ends the connection of the last read a moment later, and a slot in use cannot be moved.
-        for _ in range(50):
+        def has_followed(end: Offsets = end) -> bool:
             source.mirror(end)
-            if server.run(kept) not in seen:
-                break
-            time.sleep(0.1)
+            return server.run(kept) not in seen
+
+        until(has_followed, "the slot at the end of the heartbeat")
         seen.add(server.run(kept))
         start = end
     assert len(seen) == 4

@@ -22,12 +22,13 @@ from tests.integration.postgres.test_sync import (  # noqa: F401 - collected her
     test_values_are_the_same_from_snapshot_and_log,
 )
 from tests.servers.launch import Kind, free_port, kill, promote, standby, start, stop
+from tests.waiting import LIMIT_S
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 KIND: Kind = "postgres-18"
 # Of the slot on a standby: it stays after a promotion.
 IS_SYNCED = f"SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{SLOT}' AND synced AND NOT temporary"
-_PATIENCE_S = 60.0
+_PATIENCE_S = LIMIT_S
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Broker:
             data=data,
             headers={"Content-Type": "application/json"},
         )
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=240) as answer:
             return json.loads(answer.read() or b"null")
 
     def topic(self, partitions: int = 0, name: str | None = None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from penstock.ingest.pulsar.settings import PulsarSettings, PulsarStart
 from penstock.ingest.pulsar.source import PulsarSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from tests.integration.pulsar.conftest import Broker
+from tests.waiting import until
 
 pytestmark = pytest.mark.pulsar
 
@@ -205,13 +205,13 @@ def test_acknowledged_batches_leave_the_message_that_the_next_one_needs(broker: 
         assert found == [str(number)]
         one.mirror(end)
         start = end
+
     # The broker counts acknowledgements a moment after they are sent.
-    for _ in range(100):
+    def backlog() -> int:
         stats = broker.admin("GET", f"persistent/public/default/{topic}/stats")
-        if stats["subscriptions"]["lake"]["msgBacklog"] <= 2:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"the backlog stays: {stats['subscriptions']['lake']['msgBacklog']} messages")
+        return int(stats["subscriptions"]["lake"]["msgBacklog"])
+
+    until(lambda: backlog() <= 2, lambda: f"a backlog of two messages, not of {backlog()}")
 
 
 def test_new_partitions_are_read_from_their_first_message(broker: Broker) -> None:

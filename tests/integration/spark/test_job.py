@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from penstock.pipelines.job.foreach_batch import SparkTasks
 from penstock.pipelines.job.job_run import JobRun
 from penstock.pipelines.spark.checkpoint_files import SETTING
 from tests.shop import Shop, change, insert
+from tests.waiting import LIMIT_S, ended, until
 
 pytestmark = pytest.mark.spark
 
@@ -101,7 +101,7 @@ def test_a_pipeline_in_python_uses_a_session_and_does_not_stop_it(
     events: list[dict[str, object]] = []
     runner = threading.Thread(target=lambda: events.append(pipeline.run(until_caught_up=True, session=spark)))
     runner.start()
-    runner.join(120)
+    ended(runner)
     assert events[0]["rows"] == {"ods.orders": 1}
     assert shop.ids("orders") == [1, 2]
     assert spark.range(3).count() == 3
@@ -176,14 +176,17 @@ def test_a_worker_that_starts_too_late_is_started_again(
     slow = tmp_path / "python"
     slow.write_text(
         f"""#!/bin/sh
-case "$*" in *streaming*) mkdir {tmp_path}/late 2>/dev/null && sleep 12 ;; esac
+case "$*" in *streaming*) mkdir {tmp_path}/late 2>/dev/null && while [ -d {tmp_path}/late ]; do sleep 0.2; done ;; esac
 exec {sys.executable} "$@"
 """
     )
     slow.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow))
     shop.put("1.json", insert("orders", {"id": 1}))
-    run(spark, shop.spec())
+    try:
+        run(spark, shop.spec())
+    finally:
+        (tmp_path / "late").rename(tmp_path / "over")  # the first worker goes on, and finds nobody
     assert shop.ids("orders") == [1]
     assert "event=retry" in caplog.text
 
@@ -196,19 +199,15 @@ def test_a_running_job_reads_new_files_and_stops_on_a_signal(shop: Shop, spark: 
         shop.put(f"{number}.json", insert("orders", {"id": number}))
         wait_until(lambda wanted=number + 1: exists(shop) and len(shop.ids("orders")) == wanted)  # type: ignore[misc]
     running.stop()
-    thread.join(60)
-    assert not thread.is_alive()
+    ended(thread)
 
 
 def exists(shop: Shop) -> bool:
     return (shop.folder / "warehouse/ods.db/orders/snapshot/LATEST").exists()
 
 
-def wait_until(true: object, seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+def wait_until(true: object, seconds: float = LIMIT_S) -> None:
+    until(true, "the rows of the table", seconds)  # type: ignore[arg-type]
 
 
 def test_background_compaction_is_a_separate_spark_job(shop: Shop, spark: SparkSession) -> None:
@@ -223,8 +222,7 @@ def test_background_compaction_is_a_separate_spark_job(shop: Shop, spark: SparkS
         wait_until(lambda wanted=number + 1: exists(shop) and len(shop.ids("orders")) == wanted)  # type: ignore[misc]
     wait_until(lambda: any(snapshot.commit_user.endswith("-compact") for snapshot in shop.table("orders").snapshots))
     running.stop()
-    thread.join(60)
-    assert not thread.is_alive()
+    ended(thread)
     assert shop.ids("orders") == [0, 1, 2, 3]
 
 

@@ -62,7 +62,7 @@ def test_a_session_of_spark_connect_is_refused_with_the_reason(tmp_path: Path) -
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
     assert "the session is a Spark Connect session" in done.stderr

@@ -57,7 +57,7 @@ look()
 def test_a_process_that_used_hdfs_can_start_the_jvm_of_spark(hdfs: Any) -> None:
     """The child must not wait for threads of the client, which exist only in its parent."""
     words = [sys.executable, "-c", STARTS_A_PROCESS, f"{hdfs.url}/"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=True)
     assert done.stdout.split() == ["True", "True"]
 
 
@@ -78,7 +78,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_a_fork_of_a_process_that_used_hdfs_can_use_hdfs(hdfs: Any) -> None:
     words = [sys.executable, "-c", FORKS, f"{hdfs.url}/"]
-    assert subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout == "7\n"
+    assert subprocess.run(words, capture_output=True, text=True, timeout=280, check=True).stdout == "7\n"
 
 
 class TestContract(StorageContract):

@@ -79,7 +79,7 @@ class Oracle:
             yield cls(process, log)
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(timeout=20)
+            process.wait(timeout=240)
 
     @property
     def process_id(self) -> int:

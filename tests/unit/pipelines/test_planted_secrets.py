@@ -23,6 +23,7 @@ from penstock.pipelines.config import yaml_file
 from penstock.pipelines.monitor.webhook import WebhookObserver
 from penstock.references import masked, without_login
 from penstock.storage.open import open_storage
+from tests.waiting import ended
 
 HUSH = "hush-hush-7391"
 KAFKA = """
@@ -121,7 +122,7 @@ def serving(**settings: Any) -> Iterator[tuple[str, list[tuple[int, str, str | N
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        ended(thread)
 
 
 @pytest.mark.slow

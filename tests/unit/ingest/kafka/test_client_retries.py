@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +14,7 @@ from penstock.ingest.kafka.client import EventLine
 from penstock.ingest.kafka.cluster import KafkaCluster, MissingTopic
 from penstock.ingest.messages.client_log import Seldom
 from penstock.ingest.patience import patience
+from tests.waiting import at_most
 
 
 def away() -> None:
@@ -89,10 +89,8 @@ def test_the_same_client_message_is_logged_twice_per_minute() -> None:
 
 
 def test_a_check_reports_at_once_that_no_broker_listens() -> None:
-    began = time.monotonic()
-    with patience(0.0), pytest.raises(SourceError, match="no Kafka broker can be reached") as caught:
+    with at_most(5), patience(0.0), pytest.raises(SourceError, match="no Kafka broker can be reached") as caught:
         KafkaCluster({"bootstrap.servers": "127.0.0.1:1"}).topics_matching(".*")
-    assert time.monotonic() - began < 5
     assert "127.0.0.1:1: Connection refused" in str(caught.value)
 
 

@@ -29,17 +29,18 @@ def test_help_imports_no_heavy_modules() -> None:
     assert "kafka-sync-table" in done.stdout
 
 
-def test_help_of_each_command_imports_no_heavy_modules_and_is_fast() -> None:
+def test_help_of_each_command_imports_no_heavy_modules() -> None:
     code = (
-        "import contextlib, io, sys, time\n"
+        "import contextlib, io, sys\n"
         "from penstock.pipelines.commands.main import COMMANDS, main\n"
         "for name in COMMANDS:\n"
-        "    began = time.process_time()\n"
+        "    before = len(sys.modules)\n"
         "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
         "        main([name, '--help'])\n"
         f"    heavy = [m for m in {HEAVY} if m in sys.modules]\n"
-        "    if heavy or time.process_time() - began > 0.2:\n"
-        "        print(name, heavy, time.process_time() - began)\n"
+        # The number of modules and not the time, as above: there are up to 14 of them.
+        "    if heavy or len(sys.modules) - before > 40:\n"
+        "        print(name, heavy, len(sys.modules) - before)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == ""
@@ -107,5 +108,5 @@ def test_a_closed_output_pipe_is_not_an_error() -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        assert process.wait(60) == 141
+        assert process.wait(240) == 141
         assert process.stderr.read() == b""

@@ -144,7 +144,7 @@ def test_a_signal_ends_a_stream_behind_a_commit(warehouse: str, number: signal.S
         while table.latest_snapshot is None and process.poll() is None:
             time.sleep(0.1)
         process.send_signal(number)
-        shown, _ = process.communicate(timeout=60)
+        shown, _ = process.communicate(timeout=240)
     assert process.returncode == 0
     assert shown == "job\nsql:d.t->d.u\njob,read_to,written,snapshot\nsql:d.t->d.u,1,2,1\n"
     assert table.scan().count() == 2

@@ -17,6 +17,7 @@ import pytest
 import penstock
 from penstock.pipelines.commands.sql_shell import history_file, is_complete
 from penstock.table.sql.interpreter import Interpreter
+from tests.waiting import LIMIT_S
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
 _PROGRAM = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main())"
@@ -44,7 +45,7 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._own, text.encode())
 
-    def expect(self, pattern: str, seconds: float = 40) -> str:
+    def expect(self, pattern: str, seconds: float = LIMIT_S) -> str:
         """Return what was shown up to the pattern."""
         end = time.monotonic() + seconds
         while True:
@@ -88,7 +89,7 @@ def test_statements_are_typed_completed_and_remembered(tmp_path: Path) -> None:
     terminal.expect(r"shop>")
     terminal.type("\\q\r")
     terminal.expect(r"the statement set has no END")
-    assert terminal.process.wait(60) == 0
+    assert terminal.process.wait(240) == 0
     history = (tmp_path / "penstock" / "sql_history").read_text(encoding="utf-8")
     assert "+insert into shop.orders" in history
     assert (tmp_path / "penstock" / "sql_history").stat().st_mode & 0o77 == 0

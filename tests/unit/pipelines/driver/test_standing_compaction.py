@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableMissing
 from penstock.table.operations.executor import OfUnit, OwnProcess, Result, Work
 from tests.invariants import check_invariants
+from tests.waiting import ended, until
 
 OPTIONS = {"bucket": "2", "write-only": "true", "num-sorted-run.compaction-trigger": "3"}
 
@@ -172,12 +172,11 @@ def test_it_runs_beside_a_writer_until_it_is_stopped(catalog: Catalog) -> None:
         for turn in range(12):
             add(table, turn)
     finally:
-        deadline = time.monotonic() + 30
-        while small_files(table) > 4 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        standing.stop()
-        thread.join(30)
-    assert not thread.is_alive()
+        try:
+            until(lambda: small_files(table) <= 4, "compactions")
+        finally:
+            standing.stop()
+            ended(thread)
     assert small_files(table) <= 4
     assert {row["id"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == {
         **{one: str(one) for one in range(12)},
@@ -188,7 +187,9 @@ def test_it_runs_beside_a_writer_until_it_is_stopped(catalog: Catalog) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "mode"), [(signal.SIGTERM, "combined"), (signal.SIGINT, "divided")])
-def test_a_command_that_watches_ends_after_a_signal(catalog: Catalog, number: signal.Signals, mode: str) -> None:
+def test_a_command_that_watches_ends_after_a_signal(
+    catalog: Catalog, tmp_path: Path, number: signal.Signals, mode: str
+) -> None:
     table = new_table(catalog, "orders", commits=3)
     words = ["compact-database", "--warehouse", catalog.warehouse, "--including-tables", r"shop\..*", "--json"]
     words += ["--mode", mode, "--interval", "50 ms", "-Dexecution.runtime-mode=streaming", "--parallelism", "2"]
@@ -199,15 +200,17 @@ def test_a_command_that_watches_ends_after_a_signal(catalog: Catalog, number: si
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[4])},
     )
     try:
-        deadline = time.monotonic() + 60
-        while small_files(table) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        late = new_table(catalog, "late", commits=3)
-        found = mode == "combined"  # a table that was made while it runs
-        while found and small_files(late) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: not small_files(table), "the compaction of the table")
+        # A table that is there while the command runs, with all its commits at once.
+        elsewhere = Catalog(str(tmp_path / "elsewhere"), {"local.sync": "false"})
+        elsewhere.create_database("shop")
+        Path(new_table(elsewhere, "late", commits=3).path).rename(Path(table.path).parent / "late")
+        late = catalog.table("shop.late")
+        found = mode == "combined"
+        if found:
+            until(lambda: not small_files(late), "the compaction of the new table")
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
     finally:
         process.kill()
     assert process.returncode == 0, err.decode()

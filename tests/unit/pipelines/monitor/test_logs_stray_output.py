@@ -22,7 +22,7 @@ with stray_output_logged() as into:
 other.communicate(sys.argv[2])
 for thread in threading.enumerate():
     if thread.name == "penstock-stray-output":
-        thread.join(10)
+        thread.join(240)
 print("the end", file=sys.stderr)
 """
 LINES = """WARNING: Using incubator modules: jdk.incubator.vector

@@ -383,7 +383,7 @@ def test_the_share_of_a_copy_does_not_fall_when_a_table_is_done() -> None:
 
 def get(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=240) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -399,7 +399,7 @@ def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
     assert get(server.port, "/metrics")[1] == "penstock_up 1.0\n"
     assert get(server.port, "/etc/passwd")[0] == 404
     assert get(server.port, "/health") == (200, "ok\n")
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
     connection.request("HEAD", "/health")
     assert (connection.getresponse().status, connection.sock is not None) == (200, True)
     connection.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from penstock.pipelines.monitor import run_monitor as watching
 from penstock.pipelines.monitor.observers import observed
 from penstock.pipelines.monitor.run_monitor import RunMonitor
 from penstock.pipelines.monitor.schema_changes import SeenSchemas
+from tests import waiting
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -55,10 +55,7 @@ def watch_of(shop: Shop, noted: Noted, **more: Any) -> RunMonitor:
 
 
 def until(true: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    waiting.until(true, "what the signal does")
 
 
 def test_signals_are_applied_and_a_pause_survives_a_restart(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

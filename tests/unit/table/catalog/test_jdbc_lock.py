@@ -69,7 +69,7 @@ def test_two_processes_lose_no_commit_on_a_store_that_overwrites(tmp_path: Path)
     code = f"import sys; from {__name__} import append_from; append_from(*sys.argv[1:])"
     words = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
     writers = [subprocess.Popen([*words, first, "15"], cwd=ROOT) for first in ("0", "100")]
-    assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=280) for writer in writers] == [0, 0]
     ids = sorted(table.refresh().scan().to_arrow()["id"].to_pylist())
     assert ids == [first + number for first in (0, 100) for number in range(15)]
     assert rows(tmp_path) == []

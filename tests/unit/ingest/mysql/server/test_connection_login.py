@@ -24,6 +24,7 @@ from penstock.ingest.mysql.actions import conf_section
 from penstock.ingest.mysql.errors import PasswordExposed
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.connection import connect
+from tests.waiting import ended
 
 PASSWORD = "s3cret-PW"
 SALT = b"A" * 8 + b"B" * 12
@@ -124,13 +125,13 @@ def serving(play: Callable[[Rogue], None], tls: ssl.SSLContext | None = None) ->
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    address = ServerAddress("127.0.0.1", listener.getsockname()[1], "repl", Secret(PASSWORD), connect_timeout=5)
+    address = ServerAddress("127.0.0.1", listener.getsockname()[1], "repl", Secret(PASSWORD), connect_timeout=240)
     try:
-        yield replace(address, read_timeout=5), received
+        yield replace(address, read_timeout=240), received
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(5)
+        ended(thread)
 
 
 def read(data: bytes) -> bytes:

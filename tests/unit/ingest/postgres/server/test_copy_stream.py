@@ -8,7 +8,6 @@ import resource
 import select
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -20,6 +19,7 @@ from penstock.ingest.postgres.server import copy_stream
 from penstock.ingest.postgres.server.copy_frames import HEAD, data_frames
 from penstock.ingest.postgres.server.copy_stream import ServerRefused, SocketStream
 from penstock.ingest.postgres.server.waits import is_ready
+from tests.waiting import LIMIT_S, ended
 
 
 def frame(kind: bytes, body: bytes = b"") -> bytes:
@@ -36,7 +36,7 @@ def bodies(found: Received) -> list[bytes]:
 
 
 @contextmanager
-def answered(*parts: bytes, asks: bytes = b"COPY t\0", pause_s: float = 0.0) -> Iterator[SocketStream]:
+def answered(*parts: bytes, asks: bytes = b"COPY t\0") -> Iterator[SocketStream]:
     """Yield a stream whose server reads the statement, sends these parts one by one, and closes the connection."""
     ours, servers = socket.socketpair()
     ours.setblocking(False)
@@ -48,7 +48,6 @@ def answered(*parts: bytes, asks: bytes = b"COPY t\0", pause_s: float = 0.0) -> 
             with suppress(BrokenPipeError, ConnectionResetError):  # the reader may have seen enough
                 for part in parts:
                     servers.sendall(part)
-                    time.sleep(pause_s)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -57,8 +56,7 @@ def answered(*parts: bytes, asks: bytes = b"COPY t\0", pause_s: float = 0.0) -> 
         yield stream
     finally:
         stream.close()
-        thread.join(10)
-        assert not thread.is_alive()
+        ended(thread)
 
 
 def all_read(stream: SocketStream, least: int) -> list[bytes]:
@@ -162,14 +160,14 @@ def test_the_log_is_read_as_it_arrives() -> None:
         stream = SocketStream(ours)
         servers.sendall(both + frame(b"d", b"kept"))
         stream.start("START")
-        assert bodies(stream.read_now(1.0)) == [b"kept"]
+        assert bodies(stream.read_now(0.1)) == [b"kept"]  # it came with the answer
         assert bodies(stream.read_now(0.01)) == []
         stream.send(b"r position")
         assert servers.recv(1000) == frame(b"Q", b"START\0") + frame(b"d", b"r position")
         servers.sendall(frame(b"d", b"one") + frame(b"d", b"two")[:4])
-        assert bodies(stream.read_now(1.0)) == [b"one"]
+        assert bodies(stream.read_now(LIMIT_S)) == [b"one"]
         servers.sendall(frame(b"d", b"two")[4:] + frame(b"c"))
-        assert bodies(stream.read_now(1.0)) == [b"two"]
+        assert bodies(stream.read_now(LIMIT_S)) == [b"two"]
         assert not stream.is_open
         stream.close()
 
@@ -204,8 +202,8 @@ def test_many_small_messages_are_read_in_few_readings_and_blocks_are_not_copied(
         thread.start()
         found: list[Received] = []
         while sum(map(len, found)) < count:
-            found.append(stream.read_now(1.0))
-        thread.join(10)
+            found.append(stream.read_now(LIMIT_S))
+        ended(thread)
         together = Received.joined(found)
         assert [body[:5] for body in bodies(together)] == [b"%5d" % number for number in range(count)]
         assert len(found) < count / 100
@@ -218,9 +216,9 @@ def test_libpq_may_wait_for_one_byte_afterwards(read: str) -> None:
     with connected_by_tcp() as (stream, servers):
         servers.sendall(OPEN + frame(b"d", b"one"))
         stream.start("COPY t")
-        assert bodies(stream.read_now(1.0)) == [b"one"]
+        assert bodies(stream.read_now(0.1)) == [b"one"]  # it came with the answer
         servers.sendall(frame(b"d", b"two") + ENDED + READY)
-        assert bodies(stream.read_now(1.0) if read == "read_now" else stream.read(1 << 20)) == [b"two"]
+        assert bodies(stream.read_now(LIMIT_S) if read == "read_now" else stream.read(1 << 20)) == [b"two"]
         servers.sendall(b"Z")
         assert is_ready(stream.socket.fileno(), select.POLLIN, 1.0)
 
@@ -242,7 +240,7 @@ def test_a_process_may_have_many_open_files() -> None:
         assert stream.socket.fileno() >= 1024
         threading.Timer(0.1, servers.sendall, (OPEN + frame(b"d", b"one"),)).start()
         stream.start("COPY t")
-        assert bodies(stream.read_now(1.0)) == [b"one"]
+        assert bodies(stream.read_now(0.1)) == [b"one"]  # it came with the answer
         threading.Timer(0.1, servers.sendall, (frame(b"d", b"two") + ENDED + READY,)).start()
         assert bodies(stream.read(1 << 20)) == [b"two"]
 
@@ -257,8 +255,8 @@ def test_messages_are_not_changed_by_later_ones() -> None:
             thread = threading.Thread(target=servers.sendall, args=(frame(b"d", one),), daemon=True)
             thread.start()
             while sum(map(len, kept)) <= one[0]:
-                kept.append(stream.read_now(1.0))
-            thread.join(10)
+                kept.append(stream.read_now(LIMIT_S))
+            ended(thread)
         assert [body for part in kept for body in bodies(part)] == sent
         assert bodies(Received.joined(kept)) == sent
         assert len({id(one.data) for one in kept}) > 2
@@ -266,12 +264,22 @@ def test_messages_are_not_changed_by_later_ones() -> None:
 
 def test_a_server_that_always_sends_a_little_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy_stream, "_GATHERED_S", 0.02)  # the pauses are shorter
-    parts = [frame(b"W", b"\1\0\0"), *(frame(b"d", b"%d" % number) for number in range(4000))]
-    with answered(*parts, pause_s=0.001) as stream:
-        stream.start("COPY t")
-        began, found = time.monotonic(), stream.read_now(1.0)
-        assert 0 < len(found) < 1000
-        assert time.monotonic() - began < 3.0  # sending them all takes at least four
+    over = threading.Event()
+    with connected_by_tcp() as (stream, servers):
+
+        def serve() -> None:
+            while not over.wait(0.001):  # a reading that waits for the pause after them does not end
+                servers.sendall(frame(b"d", b"a little"))
+
+        servers.sendall(frame(b"W", b"\1\0\0"))
+        stream.start("START")
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            assert len(stream.read_now(LIMIT_S)) > 0
+        finally:
+            over.set()
+            ended(thread)
 
 
 def followed(data: bytes, filled: int) -> tuple[list[int], int]:
@@ -307,5 +315,5 @@ def test_a_buffer_that_the_first_reading_fills_does_not_end_the_connection(monke
         assert len(stream.read_now(0.01)) == 10
         assert len(stream.read_now(0.01)) == 0
         servers.sendall(data)
-        assert len(stream.read_now(1.0)) == 1
+        assert len(stream.read_now(LIMIT_S)) == 1
     stream.close()

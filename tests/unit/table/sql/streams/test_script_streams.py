@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Event, Timer
 
 import pyarrow as pa
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.table.sql.interpreter import Interpreter
+from tests.waiting import StopAtFirstWait
 
 STREAMING = "SET 'execution.runtime-mode' = 'streaming';"
 
@@ -50,9 +50,7 @@ def test_only_the_last_of_several_streams_is_returned(warehouse: Path) -> None:
 
 @pytest.mark.parametrize("query", ["SELECT k FROM t WHERE k > 4; SELECT k FROM t", "SELECT k FROM t"])
 def test_streams_that_are_stopped_return_the_rows_of_the_last_one(query: str, warehouse: Path) -> None:
-    stop = Event()
-    Timer(1, stop.set).start()
-    with Interpreter(penstock.Catalog(warehouse), "d", stop=stop) as interpreter:
+    with Interpreter(penstock.Catalog(warehouse), "d", stop=StopAtFirstWait()) as interpreter:
         result = interpreter.last_result(STREAMING + query)
     assert result is not None
     assert sorted(result["k"].to_pylist()) == [1, 2, 3, 4]

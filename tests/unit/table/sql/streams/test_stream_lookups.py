@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from pathlib import Path
-from threading import Event, Thread, Timer
+from threading import Thread
 
 import pytest
 
@@ -15,6 +15,7 @@ from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
 from tests.invariants import check_invariants
 from tests.unit.table.sql.streams.test_stream_jobs import SOURCE, Killed, Lake, Row, kinds
+from tests.waiting import StopAtFirstWait
 
 pytestmark = pytest.mark.slow
 
@@ -127,13 +128,11 @@ def test_a_batch_waits_for_missing_rows_and_records_the_snapshots(lake: Lake) ->
 
 def test_a_stream_that_waits_can_be_stopped(lake: Lake) -> None:
     lake.batch("CREATE TABLE t (id INT, name STRING); INSERT INTO log VALUES (1, 1, 0)")
-    stop = Event()
     hint = f"/*+ LOOKUP('table'='x', {RETRY % ('1h', 3)}) */"
     query = f"INSERT INTO t SELECT {hint} log.id, x.name FROM log JOIN u {NOW} AS x ON log.g = x.k"
-    with Interpreter(lake.catalog, "d", stop=stop) as interpreter:
+    with Interpreter(lake.catalog, "d", stop=StopAtFirstWait()) as interpreter:
         tables = interpreter.run(f"{STREAMING}; {query}")
         assert next(tables).num_rows == 1
-        Timer(0.3, stop.set).start()
         rows = [row for table in tables for row in table.to_pylist()]
     assert [row["written"] for row in rows if "written" in row] == [0]
 

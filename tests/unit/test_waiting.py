@@ -1,0 +1,86 @@
+"""Waits in tests: they fail by name, do not count a standstill, and have no limits that a busy machine exceeds."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import at_most, until
+
+ROOT = Path(__file__).parents[2]
+LEAST_S = 60  # a process may stand still for 20 seconds, and its peers after it
+# Limits of waits for threads, processes and sockets, and what times since a beginning are compared with.
+_LIMIT = re.compile(r"\b(?:join|wait|communicate|acquire)\((?:timeout=)?([\d.]+)\)|\btimeout=([\d.]+)\b")
+_ELAPSED = re.compile(r"\b(?:monotonic|perf_counter|time)\(\) - \w+ <=? ?([\d.]*)")
+# Waits whose end is no error: something must not happen meanwhile, or a bound that has room for a standstill.
+MEANT = {
+    "chaos/test_soak.py": "the time of the run",
+    "integration/mysql/test_running_job.py": "six batches that do not wait for their triggers",
+    "integration/postgres/test_connection.py": "a second attempt waits for the first",
+    "interop/test_hive_catalog.py": "Java waits while a lock is held",
+    "interop/test_jdbc_catalog.py": "Java waits while a lock is held",
+    "unit/test_waiting.py": "examples",
+}
+
+
+def short_limits(text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        found = [limit for match in _LIMIT.finditer(line) for limit in match.groups() if limit]
+        # The pause of a loop that an event ends, as in `while not over.wait(0.01)`, is no limit.
+        if _ELAPSED.search(line) or any(float(limit) < LEAST_S and "while " not in line for limit in found):
+            yield f"{number}: {line.strip()}"
+
+
+def test_no_test_has_a_limit_that_a_busy_machine_exceeds() -> None:
+    short = {
+        f"{place}:{line}"
+        for path in (ROOT / "tests").rglob("*.py")
+        if (place := str(path.relative_to(ROOT / "tests"))) not in MEANT
+        for line in short_limits(path.read_text(encoding="utf-8"))
+    }
+    assert short == set(), "wait with tests.waiting, or for a minute and more"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_short"),
+    [
+        ("thread.join(10)", True),
+        ("process.communicate(timeout=5)", True),
+        ("subprocess.run(words, check=True, timeout=30)", True),
+        ("assert time.monotonic() - began < 3", True),
+        ("while not over.wait(0.01):", False),
+        ("assert process.wait(240) == 0", False),
+        ("assert time.monotonic() - began > 0.2", False),
+    ],
+)
+def test_short_limits_are_found(line: str, is_short: bool) -> None:
+    assert bool(list(short_limits(line))) == is_short
+
+
+def test_a_wait_without_end_says_what_it_waited_for() -> None:
+    with pytest.raises(AssertionError, match=r"waited 0\.1 s for: the moon"):
+        until(lambda: False, "the moon", 0.1)
+    with pytest.raises(AssertionError, match=r"waited 0\.1 s for: the sun"):
+        until(lambda: False, lambda: "the sun", 0.1)
+    until(lambda: True, "nothing", 0.0)
+
+
+def test_a_block_that_takes_too_long_fails() -> None:
+    with pytest.raises(AssertionError, match=r"more than 0\.1 s"), at_most(0.1):
+        time.sleep(0.5)
+    with at_most(60):
+        pass
+
+
+@pytest.mark.slow
+def test_the_time_in_which_the_process_stands_still_does_not_count() -> None:
+    wake = f"import os, signal, time; time.sleep(1); os.kill({os.getpid()}, signal.SIGCONT)"
+    with subprocess.Popen(["python3", "-c", wake]), at_most(0.9):
+        os.kill(os.getpid(), signal.SIGSTOP)

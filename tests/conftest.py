@@ -11,7 +11,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from penstock.storage.private_folder import private_folder
+from tests import busy
 from tests.interop.oracle.client import Oracle
 from tests.interop.pypaimon.client import Pypaimon
 from tests.order import FileScheduling, further_place, rank
@@ -53,6 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--check", action="store_true", help="20 examples, for an answer while one waits")
     parser.addoption(
         "--night", action="store_true", help="all failures and 10,000 examples, where each change has some"
+    )
+    parser.addoption(
+        "--busy",
+        type=int,
+        metavar="SEED",
+        help="let the run, its servers and JVMs stand still at random (tests/busy.py)",
     )
     parser.addoption(
         "--further-until",
@@ -155,6 +162,13 @@ def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pypaimon]:
         yield running
 
 
+@pytest.fixture(scope="session", autouse=True)
+def busy_machine(request: pytest.FixtureRequest) -> Iterator[None]:
+    seed = request.config.getoption("--busy")
+    with nullcontext() if seed is None else busy.machine(seed):
+        yield
+
+
 @contextmanager
 def one_of(folder: Path, name: str, places: int) -> Iterator[None]:
     """Hold one of `places` places until the block ends; a process more waits for one."""
@@ -175,6 +189,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture in marks.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(marks[fixture])
+    for item in items if items and items[0].config.getoption("--busy") is not None else ():
+        item.add_marker(pytest.mark.timeout(3600), append=False)  # the time in which it stands still is not its own
     # Stable, so that the tests of a file keep their order, and equal in all workers.
     items.sort(key=lambda item: rank(item.nodeid))
 

@@ -261,6 +261,7 @@ CROSSING = {
     "table/test_names_and_paths.py": "names of tables, partitions and branches wherever they become paths",
     "table/test_walkthrough.py": "the life of a table, file by file",
     "table/write/test_memory_limits.py": "the memory of writes and compactions, in processes of their own",
+    "test_busy.py": "tests/busy.py",
     "test_benchmarks.py": "benchmarks.all, and the page that it writes",
     "test_code_from_data.py": "the whole source",
     "test_deployment.py": "files for deployments",

@@ -75,6 +75,7 @@ FURTHER = (
     rf"integration/mysql/{_MYSQL_ALONE}.*\[(.*-)?mariadb(-.*)?\]$",
 )
 _FURTHER = tuple(re.compile(f"tests/(?:{pattern})") for pattern in FURTHER)
+_ANY_FURTHER = re.compile("|".join(one.pattern for one in _FURTHER))
 
 
 def rank(test: str) -> int:
@@ -90,7 +91,9 @@ def rank(test: str) -> int:
 @cache
 def further_place(test: str) -> int | None:
     """Return the place of a test among those that a late run leaves out; None if each run has it."""
-    return max((place for place, pattern in enumerate(_FURTHER) if pattern.match(test)), default=None)
+    if not _ANY_FURTHER.match(test):
+        return None
+    return max(place for place, pattern in enumerate(_FURTHER) if pattern.match(test))
 
 
 class FileScheduling(LoadFileScheduling):

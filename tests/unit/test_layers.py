@@ -309,8 +309,13 @@ def test_the_wheel_contains_every_layer_and_nothing_else() -> None:
     assert {name.removesuffix(".py") for name in targets["wheel"]["hooks"]["custom"]["packages"]} == set(LAYERS)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_module_imports_only_allowed_floors(path: Path) -> None:
+# The tests of all modules are one each: as thousands, they cost more than what they look at.
+def test_modules_import_only_allowed_floors() -> None:
+    for path in modules():
+        imports_only_allowed_floors(path)
+
+
+def imports_only_allowed_floors(path: Path) -> None:
     place = path.relative_to(ROOT)
     layer = place.parts[0].removesuffix(".py")
     for name in imports_of(path):
@@ -318,8 +323,9 @@ def test_module_imports_only_allowed_floors(path: Path) -> None:
         assert parts[0] not in LAYERS or parts[0] == "table", f"{place} imports {name}: write penstock.{name}"
         if parts[0] == "penstock" and len(parts) > 1:
             assert parts[1] == layer or parts[1] in LAYERS[layer], f"{place} may not import {name}"
-            for package, floors in FLOORS.items():
-                assert_floor(package.split("/"), floors, place, parts[1:])
+            for package in ("/".join(place.parts[:depth]) for depth in range(1, len(place.parts))):
+                if package in FLOORS:
+                    assert_floor(package.split("/"), FLOORS[package], place, parts[1:])
         if parts[0] == "pyspark":
             allowed = layer == "pipelines" or str(place) in SPARK_ROOMS
             assert allowed, f"{place} imports Spark"
@@ -390,9 +396,13 @@ def test_modules_are_named_by_nouns() -> None:
     assert found == set(), "name a module after the thing that it contains"
 
 
-@pytest.mark.parametrize("test", TESTS, ids=lambda test: str(test.relative_to(UNIT)))
-def test_a_unit_test_is_named_after_a_module_beside_others_of_its_package(test: Path) -> None:
+def test_unit_tests_are_named_after_a_module_beside_others_of_its_package() -> None:
     """tests/unit/<package>/test_<module>.py, or test_<module>_<topic>.py."""
+    for test in TESTS:
+        is_named_after_a_module(test)
+
+
+def is_named_after_a_module(test: Path) -> None:
     place = test.relative_to(UNIT)
     package = ROOT / place.parent
     if str(place) in CROSSING:
@@ -407,8 +417,12 @@ def test_tests_that_cross_modules_exist() -> None:
     assert CROSSING.keys() <= {str(test.relative_to(UNIT)) for test in TESTS}
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_the_catalog_computes_paths_of_tables(path: Path) -> None:
+def test_only_the_catalog_computes_paths_of_tables() -> None:
+    for path in modules():
+        leaves_paths_to_the_catalog(path)
+
+
+def leaves_paths_to_the_catalog(path: Path) -> None:
     place, nodes = str(path.relative_to(ROOT)), source_nodes(path)
     folders = [text for text in code_texts(nodes) if text.endswith(".db") or ".db/{" in text]
     assert not folders or place == "table/meta/paths.py", f"{place} builds the folder of a database: {folders}"

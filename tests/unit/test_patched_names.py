@@ -26,11 +26,18 @@ def imported(tree: ast.AST) -> dict[str, list[str]]:
     return names
 
 
+def called(function: ast.expr) -> str:
+    match function:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
 def patched(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Yield the objects that calls replace an attribute of, with the name of the attribute."""
     names = imported(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in PATCHES and len(node.args) > 1:
+        if isinstance(node, ast.Call) and called(node.func) in PATCHES and len(node.args) > 1:
             target, attribute = node.args[:2]
             if isinstance(target, ast.Name) and isinstance(attribute, ast.Constant):
                 yield from ((name, str(attribute.value)) for name in names.get(target.id, []))

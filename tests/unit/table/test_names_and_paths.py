@@ -74,19 +74,19 @@ DOORS: dict[str, Callable[[Catalog, str], object]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("name", AWAY, ids=repr)
-def test_no_name_leads_out_of_the_warehouse(
-    catalog: Catalog, outside: Catalog, tmp_path: Path, door: str, name: str
-) -> None:
-    if (door, name) == ("scan a branch", ""):
-        pytest.skip("no branch is the main branch")
-    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if "warehouse" not in path.parts)
-    with pytest.raises(PenstockError) as refused:
-        DOORS[door](catalog, name)
-    assert "\0" not in str(refused.value)
-    after = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if "warehouse" not in path.parts)
-    assert after == before
-    assert outside.tables("elsewhere") == ["precious"]
+def test_no_name_leads_out_of_the_warehouse(catalog: Catalog, outside: Catalog, tmp_path: Path, door: str) -> None:
+    def around() -> list[Path]:
+        return sorted(path for path in tmp_path.rglob("*") if "warehouse" not in path.parts)
+
+    before = around()
+    for name in AWAY:
+        if (door, name) == ("scan a branch", ""):
+            continue  # no branch is the main branch
+        with pytest.raises(PenstockError) as refused:
+            DOORS[door](catalog, name)
+        assert "\0" not in str(refused.value)
+        assert around() == before, name
+        assert outside.tables("elsewhere") == ["precious"], name
 
 
 @pytest.mark.parametrize("name", ["a b", "Ä", "a..b", "...a", "%2e%2e", "2024-05-06 10:00", "x" * 200])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,9 +64,9 @@ def fill(catalog: penstock.Catalog) -> None:
 @pytest.mark.parametrize("whole", [False, True], ids=["table", "database"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_next_table_has_nothing_of_a_table_whose_drop_was_killed(tmp_path: Path, seed: int, whole: bool) -> None:
+    fill(catalog_of(tmp_path / "filled"))
     for number in range(100):
-        folder = tmp_path / str(number)
-        fill(catalog_of(folder))
+        folder = Path(shutil.copytree(tmp_path / "filled", tmp_path / str(number)))
         killed = catalog_of(folder, number, seed)
         try:
             if whole:

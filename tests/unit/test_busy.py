@@ -32,7 +32,7 @@ def test_servers_of_a_run_are_its_members(member: subprocess.Popen[bytes]) -> No
     until(lambda: busy.members(123456789) == [123456789, member.pid], "the server in the run")
 
 
-def test_stopped_processes_go_on_when_the_busy_time_is_over(member: subprocess.Popen[bytes]) -> None:
+def test_stopped_processes_continue_when_the_busy_time_is_over(member: subprocess.Popen[bytes]) -> None:
     text = "from tests.busy import *; from tests.busy import _ended; signal.signal(signal.SIGTERM, _ended);"
     text += f"import tests.busy; tests.busy.RUNS_S = (0.0, 0.1); disturb({member.pid}, random.Random(1))"
     with subprocess.Popen([sys.executable, "-c", text], cwd=Path(__file__).parents[2]) as stopping:

@@ -72,7 +72,7 @@ def test_a_wait_without_end_says_what_it_waited_for() -> None:
     until(lambda: True, "nothing", 0.0)
 
 
-def test_a_block_that_takes_too_long_fails() -> None:
+def test_a_block_that_needs_too_long_fails() -> None:
     with pytest.raises(AssertionError, match=r"more than 0\.1 s"), at_most(0.1):
         time.sleep(0.5)
     with at_most(60):
@@ -80,7 +80,7 @@ def test_a_block_that_takes_too_long_fails() -> None:
 
 
 @pytest.mark.slow
-def test_the_time_in_which_the_process_stands_still_does_not_count() -> None:
+def test_the_time_in_which_the_process_is_stopped_does_not_count() -> None:
     wake = f"import os, signal, time; time.sleep(1); os.kill({os.getpid()}, signal.SIGCONT)"
     with subprocess.Popen(["python3", "-c", wake]), at_most(0.9):
         os.kill(os.getpid(), signal.SIGSTOP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -242,15 +243,17 @@ def test_a_recreated_topic_is_a_lost_position(broker: Broker) -> None:
 def test_the_wait_for_a_partition_that_ends_early_is_limited(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = broker.topic()
     broker.send(topic, "1")
-    planned, now, judge = Range(0, f"{topic}/0", 0, 5), 0.0, RangeProgress._judge
+    planned, judge, is_at_end, looks = Range(0, f"{topic}/0", 0, 5), RangeProgress._judge, False, count()
 
-    def judge_late(*given: Any) -> None:
-        nonlocal now
+    def judge_end(*given: Any) -> None:
+        nonlocal is_at_end
         judge(*given)
-        now += PATIENCE_SECONDS + 1  # no record came for so long after the end of the partition
+        is_at_end = True
 
-    monkeypatch.setattr(RangeProgress, "_judge", judge_late)
-    monkeypatch.setattr(range_progress, "time", SimpleNamespace(monotonic=lambda: now))
+    # Each look at the clock is too late, once the end of the partition is known.
+    clock = SimpleNamespace(monotonic=lambda: (PATIENCE_SECONDS + 1) * next(looks) if is_at_end else 0.0)
+    monkeypatch.setattr(RangeProgress, "_judge", judge_end)
+    monkeypatch.setattr(range_progress, "time", clock)
     with pytest.raises(PositionLost, match="--accept-gap"):
         list(read_range(broker.properties, planned))
     (fetched,) = read_range(broker.properties, planned, accept_gap=True)

@@ -24,6 +24,7 @@ from penstock.ingest.mysql.binlog.rolled_back import without_rolled_back
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, HistoryPart
 from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.mysql.errors import ServerIdClash
 from penstock.ingest.mysql.generated_values import GeneratedValues
 from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
 from penstock.ingest.mysql.position import LogPosition, TransactionSet, transaction_set
@@ -89,6 +90,10 @@ def range_batches(
 
 # Bits for the row number within an event. The other 39 are for the position: a log file has less than 2^39 bytes.
 _ROW_BITS = 24
+_OTHER_IDS = (
+    "leave out the option server-id, so that each attempt of a task has an id of its own; or set a range that no other "
+    "reader has, with more ids than tasks run at once, and without spark.speculation if the server is MariaDB"
+)
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
 
 
@@ -120,6 +125,15 @@ class MySqlRangeReader:
             yield DecodedChunk(DecodeResult([change]), len(change), change.rows.nbytes)
 
     def _batches(self, oddities: Counter[str], part: PartRead) -> Iterator[ChangeBatch]:
+        try:
+            yield from self._parts(oddities, part)
+        except ServerIdClash as error:
+            # With few ids, two tasks may have the same one, or two attempts of a task.
+            error.facts["range_of_the_pipeline"] = "{}-{}".format(*self.settings.server_ids)
+            error.hint = _OTHER_IDS
+            raise
+
+    def _parts(self, oddities: Counter[str], part: PartRead) -> Iterator[ChangeBatch]:
         settings, start = self.settings, self.start
         server_id = settings.server_id(int(start.get("reader", 0)))
         if DEFINED in start:

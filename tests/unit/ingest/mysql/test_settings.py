@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.formats.change import ImagePolicy
+from penstock.ingest.mysql import read_range
 from penstock.ingest.mysql.config import MySqlConfig
+from penstock.ingest.mysql.errors import ServerIdClash
 from penstock.ingest.mysql.settings import FollowSettings, follow_settings
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.job.source_request import request_of
@@ -46,3 +49,19 @@ def test_two_attempts_of_a_task_have_different_server_ids() -> None:
 def test_server_ids_of_a_configured_range_are_those_of_the_readers() -> None:
     settings = settled(["erp.*"], {}, "5400-5407")
     assert [settings.server_id(reader) for reader in (0, 1, 8, -1)] == [5400, 5401, 5400, 5407]
+
+
+def test_the_error_for_a_server_id_in_use_names_the_range_and_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few ids, the readers of one pipeline may have the same id."""
+
+    def clash(*_: object, **__: object) -> None:
+        raise ServerIdClash("another binlog reader uses this pipeline's server id", retryable=True)
+
+    monkeypatch.setattr(read_range, "read_chunk", clash)
+    monkeypatch.setattr(read_range, "chunk_from", lambda _: None)
+    settings, no_images = settled(["erp.*"], {}, "5400-5401"), cast(ImagePolicy, None)
+    reader = read_range.MySqlRangeReader(settings, {read_range.CHUNK: {}}, no_images)
+    with pytest.raises(ServerIdClash, match="leave out the option server-id") as caught:
+        list(reader.chunks())
+    assert caught.value.facts["range_of_the_pipeline"] == "5400-5401"
+    assert caught.value.retryable

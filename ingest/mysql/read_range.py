@@ -91,7 +91,7 @@ def range_batches(
 # Bits for the row number within an event. The other 39 are for the position: a log file has less than 2^39 bytes.
 _ROW_BITS = 24
 _OTHER_IDS = (
-    "leave out the option server-id, so that each attempt of a task has an id of its own; or set a range that no other "
+    "leave out the option server-id, so that each attempt of a task has a separate id; or set a range that no other "
     "reader has, with more ids than tasks run at once, and without spark.speculation if the server is MariaDB"
 )
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"

@@ -76,7 +76,7 @@ def test_a_partition_that_was_cut_is_found_again_by_the_next_question() -> None:
     assert client.closed == 2
 
 
-def test_offsets_without_an_epoch_and_brokers_that_name_none_are_taken_as_they_are() -> None:
+def test_offsets_without_an_epoch_and_brokers_without_epochs_are_not_examined() -> None:
     epochs = LeaderEpochs({}, client := Client())
     assert epochs.cut(places(5, 6), {}, places(4, 4)) == set()
     assert epochs.cut(places(5, 6), places(4, 4), {}) == set()

@@ -187,6 +187,18 @@ def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Pat
     assert [one.next for one in joined_reader._pauses.values()] == ([] if part in {"metadata", "history"} else [1])
 
 
+def test_a_failure_of_a_transform_is_that_of_its_range(tmp_path: Path, shapes: Shapes) -> None:
+    parts = [messages(seed, 40, 100 * seed) for seed in range(4)]
+    parts[2].insert(20, insert("goods", {"id": 5, "name": "x", "q": 2**31 - 1}))
+    rule = {"source-table": "shop.*", "projection": f"*, q * {2**33} as far"}
+    driver, task = prepared(tmp_path, parts, transform=[rule])
+    alone = read(driver, task)
+    shapes.shape = RangeShape(0.001, 1.0, 10.0)
+    together = read(driver, task)
+    assert "overflow" in str(alone[1])
+    assert together == alone
+
+
 def test_counts_are_of_one_run_of_a_task_that_spark_runs_again(tmp_path: Path, shapes: Shapes) -> None:
     """Some writers have the output of its first run, in which other ranges were joined."""
     driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)], 3)

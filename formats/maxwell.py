@@ -8,23 +8,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from penstock.formats.change import DecodeOptions, DecodeResult, Messages, SourceSchema
+from penstock.formats.change import DecodeOptions, DecodeResult, Messages
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import handle_envelopes, missing, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout
-from penstock.formats.layouts.layout_rows import (
-    RowMembers,
-    TableRows,
-    add_by_layout,
-    event_millis,
-    kinds_of,
-    read_text,
-    text_fields,
-)
+from penstock.formats.layouts.layout_rows import RowMembers, event_millis, kinds_of
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
+from penstock.formats.layouts.untyped_rows import UntypedRows, decode_by_layout
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
@@ -58,11 +51,7 @@ _KINDS = {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE_AFTER, 
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode maxwell-json messages."""
-    decoded = DecodeResult()
-    others = add_by_layout(messages, options, _known, lambda rows: _add_layout(rows, messages, options, decoded))
-    if len(others):
-        _decode_records(others, options, decoded)
-    return decoded
+    return decode_by_layout(messages, options, _known, _add_layout, _decode_records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,31 +94,17 @@ class MaxwellMembers:
 
 def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
     members = rows.layout.derive(NAME, MaxwellMembers.of)
-    accepted: Mask = np.zeros(len(rows), bool)
     if members is None or not rows.are_texts_or_null(members.texts).all():
-        return accepted
+        return np.zeros(len(rows), bool)
     wanted = [*members.texts, *members.rows.after, *([] if members.ts is None else [members.ts])]
     columns = MemberColumns(rows, wanted, [member for member in members.rows.before if member not in wanted])
     times = event_millis(columns, members.ts, 1000)
     if times is None:
-        return accepted
+        return np.zeros(len(rows), bool)
     kinds = kinds_of(columns, members.type, _KINDS)
-    for (database, table), places in columns.groups([members.database, members.table]):
-        chosen = slice(None) if places is None else places
-        fields = text_fields(members.rows.names)
-        keys = members.keys or ()
-        schema = SourceSchema("text", database, table, fields, keys, states_no_key=members.keys == ())
-        found = TableRows(
-            columns,
-            places,
-            members.rows,
-            kinds[chosen],
-            times[chosen],
-            schema,
-            read_text(columns),
-        )
-        accepted[chosen] = found.add(options.rule(database, table, keys), messages, decoded)
-    return accepted
+    untyped = UntypedRows(columns, members.rows, kinds, times, members.keys)
+    named_by = [members.database, members.table]
+    return untyped.add(named_by, lambda database, table: (database, table), messages, options, decoded)
 
 
 def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:

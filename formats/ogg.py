@@ -13,22 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import DecodeError
-from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, SourceSchema, Truncation
+from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, Truncation
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.layouts.layout import MessageLayout, ObjectMembers
-from penstock.formats.layouts.layout_rows import (
-    RowMembers,
-    TableRows,
-    add_by_layout,
-    kinds_of,
-    read_text,
-    text_fields,
-)
+from penstock.formats.layouts.layout_rows import RowMembers, kinds_of
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
+from penstock.formats.layouts.untyped_rows import UntypedRows, decode_by_layout
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
@@ -54,11 +48,7 @@ _known = KnownLayouts(("table",), ("op_type",))
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode ogg-json messages."""
-    decoded = DecodeResult()
-    others = add_by_layout(messages, options, _known, lambda rows: _add_layout(rows, messages, options, decoded))
-    if len(others):
-        _decode_records(others, options, decoded)
-    return decoded
+    return decode_by_layout(messages, options, _known, _add_layout, _decode_records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +95,8 @@ def _row_members(before: ObjectMembers | None, after: ObjectMembers | None) -> R
 
 def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:
     members = rows.layout.derive(NAME, OggMembers.of)
-    accepted: Mask = np.zeros(len(rows), bool)
     if members is None or not rows.are_texts_or_null(members.texts).all():
-        return accepted
+        return np.zeros(len(rows), bool)
     row = members.rows
     columns = MemberColumns(rows, [*members.texts, *(row.after or row.deleted)], row.before)
     times = np.full(len(rows), -1, np.int64)
@@ -116,14 +105,9 @@ def _add_layout(rows: LayoutRows, messages: Messages, options: DecodeOptions, de
     # An insert has no row before and a delete no row after the change; the record path reads those that differ.
     operations = {"U": UPDATE_AFTER} if row.before else {"I": INSERT} if row.after else {"D": DELETE}
     kinds = kinds_of(columns, members.operation, operations)
-    for (name,), places in columns.groups([members.table]):
-        database, table = split_name(name, options.ogg_name_parts)
-        chosen = slice(None) if places is None else places
-        keys = members.keys or ()
-        schema = SourceSchema("text", database, table, text_fields(row.names), keys, states_no_key=members.keys == ())
-        found = TableRows(columns, places, row, kinds[chosen], times[chosen], schema, read_text(columns))
-        accepted[chosen] = found.add(options.rule(database, table, keys), messages, decoded)
-    return accepted
+    untyped = UntypedRows(columns, row, kinds, times, members.keys)
+    parts = options.ogg_name_parts
+    return untyped.add([members.table], lambda name: split_name(name, parts), messages, options, decoded)
 
 
 def _decode_records(messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> None:

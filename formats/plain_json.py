@@ -12,10 +12,11 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Messages, Sourc
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout_rows import UNDECIDED, RowMembers, TableRows, add_by_layout, read_text, text_fields
+from penstock.formats.layouts.layout_rows import UNDECIDED, RowMembers, TableRows
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
+from penstock.formats.layouts.untyped_rows import decode_by_layout, read_text, text_fields
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record, check_members
 from penstock.formats.unsent_values import JSON_TEXTS, unsent_error, unsent_names
@@ -29,11 +30,7 @@ _known = KnownLayouts()
 
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode messages that are rows or arrays of rows, all of them as inserts."""
-    decoded = DecodeResult()
-    others = add_by_layout(messages, options, _known, lambda rows: _add_rows(rows, messages, options, decoded))
-    if len(others):
-        _decode_records(others, options, decoded)
-    return decoded
+    return decode_by_layout(messages, options, _known, _add_rows, _decode_records)
 
 
 def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Mask:

@@ -147,16 +147,6 @@ def event_millis(columns: MemberColumns, member: int | None, factor: int) -> Int
     return None if (times < 0).any() or (times >= 1 << 53).any() else times * factor
 
 
-def text_fields(names: Sequence[str]) -> tuple[SourceField, ...]:
-    """Return the columns of a format that declares no types."""
-    return tuple(SourceField(name) for name in names)
-
-
-def read_text(columns: MemberColumns) -> ReadMember:
-    """Return the function that reads the members of formats that declare no types."""
-    return lambda _, member, places, __: columns.text(member, places)
-
-
 def fewest_rows(options: DecodeOptions) -> int:
     """Return the fewest messages of one layout in a piece for which a layout is worth its cost."""
     return max(1, FEWEST_ROWS * options.bulk_rows // _BULK_ROWS)

@@ -13,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
+from penstock.table.sql.streams.stream_lookups import StreamLookups
 from tests.invariants import check_invariants
 from tests.unit.table.sql.streams.test_stream_jobs import SOURCE, Killed, Lake, Row, kinds
 from tests.waiting import StopAtFirstWait
@@ -124,6 +125,24 @@ def test_a_batch_waits_for_missing_rows_and_records_the_snapshots(lake: Lake) ->
     lake.batch("INSERT INTO log VALUES (3, 3, 0)")
     lake.stream(query.replace("'200'", "'2'"))  # no attempt finds the row
     assert lake.batch("SELECT name FROM t WHERE id = 3") == [{"name": None}]
+
+
+def test_each_batch_sees_the_newest_rows_of_a_dimension(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.batch("INSERT INTO u VALUES (1, 'a', 7); INSERT INTO log VALUES (1, 1, 0)")
+    lake.batch("INSERT INTO log VALUES (2, 2, 0)")
+    begin, begun = StreamLookups.begin, []
+
+    def after_a_change(lookups: StreamLookups, batch: int) -> None:
+        if begun:
+            lake.batch("INSERT INTO u VALUES (2, 'b', 7)")
+        begun.append(batch)
+        begin(lookups, batch)
+
+    monkeypatch.setattr(StreamLookups, "begin", after_a_change)
+    joins = f"JOIN u {NOW} AS x ON g = x.k JOIN u {NOW} AS y ON g = y.k"
+    rows = lake.stream(f"SELECT id, x.name, y.region FROM log {ALL} {joins}")
+    assert kinds(rows, "id", "name", "region") == [("+I", 1, "a", 7), ("+I", 2, "b", 7)]
+    assert len(begun) == 2
 
 
 def test_a_stream_that_waits_can_be_stopped(lake: Lake) -> None:

@@ -12,7 +12,7 @@ from penstock.formats.change import DecodeOptions, DecodeResult, Messages, Sourc
 from penstock.formats.json_bytes import Mask
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
-from penstock.formats.layouts.layout_rows import UNDECIDED, RowMembers, TableRows
+from penstock.formats.layouts.layout_rows import UNDECIDED, RowMembers, TableMessages
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
@@ -44,7 +44,7 @@ def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, deco
     if members:
         kinds[rows.have(members, JSON_TEXTS)] = UNDECIDED
     schema = SourceSchema("text", None, None, text_fields(names))
-    table = TableRows(columns, None, RowMembers(names, members), kinds, times, schema, read_text(columns))
+    table = TableMessages(columns, None, RowMembers(names, members), kinds, times, schema, read_text(columns))
     return table.add(options.rule(None, None, ()), messages, decoded)
 
 

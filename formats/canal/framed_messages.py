@@ -57,7 +57,7 @@ class FramedMessages:
         return pc.take(self.parts, pa.array(_PARTS * places + parts), boundscheck=False)
 
 
-class MessageBlock:
+class FramedBlock:
     """Some messages as one text, and their sizes."""
 
     def __init__(self, values: Sequence[bytes], sizes: Int64s) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.canal.bulk import BulkMessages, decode_bulk
-from penstock.formats.canal.framed_messages import FramedMessages, MessageBlock, are_documents
+from penstock.formats.canal.framed_messages import FramedBlock, FramedMessages, are_documents
 from penstock.formats.canal.groups import converters, declared_columns
 from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.canal.message import ABSENT, read_names
@@ -77,7 +77,7 @@ def add_framed(
     for begin in range(0, len(messages), BLOCK):
         values, sizes = _sized(messages.values[begin : begin + BLOCK])
         if known.is_tried() and int(sizes.sum()) <= len(values) * MOST_MEAN_BYTES:
-            found = MessageBlock(values, sizes).framed(known, min(fewest, FEWEST_ALIKE))
+            found = FramedBlock(values, sizes).framed(known, min(fewest, FEWEST_ALIKE))
             known.note(len(found.places) / len(values))
             _add_block(found, begin, known, tables)
     added: Mask = np.zeros(len(messages), np.bool_)

@@ -24,7 +24,7 @@ from penstock.formats.layouts.layout_rows import (
     UNDECIDED,
     Kinds,
     RowMembers,
-    TableRows,
+    TableMessages,
     add_by_layout,
     event_millis,
     fewest_rows,
@@ -145,7 +145,7 @@ class _LayoutDecoder:
                     rule = self.options.rule(database, table, keys or ())
                     self._find_moves(columns, members.rows, np.arange(len(rows))[chosen], kinds, rule)
                     read = partial(_read_member, columns)
-                    found = TableRows(columns, part, members.rows, kinds[chosen], times[chosen], schema, read)
+                    found = TableMessages(columns, part, members.rows, kinds[chosen], times[chosen], schema, read)
                     accepted[chosen] = found.add(rule, self.messages, self.decoded)
         return accepted
 

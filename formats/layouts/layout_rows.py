@@ -47,7 +47,7 @@ class RowMembers:
 
 
 @dataclass(frozen=True, slots=True)
-class TableRows:
+class TableMessages:
     """Messages of one layout and one source table, with their row kinds and event times.
 
     `places` are the positions of the messages in `columns`, None for all. `read` returns the column of a field from a

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, SourceField, SourceSchema
 from penstock.formats.json_bytes import Mask
-from penstock.formats.layouts.layout_rows import ReadMember, RowMembers, TableRows, add_by_layout
+from penstock.formats.layouts.layout_rows import ReadMember, RowMembers, TableMessages, add_by_layout
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
@@ -68,7 +68,7 @@ class UntypedRows:
             chosen = slice(None) if places is None else places
             schema = SourceSchema("text", database, table, fields, keys, states_no_key=self.keys == ())
             kinds, times = self.kinds[chosen], self.times[chosen]
-            rows = TableRows(self.columns, places, self.members, kinds, times, schema, read_text(self.columns))
+            rows = TableMessages(self.columns, places, self.members, kinds, times, schema, read_text(self.columns))
             accepted[chosen] = rows.add(options.rule(database, table, keys), messages, decoded)
         return accepted
 

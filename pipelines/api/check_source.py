@@ -15,7 +15,7 @@ from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
-from penstock.pipelines.job.described_source import CapturedTables, captured_tables, plan_tables
+from penstock.pipelines.job.described_source import CaptureFindings, captured_tables, plan_tables
 from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
@@ -121,7 +121,7 @@ def _start_refusal(
     shape: PipelineMapping,
     filled: FilledTables,
     tables: Sequence[SourceSchema],
-    captured: CapturedTables,
+    captured: CaptureFindings,
 ) -> Iterator[Finding]:
     """Yield the error with which a start would refuse the pipeline, although each table alone is right."""
     try:

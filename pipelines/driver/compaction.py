@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
-from penstock.pipelines.mapping.target_tables import TableVersion, state_at
+from penstock.pipelines.mapping.target_tables import TargetVersion, state_at
 from penstock.pipelines.tasks.batch_result import SCHEMA
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
@@ -44,7 +44,7 @@ class DueBucket:
     """A bucket to compact, as it was at one snapshot. `full`: compact all of it into one sorted run."""
 
     table: str
-    version: TableVersion
+    version: TargetVersion
     partition: bytes
     bucket: int
     full: bool = False
@@ -92,7 +92,7 @@ def _all_buckets(
 ) -> list[DueBucket]:
     # The bucket of postponed rows is negative. They are not in sorted runs that could be merged.
     places = {(entry.partition, entry.bucket) for entry in live_entries(store, snapshot) if entry.bucket >= 0}
-    version = TableVersion(schema, snapshot.id)
+    version = TargetVersion(schema, snapshot.id)
     return [DueBucket(table, version, *place, full) for place in sorted(places)]
 
 

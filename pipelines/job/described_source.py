@@ -48,7 +48,7 @@ class DescribedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedTables:
+class CaptureFindings:
     """The names of captured tables, those among them that do not exist any more, and target tables that lack rows."""
 
     names: list[TableName]
@@ -58,7 +58,7 @@ class CapturedTables:
 
 def captured_tables(
     spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, found: Sequence[SourceSchema]
-) -> CapturedTables:
+) -> CaptureFindings:
     """Return the captured tables. The source has described the tables in `found`."""
     kind, request = connector(spec), request_of(spec)
     capture = kind.capture(spec.source, request)
@@ -66,7 +66,7 @@ def captured_tables(
     gone = away(names, filled, capture)
     if capture.follows_drop:
         names = [*names, *gone]
-    return CapturedTables(names, gone, lacking_rows(spec, capture, names, shape, filled))
+    return CaptureFindings(names, gone, lacking_rows(spec, capture, names, shape, filled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def plan_tables(
     warehouse: CatalogSettings,
     filled: FilledTables,
     found: Sequence[SourceSchema],
-    captured: CapturedTables,
+    captured: CaptureFindings,
 ) -> TablesPlan:
     """Return the decisions about the described tables; raise the errors of a start, except for lacking rows."""
     kind, request = connector(spec), request_of(spec)

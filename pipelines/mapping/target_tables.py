@@ -43,7 +43,7 @@ THREADS = 8
 NEWEST = -1
 
 
-class TableVersion(NamedTuple):
+class TargetVersion(NamedTuple):
     """The version of a table that a batch works on.
 
     It has a schema id, and a snapshot id if all tasks must share one snapshot (0: no snapshot yet; NEWEST: each
@@ -54,7 +54,7 @@ class TableVersion(NamedTuple):
     snapshot: int = NEWEST
 
 
-Versions: TypeAlias = dict[str, TableVersion]
+Versions: TypeAlias = dict[str, TargetVersion]
 Schemas: TypeAlias = dict[str, int]
 
 
@@ -172,16 +172,16 @@ def versions_now(warehouse: CatalogSettings, schemas: Schemas) -> Versions:
     they could assign it to two buckets.
     """
 
-    def version(table: str, schema: int) -> TableVersion:
+    def version(table: str, schema: int) -> TargetVersion:
         if warehouse.layout(table, schema).mode not in {BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION}:
-            return TableVersion(schema)
-        return TableVersion(schema, warehouse.store(table).snapshots.latest_id() or 0)
+            return TargetVersion(schema)
+        return TargetVersion(schema, warehouse.store(table).snapshots.latest_id() or 0)
 
     with ThreadPoolExecutor(THREADS) as pool:
         return dict(zip(schemas, pool.map(version, schemas, schemas.values()), strict=True))
 
 
-def state_at(store: TableStore, version: TableVersion) -> TableState:
+def state_at(store: TableStore, version: TargetVersion) -> TableState:
     snapshots = store.snapshots
     if version.snapshot == NEWEST:
         return TableState(store, snapshots.latest())

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.mapping.target_tables import TableVersion, state_at
+from penstock.pipelines.mapping.target_tables import TargetVersion, state_at
 from penstock.pipelines.tasks.range_report import TableFailed
 from penstock.pipelines.tasks.router import bucket_writer, own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, SCHEMA, Blob, as_batch, pieces, unpacked
@@ -53,7 +53,7 @@ class KeyPlacement:
     warehouse: CatalogSettings
     writers: int
     _placer: KeyPlacer | None = None
-    _table: tuple[str, TableVersion] | None = None
+    _table: tuple[str, TargetVersion] | None = None
     _position: int = 0
     _failed: set[str] = field(default_factory=set)
     _moving: dict[tuple[str, int], bool] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class KeyPlacement:
         self._failed.add(table)
         # A row without a table, which a write task passes on to the driver like a report.
         failure = pickle.dumps(TableFailed(table, error))
-        batch = as_batch(0, self._position, [Blob(NO_TABLE, TableVersion(0), b"", 0, 0, 1, failure)])
+        batch = as_batch(0, self._position, [Blob(NO_TABLE, TargetVersion(0), b"", 0, 0, 1, failure)])
         self._position += 1
         return batch
 
@@ -102,7 +102,7 @@ class KeyPlacement:
 
     def _blob(self, batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
         table, writer = batch.column("table")[row].as_py(), batch.column("writer")[row].as_py()
-        version = TableVersion(batch.column("schema_id")[row].as_py(), batch.column("snapshot")[row].as_py())
+        version = TargetVersion(batch.column("schema_id")[row].as_py(), batch.column("snapshot")[row].as_py())
         placer = self._opened(table, version, writer)
         rows, kinds = unpacked(batch.column("blob")[row].as_buffer(), arrow_schema(placer.layout.schema.fields))
         placed = placer.place(rows, kinds)
@@ -124,7 +124,7 @@ class KeyPlacement:
             yield as_batch(writer, self._position, blobs)
             self._position += len(blobs)
 
-    def _opened(self, table: str, version: TableVersion, writer: int) -> KeyPlacer:
+    def _opened(self, table: str, version: TargetVersion, writer: int) -> KeyPlacer:
         # The input is sorted by table, so that a placer is not needed again after another table has begun.
         if self._placer is None or self._table != (table, version):
             store, layout = self.warehouse.store(table), self.warehouse.layout(table, version.schema)

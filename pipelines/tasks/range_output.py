@@ -18,7 +18,7 @@ from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, 
 from penstock.formats.row_message import row_message
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.source import Range
-from penstock.pipelines.mapping.target_tables import TableVersion
+from penstock.pipelines.mapping.target_tables import TargetVersion
 from penstock.pipelines.tasks import bad_records
 from penstock.pipelines.tasks.kept_rows import rows_with_letter
 from penstock.pipelines.tasks.range_report import RangeReport
@@ -80,7 +80,7 @@ class BlobPacker:
         output, joined ranges may be others, and the reports of both runs together would count rows twice or not at all.
         """
         first = self._context.task.ranges[0].number
-        blob = Blob(NO_TABLE, TableVersion(0), b"", 0, first, 1, pickle.dumps(content))
+        blob = Blob(NO_TABLE, TargetVersion(0), b"", 0, first, 1, pickle.dumps(content))
         return as_batch(self._range, self._position, [blob])
 
     def _numbered(self, blobs: list[Blob]) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats.change import Int64s
-from penstock.pipelines.mapping.target_tables import TableVersion, state_at
+from penstock.pipelines.mapping.target_tables import TargetVersion, state_at
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.buckets.route import key_hashes, partitions_of, route, slices
 from penstock.table.catalog.settings import CatalogSettings
@@ -35,7 +35,7 @@ class RoutedRows:
 class Router:
     """Routes the rows of one table at one version. All tasks of a batch route a key the same way."""
 
-    def __init__(self, warehouse: CatalogSettings, table: str, version: TableVersion, writers: int) -> None:
+    def __init__(self, warehouse: CatalogSettings, table: str, version: TargetVersion, writers: int) -> None:
         self.layout = warehouse.layout(table, version.schema)
         self.version = version
         # Without it, the single buckets of all small tables would be written by the same task.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import RowBatch
-from penstock.pipelines.mapping.target_tables import TableVersion
+from penstock.pipelines.mapping.target_tables import TargetVersion
 from penstock.row_kinds import RowKinds
 from penstock.table.values.buffers import one_batch
 
@@ -56,7 +56,7 @@ class Blob:
     """Some rows of one bucket of a table at one version. `writer` determines the task that writes them."""
 
     table: str
-    version: TableVersion
+    version: TargetVersion
     partition: bytes
     bucket: int
     writer: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.pipelines.mapping.target_tables import TableVersion, state_at
+from penstock.pipelines.mapping.target_tables import TargetVersion, state_at
 from penstock.pipelines.tasks.history_rows import HistoryRows
 from penstock.pipelines.tasks.router import UNASSIGNED
 from penstock.pipelines.tasks.shuffle_rows import unpacked
@@ -88,7 +88,7 @@ class WriteTask:
 class TableTaskWriter:
     """Writes one table's buckets in one task, at the version of the batch."""
 
-    def __init__(self, task: WriteTask, name: str, version: TableVersion, own: int) -> None:
+    def __init__(self, task: WriteTask, name: str, version: TargetVersion, own: int) -> None:
         """Open the table. `own` is the number of the task among the writers of the table."""
         self.name = name
         self._stats = task.stats

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.mapping.target_tables import TableVersion
+from penstock.pipelines.mapping.target_tables import TargetVersion
 from penstock.pipelines.tasks.batch_result import TaskOutput, as_row
 from penstock.pipelines.tasks.router import own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
@@ -87,7 +87,7 @@ class TaskWriter:
             if table in self._failed:
                 continue
             # From the row and not from the table's newest schema, which may be newer than the columns of the blob.
-            version = TableVersion(schemas[row].as_py(), snapshots[row].as_py())
+            version = TargetVersion(schemas[row].as_py(), snapshots[row].as_py())
             try:
                 opened = self._table or self._opened(table, version, writers[row].as_py())
                 opened.write(partition, bucket, blobs[row].as_buffer())
@@ -96,7 +96,7 @@ class TaskWriter:
             else:
                 self._table = opened
 
-    def _opened(self, table: str, version: TableVersion, writer: int) -> TableTaskWriter:
+    def _opened(self, table: str, version: TargetVersion, writer: int) -> TableTaskWriter:
         return TableTaskWriter(self.task, table, version, own_number(table, writer, self.task.writers))
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, TaskOutput]]:

@@ -21,7 +21,7 @@ from penstock.table.values.types import AtomicType, Field
 
 
 @dataclass(frozen=True, slots=True)
-class FileChanges:
+class IcebergFileChanges:
     """The files that a commit adds to the ones that Iceberg shows, and the files that it removes, by URI.
 
     Of the added ones, Java may have shown `risen` before, on a lower level.
@@ -66,7 +66,7 @@ class DataFiles:
         """Return whether Iceberg shows the file. Rows that wait for a bucket are never shown."""
         return entry.file.level >= self._least_level and entry.bucket >= 0
 
-    def changes(self, entries: Iterable[ManifestEntry], *, pure: bool) -> FileChanges:
+    def changes(self, entries: Iterable[ManifestEntry], *, pure: bool) -> IcebergFileChanges:
         """Return the changes of a commit in Iceberg's terms. A file that only changes its level stays as it is.
 
         `pure`: the metadata shows files of the shown levels alone. Java makes metadata from a table's files in another
@@ -85,8 +85,8 @@ class DataFiles:
         moved = added.keys() & removed
         new = {uri: entry for uri, entry in added.items() if uri not in moved}
         if pure:
-            return FileChanges(new, frozenset(removed - moved))
-        return FileChanges(new, frozenset((removed | lower) - added.keys()), frozenset(lower & new.keys()))
+            return IcebergFileChanges(new, frozenset(removed - moved))
+        return IcebergFileChanges(new, frozenset((removed | lower) - added.keys()), frozenset(lower & new.keys()))
 
     def record(self, uri: str, entry: ManifestEntry) -> dict[str, Any]:
         """Return the record `data_file` of a data file."""

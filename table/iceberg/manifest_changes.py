@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.table.iceberg.data_files import DataFiles, FileChanges
+from penstock.table.iceberg.data_files import DataFiles, IcebergFileChanges
 from penstock.table.iceberg.manifest_files import ManifestFiles
 from penstock.table.iceberg.manifests import Content, IcebergEntry, Manifest, new_entry
 from penstock.table.iceberg.vectors import puffin_name, puffin_of
@@ -31,11 +31,11 @@ class ManifestChanges:
     def all_of(self, snapshot: Snapshot, shown: Sequence[ManifestEntry]) -> list[Manifest]:
         """Return new manifests of all files that Iceberg shows, and of their deletion vectors."""
         uris = {self.data.uri((entry.partition, entry.bucket), entry.file): entry for entry in shown}
-        made = self._write_added(FileChanges(uris, frozenset()), snapshot.id)
+        made = self._write_added(IcebergFileChanges(uris, frozenset()), snapshot.id)
         return made + self._vectors([], snapshot)
 
     def after(
-        self, manifests: Sequence[Manifest], changes: FileChanges, snapshot: Snapshot, *, same_vectors: bool
+        self, manifests: Sequence[Manifest], changes: IcebergFileChanges, snapshot: Snapshot, *, same_vectors: bool
     ) -> list[Manifest]:
         """Return the manifests after a commit; `manifests` are those before it.
 
@@ -49,7 +49,7 @@ class ManifestChanges:
         data = self._without(data, changes.removed, snapshot.id) + self._write_added(new, snapshot.id)
         return self._merged(data, snapshot.id) + (vectors if same_vectors else self._vectors(vectors, snapshot))
 
-    def _write_added(self, changes: FileChanges, snapshot_id: int) -> list[Manifest]:
+    def _write_added(self, changes: IcebergFileChanges, snapshot_id: int) -> list[Manifest]:
         entries = (new_entry(snapshot_id, self.data.record(uri, entry)) for uri, entry in changes.added.items())
         return self.files.write(entries, Content.DATA, snapshot_id)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.pipelines.mapping.target_tables import TableVersion
+from penstock.pipelines.mapping.target_tables import TargetVersion
 from penstock.pipelines.tasks.router import UNASSIGNED, Router, own_number
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -25,7 +25,7 @@ def batch(table: Table, *ids: int) -> pa.RecordBatch:
 
 def test_a_bucket_has_one_writer_and_writers_share_the_buckets(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "8"})
-    router = Router(warehouse(tmp_path), "shop.orders", TableVersion(0), 4)
+    router = Router(warehouse(tmp_path), "shop.orders", TargetVersion(0), 4)
     first = {part.bucket: part.writer for part in router.parts(batch(table, *range(200)), 0)}
     again = {part.bucket: part.writer for part in router.parts(batch(table, *range(200, 400)), 1)}
     assert first == again
@@ -34,7 +34,7 @@ def test_a_bucket_has_one_writer_and_writers_share_the_buckets(tmp_path: Path) -
 
 def test_tables_of_one_bucket_are_spread_over_the_writers(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1"})
-    router = Router(warehouse(tmp_path), "shop.orders", TableVersion(0), 4)
+    router = Router(warehouse(tmp_path), "shop.orders", TargetVersion(0), 4)
     writers = set()
     for number in range(50):
         router._salt = number * 7919
@@ -55,7 +55,7 @@ def test_new_keys_of_dynamic_buckets_have_one_writer_and_known_ones_their_bucket
         with table.writer(commit_user="u") as writer:
             writer.write(rows(table, *((item, "x", None) for item in old)))
             writer.commit(1)
-    version = TableVersion(0, table.store.snapshots.latest_id() or 0)
+    version = TargetVersion(0, table.store.snapshots.latest_id() or 0)
     router = Router(warehouse(folder), "shop.orders", version, writers)
     seen: dict[int, tuple[int, int]] = {}
     for part in router.parts(batch(table, *ids), 0):
@@ -72,6 +72,6 @@ def test_new_keys_of_dynamic_buckets_have_one_writer_and_known_ones_their_bucket
 @pytest.mark.parametrize("limit", ["initial", "max"])
 def test_a_new_partition_opens_buckets_up_to_the_limit(tmp_path: Path, limit: str) -> None:
     table = new_table(tmp_path, options={"bucket": "-1", f"dynamic-bucket.{limit}-buckets": "2"})
-    router = Router(warehouse(tmp_path), "shop.orders", TableVersion(0, 0), 4)
+    router = Router(warehouse(tmp_path), "shop.orders", TargetVersion(0, 0), 4)
     writers = {part.writer for part in router.parts(batch(table, *range(200)), 0)}
     assert {own_number("shop.orders", writer, 4) for writer in writers} == {0, 1}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
 from penstock.formats.change import RowBatch
-from penstock.pipelines.mapping.target_tables import TableVersion
+from penstock.pipelines.mapping.target_tables import TargetVersion
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA, Blob, RowWindow, as_batch, pieces, unpacked
 
@@ -72,7 +72,7 @@ def test_a_row_that_is_too_large_is_refused_by_name(monkeypatch: pytest.MonkeyPa
 
 def test_blobs_of_a_range_are_numbered_consecutively() -> None:
     batch = as_batch(
-        3, 7, [Blob("t", TableVersion(0), b"", 1, 1, 5, b"x"), Blob("t", TableVersion(0), b"", 2, 0, 5, b"y")]
+        3, 7, [Blob("t", TargetVersion(0), b"", 1, 1, 5, b"x"), Blob("t", TargetVersion(0), b"", 2, 0, 5, b"y")]
     )
     assert batch.schema == SCHEMA
     assert batch.column("range").to_pylist() == [3, 3]

@@ -68,6 +68,10 @@ def _partition(cursor: Cursor) -> dict[str, str | None]:
     values: dict[str, str | None] = {}
     while True:
         name = cursor.name()
+        if name in values:
+            cursor.fail(
+                f"the column {name!r} is set twice", hint="an INSERT writes one partition, or PARTITION (column)"
+            )
         values[name] = cursor.until(",", ")") if cursor.skip("=") else None
         if not cursor.skip(","):
             break

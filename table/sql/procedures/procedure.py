@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PARTITIONS = "write partitions as 'dt=1,hh=2;dt=2,hh=3'"
 _TRUTH = {"true": True, "false": False}
 
 
@@ -80,6 +81,8 @@ class Arguments:
                 raise ConfigError(
                     f"{part!r} in the argument {name!r} is not an option", hint="write key=value,key2=value2"
                 )
+            if key.strip() in found:
+                raise ConfigError(f"the argument {name!r} sets {key.strip()!r} twice", hint="keep one of the two")
             found[key.strip()] = value.strip()
         return found
 
@@ -91,8 +94,10 @@ class Arguments:
         for text in self.texts[name].split(";"):
             pairs = [part.partition("=") for part in text.split(",")]
             if any(not equals for _, equals, _ in pairs):
-                raise ConfigError(f"{text!r} is not a partition", hint="write partitions as 'dt=1,hh=2;dt=2,hh=3'")
+                raise ConfigError(f"{text!r} is not a partition", hint=_PARTITIONS)
             specs.append({key.strip(): value.strip().strip("'") for key, _, value in pairs})
+            if len(specs[-1]) < len(pairs):
+                raise ConfigError(f"the partition {text!r} contains a column twice", hint=_PARTITIONS)
         return specs
 
     def expression(self, name: str) -> re.Pattern[str] | None:

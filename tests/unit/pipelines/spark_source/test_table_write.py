@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.local import LocalStorage
 from penstock.table.buckets.input_rows import RowRefused
@@ -134,3 +135,11 @@ def test_the_end_of_the_block_commits_unprepared_rows(table: Table) -> None:
         writer.commit()
         writer.write(pa.Table.from_batches([batch((7, "a"))]))
     assert held(table) == [(2, "b"), (7, "a")]
+
+
+def test_an_overwritten_partition_names_each_column_once(table: Table) -> None:
+    before = held(table)
+    write = TableWrite.of({"path": table.path, "overwrite-partition": "dt=a,dt=b"}, overwrite=True)
+    with pytest.raises(ConfigError, match="twice"):
+        write.commit([write.take([batch((3, "b"))], "job")], "job", None, None)
+    assert held(table) == before

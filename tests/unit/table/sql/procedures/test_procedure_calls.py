@@ -276,3 +276,22 @@ def test_a_call_by_place_has_the_parameters_of_flink(tmp_path: Path) -> None:
         assert found.to_pylist() == []
         *_, found = interpreter.run("CALL sys.reset_consumer('shop.orders', 'me')")
         assert found.to_pylist() == [{"result": "there is no consumer 'me'"}]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CALL sys.drop_partition('visits', 'dt=2024-01-01,dt=2024-01-02')",
+        "CALL sys.compact(table => 'visits', partitions => 'dt=2024-01-01,dt=2024-01-02')",
+        "CALL sys.mark_partition_done('visits', 'dt=2024-01-01,dt=2024-01-02')",
+        "CALL sys.compact(table => 'visits', options => 'target-file-size=1 mb,target-file-size=2 mb')",
+        "INSERT OVERWRITE visits PARTITION (dt = '2024-01-01', dt = '2024-01-02') VALUES (1, 1)",
+    ],
+)
+def test_a_column_or_an_option_that_is_set_twice_is_refused(app: App, statement: str) -> None:
+    before = app.rows()
+    with pytest.raises(ConfigError, match="twice") as caught:
+        app.run(statement)
+    assert caught.value.hint
+    assert app.rows() == before
+    assert app.visits.latest_snapshot.id == 3

@@ -37,7 +37,7 @@ class Mask:
                 f"mask {text!r} does not exist", hint=f"the masks are {', '.join(form for form, _ in FORMS)}"
             )
         mask = cls(found[1], found[2])
-        if mask.name in {"keep-first", "keep-last"} and not (mask.argument or "").strip().isdigit():
+        if mask.name in {"keep-first", "keep-last"} and not (mask.argument or "").strip().isdecimal():
             raise ConfigError(f"{text!r} needs a number of characters", hint=f"write it as {mask.name}(4)")
         if mask.name == "replace" and mask.argument is None:
             raise ConfigError(f"{text!r} needs the replacement text", hint="write it as replace(***)")

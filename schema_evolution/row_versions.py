@@ -77,7 +77,7 @@ def stream_of(place: str, number: int, now_millis: int, *, numbered: bool) -> st
     the rows of each range from 0, so that each range is a stream: that with this `number` of the batch of `now_millis`.
     """
     file, colon, start = place.rpartition(":")
-    if colon and start.isdigit():
+    if colon and start.isdecimal():
         return file
     return place if numbered else f"{place}@{now_millis}.{number}"
 

@@ -138,7 +138,7 @@ def consumer(properties: Mapping[str, str]) -> Consumer:
 
 def _largest_answer(given: Mapping[str, str]) -> int:
     fetched = given.get("fetch.max.bytes", "")
-    return max(_LARGEST_ANSWER, int(fetched) + _AROUND_RECORDS if fetched.isdigit() else 0)
+    return max(_LARGEST_ANSWER, int(fetched) + _AROUND_RECORDS if fetched.isdecimal() else 0)
 
 
 def admin(properties: Mapping[str, str], heard: Callable[[KafkaError], None] | None = None) -> AdminClient:

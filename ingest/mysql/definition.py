@@ -132,7 +132,7 @@ def parse_type(text: str) -> MySqlType:
     base, rest = match[1].lower(), match[3].lower()
     if base in {"enum", "set"}:
         return normal_type(base, labels=split_labels(text[text.find("(") + 1 : text.rfind(")")]))
-    sizes = tuple(int(part) for part in (match[2] or "").split(",") if part.strip().isdigit())
+    sizes = tuple(int(part) for part in (match[2] or "").split(",") if part.strip().isdecimal())
     # ZEROFILL implies UNSIGNED.
     return normal_type(base, sizes, unsigned="unsigned" in rest or "zerofill" in rest)
 

@@ -62,7 +62,7 @@ class LogPosition:
 def file_number(file: str) -> int:
     """Return the number at the end of a log file's name, which may have more than six digits."""
     digits = file.rpartition(".")[2]
-    if not digits.isdigit():
+    if not digits.isdecimal():
         raise ConfigError(
             "the name of a binlog file must end in a number",
             file=file,
@@ -94,7 +94,7 @@ class MySqlGtidSet:
         source = uuid
         for piece in pieces:
             first, _, last = piece.partition("-")
-            if first.isdigit() and (not last or last.isdigit()):
+            if first.isdecimal() and (not last or last.isdecimal()):
                 self._insert(source, int(first), int(last or first))
             elif last or not piece:
                 raise ConfigError(
@@ -162,7 +162,7 @@ class MariaDbGtidSet:
 
     def add(self, transaction: str) -> None:
         numbers = transaction.split("-")
-        if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
+        if len(numbers) != 3 or not all(number.isdecimal() for number in numbers):
             raise ConfigError("not a GTID", gtid=transaction)
         domain, server, sequence = map(int, numbers)
         self._last[domain] = (server, sequence)

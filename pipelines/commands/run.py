@@ -128,7 +128,7 @@ def started_at(spec: PipelineSpec, place: str) -> PipelineSpec:
 
 
 def _millis(place: str) -> int:
-    if place.isdigit():
+    if place.isdecimal():
         return int(place)
     try:
         moment = datetime.fromisoformat(place)

@@ -109,7 +109,7 @@ def fast_forward(given: Given) -> int:
 def rollback_to(given: Given) -> int:
     """Roll back to the tag of this name, or if there is no such tag and it is a number, to this snapshot."""
     table, version = table_of(given), needed(given, "version")
-    return _rolled_back(given, table, version if version in table.tags or not version.isdigit() else int(version))
+    return _rolled_back(given, table, version if version in table.tags or not version.isdecimal() else int(version))
 
 
 def rollback_to_timestamp(given: Given) -> int:

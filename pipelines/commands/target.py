@@ -117,7 +117,7 @@ def moment(given: Given, flag: str) -> datetime | None:
     if found is None:
         return None
     try:
-        return datetime.fromtimestamp(int(found) / 1000).astimezone() if found.isdigit() else _zoned(found)
+        return datetime.fromtimestamp(int(found) / 1000).astimezone() if found.isdecimal() else _zoned(found)
     except ValueError as reason:
         raise ConfigError(f"--{flag} {found!r} is not a time", hint="write it as 2026-01-31 12:00:00") from reason
 

@@ -77,7 +77,7 @@ class Observe(Strict):
     @classmethod
     def _is_an_address(cls, given: str | None) -> str | None:
         port = "0" if given is None else given.rpartition(":")[2]
-        if not port.isdigit() or int(port) > 65535:
+        if not port.isdecimal() or int(port) > 65535:
             raise ValueError(f"{given!r} is not an address; write for example 127.0.0.1:9404")
         return given
 

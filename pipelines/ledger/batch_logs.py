@@ -181,4 +181,4 @@ def numbered(folder: StateFolder, suffix: str = "") -> list[int]:
     """Return the numbers that files of the folder have as names."""
     # Spark's folders also contain checksums and temporary files (.5.crc, .5.UUID.tmp), which are not batches.
     names = (name.removesuffix(suffix) for name in folder.names() if name.endswith(suffix))
-    return [int(name) for name in names if name.isdigit()]
+    return [int(name) for name in names if name.isdecimal()]

@@ -74,7 +74,7 @@ class Route:
 
 
 def _groups(text: str) -> list[int]:
-    return [int(part[:1]) for part in text.split("$")[1:] if part[:1].isdigit()]
+    return [int(part[:1]) for part in text.split("$")[1:] if part[:1].isdecimal()]
 
 
 def _filled(text: str, database: str | None, table: str, groups: Sequence[str | None]) -> str:

@@ -39,7 +39,7 @@ def check_master(master: str) -> None:
     reasons: dict[str, str] = {}
     for address in master.removeprefix(_STANDALONE).split(","):
         host, _, port = address.rpartition(":")
-        if not host or not port.isdigit():
+        if not host or not port.isdecimal():
             raise ConfigError(
                 "the address of the Spark master has no host or no port", master=master, hint="spark://HOST:7077"
             )

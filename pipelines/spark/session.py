@@ -251,6 +251,6 @@ def local_cores(master: str) -> int:
     inside = master.removeprefix("local").strip("[]").partition(",")[0].strip()
     if inside == "*":
         return os.cpu_count() or 1
-    if inside and not inside.isdigit():
+    if inside and not inside.isdecimal():
         raise ConfigError("the local Spark master is not valid", master=master, hint="use for example local[2]")
     return int(inside or 1)

@@ -78,7 +78,7 @@ class ExpressionParser(ConditionParser):
 
     def _number(self, text: str, sign: int = 1) -> Literal:
         """Return a number without its sign, which decides whether an integer fits a BIGINT."""
-        if not text.isdigit():
+        if not text.isdecimal():
             return Literal(float(text))
         value = int(text)
         if not _LEAST_BIGINT <= sign * value <= _MOST_BIGINT:

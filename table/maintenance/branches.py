@@ -88,7 +88,7 @@ def _check_snapshots(store: TableStore, name: str, first: int | None) -> None:
 
 def _check_name(store: TableStore, name: str) -> None:
     path_step(name, "branch", longest=LONGEST_NEW, table=store.name)
-    if name == MAIN_BRANCH or name.isdigit():
+    if name == MAIN_BRANCH or name.isdecimal():
         raise ConfigError(
             f"{name!r} cannot be the name of a branch",
             table=store.name,

@@ -181,7 +181,7 @@ def _by_level(text: str) -> Mapping[int, str]:
     found: dict[int, str] = {}
     for pair in _names(text):
         level, colon, value = pair.partition(":")
-        if not colon or not level.strip().isdigit() or not value.strip():
+        if not colon or not level.strip().isdecimal() or not value.strip():
             raise ConfigError(f"{pair!r} is not a level with its value", hint="write it as 0:avro,5:parquet")
         found.setdefault(int(level), value.strip())
     return found

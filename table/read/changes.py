@@ -150,7 +150,7 @@ def _ids(store: TableStore, between: SnapshotRange) -> tuple[int, int]:
 
 
 def _to_millis(text: str) -> int:
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)

@@ -69,11 +69,13 @@ class SnapshotRange:
         missing = [end for end in (self.start, self.end) if end not in names]
         if not missing:
             return replace(self, ends=Ends.TAGS)
-        if self.start.isdigit() and self.end.isdigit():
+        if self.start.isdecimal() and self.end.isdecimal():
             return replace(self, ends=Ends.IDS)
-        unknown = next((end for end in missing if not end.isdigit()), missing[0])
+        unknown = next((end for end in missing if not end.isdecimal()), missing[0])
         raise ConfigError(
-            f"{unknown!r} is neither a snapshot id nor a tag" if not unknown.isdigit() else f"{unknown!r} is not a tag",
+            f"{unknown!r} is neither a snapshot id nor a tag"
+            if not unknown.isdecimal()
+            else f"{unknown!r} is not a tag",
             table=store.name,
             tags=", ".join(names),
             hint="a range has two snapshot ids or two tags",

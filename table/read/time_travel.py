@@ -210,7 +210,7 @@ def _tagged(store: TableStore, name: str) -> Snapshot:
     tag = tags.find(version)
     if tag is not None:
         return tag.snapshot
-    if version.isdigit():
+    if version.isdecimal():
         return store.snapshots.get(int(version))
     return tags.get(version).snapshot
 

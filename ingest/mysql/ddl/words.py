@@ -182,7 +182,7 @@ def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
     """Return the type in its canonical spelling, and the character set if the type's own words name one."""
     base, charset = _base(words)
     inside = words.brackets() if words.at("(") else []
-    sizes = tuple(int(token.text) for token in inside if token.kind == "number" and token.text.isdigit())
+    sizes = tuple(int(token.text) for token in inside if token.kind == "number" and token.text.isdecimal())
     if base in {"enum", "set"} and any(token.kind == "bytes" for token in inside):
         raise NotUnderstood("a label is written as bytes, in a character set that the statement need not name")
     # The server removes blanks at the end of labels.

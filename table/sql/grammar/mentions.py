@@ -219,7 +219,7 @@ def _point(what: str, told: str) -> dict[str, str]:
         return {_POINTS[what]: text}
     if told.startswith("'"):
         return {"scan.timestamp": text}
-    if not text.isdigit():
+    if not text.isdecimal():
         raise ConfigError(
             f"{text!r} is not a point in time",
             hint="write it as '2026-01-31 12:00:00'; a lookup join, AS OF a column, "

@@ -51,12 +51,12 @@ def _ended(cursor: Cursor, statement: _Statement) -> _Statement:
 def _tag(cursor: Cursor) -> str:
     if cursor.kind() == "string":
         return cursor.string()
-    return _number(cursor) if cursor.word()[:1].isdigit() else cursor.name()
+    return _number(cursor) if cursor.word()[:1].isdecimal() else cursor.name()
 
 
 def _number(cursor: Cursor) -> str:
     text = cursor.word()
-    if not text.isdigit():
+    if not text.isdecimal():
         cursor.fail("a whole number is expected")
     cursor.skip(text)
     return text

@@ -54,7 +54,7 @@ class Arguments:
     def moment(self, name: str) -> int | str | None:
         """Return a point in time: epoch milliseconds, or a text such as 2026-01-31 12:00:00."""
         text = self.texts.get(name)
-        return int(text) if text is not None and text.isdigit() else text
+        return int(text) if text is not None and text.isdecimal() else text
 
     def millis(self, name: str) -> int | None:
         """Return a duration such as `7 d` in milliseconds, None if it is not given."""

@@ -18,11 +18,11 @@ def _rollback(catalog: Catalog, given: Arguments) -> list[str]:
     targets = [texts[name] for name in ("version", "tag", "snapshot_id") if name in texts]
     if len(targets) != 1:
         raise ConfigError("a rollback needs one target", hint="set version, tag or snapshot_id")
-    if "tag" in texts and targets[0] not in table.tags and not targets[0].isdigit():
+    if "tag" in texts and targets[0] not in table.tags and not targets[0].isdecimal():
         raise tag_files(table.store).missing(targets[0])
     # A tag may have a name of digits, and is then meant before the snapshot with this id. Flink's calls by place write
     # the id of a snapshot in the place of the tag.
-    is_tag = "snapshot_id" not in texts and (targets[0] in table.tags or not targets[0].isdigit())
+    is_tag = "snapshot_id" not in texts and (targets[0] in table.tags or not targets[0].isdecimal())
     return _rolled_back(table, targets[0] if is_tag else int(targets[0]))
 
 

@@ -39,7 +39,10 @@ class RetentionRule:
 
     def __post_init__(self) -> None:
         if self.least < 1:
-            raise ConfigError("at least one snapshot must be kept, because it contains the rows of the table")
+            raise ConfigError(
+                "at least one snapshot must be kept, because it contains the rows of the table",
+                hint="raise retain_min and retain_max to 1 or more",
+            )
         if self.most is not None and self.most < self.least:
             raise ConfigError(
                 f"the most snapshots or changelogs to keep, {self.most}, are fewer than the fewest, {self.least}",
@@ -76,6 +79,11 @@ class Retention:
 
         Changelogs expire with their snapshots unless an option keeps them longer.
         """
+        if at_once is not None and at_once < 1:
+            raise ConfigError(
+                f"max_deletes is a number from 1 upwards, not {at_once}: with it nothing would ever expire",
+                hint="leave it out; the option snapshot.expire.limit then bounds a round",
+            )
         options = TableOptions(values)
         most = options[SNAPSHOT_NUM_RETAINED_MAX] if most is None else most
         if least is None:

@@ -295,3 +295,12 @@ def test_a_column_or_an_option_that_is_set_twice_is_refused(app: App, statement:
     assert caught.value.hint
     assert app.rows() == before
     assert app.visits.latest_snapshot.id == 3
+
+
+@pytest.mark.parametrize("procedure", ["expire_snapshots", "expire_changelogs"])
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_round_that_could_expire_nothing_is_refused(app: App, procedure: str, most: int) -> None:
+    arguments = f"retain_max => 1, retain_min => 1, max_deletes => {most}"
+    with pytest.raises(ConfigError, match="max_deletes"):
+        app.run(f"CALL sys.{procedure}(table => 'visits', {arguments})")
+    assert app.visits.latest_snapshot.id == 3

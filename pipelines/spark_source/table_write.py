@@ -218,7 +218,7 @@ def _partition(text: str | None) -> dict[str, object]:
     pairs = [pair.partition("=") for pair in text.split(",")] if text else []
     if not all(sign for _, sign, _ in pairs):
         raise ConfigError(f"{text!r} is not a partition", option="overwrite-partition", hint="write dt=2026-01-31")
-    found = {name.strip(): value.strip() for name, _, value in pairs}
+    found: dict[str, object] = {name.strip(): value.strip() for name, _, value in pairs}
     if len(found) < len(pairs):
         hint = (
             "one partition is overwritten; to replace those that are written to, use partitionOverwriteMode = dynamic"

@@ -236,6 +236,8 @@ UNIT = ROOT / "tests" / "unit"
 TESTS = sorted(UNIT.rglob("test_*.py"))
 # Tests of no single module, and why.
 CROSSING = {
+    "test_advice.py": "what errors of all packages tell a user to do",
+    "test_decimal_digits.py": "numbers in texts, wherever they are read",
     "test_log_events.py": "the texts of all logged lines",
     "formats/test_fuzz.py": "damaged messages of every format",
     "formats/test_untyped.py": "what all formats without declared types have in common",

@@ -21,8 +21,8 @@ Result: TypeAlias = Ints | pa.Array
 class AggregateFunction:
     """An aggregate function: the column types it accepts, and its implementation on whole columns.
 
-    With `restarts`, a NOT NULL column whose key was removed starts with the value of the row that removed it; other
-    functions treat that row themselves.
+    With `restarts`, a NOT NULL column whose key was removed, or begins with a retraction, starts with the value of that
+    row, which then adds to the result, and may retract from it after that. Other functions treat that row themselves.
     """
 
     name: str
@@ -62,7 +62,8 @@ class Inputs:
     late: Flags | None = None  # rows of both kinds that arrived after a greater sequence of their sequence group
     # adds that a later row removed with the whole key: they have no value, but the first row was before
     forgotten: Flags | None = None
-    # for each key: the row that removed it, if its value remains as the start value; otherwise -1
+    # For each key: the row whose value is the start value, otherwise -1. It removed the key, or is a retraction that no
+    # row precedes; such a retraction is then applied to its own value.
     restart: Ints | None = None
 
     def valid(self) -> Flags:
@@ -99,8 +100,13 @@ class Inputs:
 
 
 def restarted(places: Ints, taken: Flags, inputs: Inputs) -> Ints:
-    """Return `places` corrected for keys whose first row was removed: a later row does not become their first row."""
+    """Return `places` corrected for the start values of keys.
+
+    A later row does not become the first row of a key whose first row was removed. Keys without a row keep their start
+    value.
+    """
+    start = np.full(len(places), -1) if inputs.restart is None else inputs.restart
+    found = np.where(places < 0, start, places)
     if inputs.forgotten is None:
-        return places
-    settled = inputs.any_of(inputs.forgotten & taken)
-    return np.where(settled, -1 if inputs.restart is None else inputs.restart, places)
+        return found
+    return np.where(inputs.any_of(inputs.forgotten & taken), start, found)

@@ -27,8 +27,12 @@ def listagg(inputs: Inputs) -> pa.Array:
 
 
 def collect(inputs: Inputs) -> pa.Array:
-    """Return the array of all elements of each key's rows, without duplicates if the option `distinct` is set."""
-    elements = _Elements.of(inputs, np.arange(inputs.work.size))
+    """Return the array of all elements of each key's rows, without duplicates if the option `distinct` is set.
+
+    Elements are in order of arrival. With `ignore-retract`, those of a late row precede the others, as in Java.
+    """
+    order = inputs.in_merge_order() if inputs.aggregate.ignore_retract else np.arange(inputs.work.size)
+    elements = _Elements.of(inputs, order)
     distinct = inputs.aggregate.distinct
     retracted = inputs.any_of(elements.retracting)
     ids = identities(elements.items, _element_type(inputs.type)) if distinct or retracted.any() else None
@@ -207,9 +211,13 @@ class _Elements:
         return np.flatnonzero(self.adding[self.row] & ~slow[self.key])
 
     def events(self, key: int) -> list[tuple[int, bool]]:
-        """Return the rows of a key in order of arrival, each with whether it is a retraction."""
-        start, end = int(self.inputs.work.starts[key]), int(self.inputs.work.ends[key])
-        return [(r, bool(self.retracting[r])) for r in range(start, end) if self.adding[r] or self.retracting[r]]
+        """Return the rows of a key in order of arrival, each with whether it is a retraction.
+
+        A row that retracts the value with which it lets its key start is there twice.
+        """
+        rows = range(int(self.inputs.work.starts[key]), int(self.inputs.work.ends[key]))
+        steps = ((self.adding, False), (self.retracting, True))
+        return [(row, retracts) for row in rows for flags, retracts in steps if flags[row]]
 
     def of_row(self, row: int) -> list[int]:
         """Return the elements of a row."""

@@ -30,7 +30,7 @@ def decimal_sum(inputs: Inputs, values: pa.Array) -> pa.Array:
     """
     counted = (inputs.adds | inputs.retracts) & inputs.valid()
     words = np.stack([half.view(np.uint64) for half in decimal_words(values)], axis=1)
-    words[~counted] = 0
+    words[~counted | _cancelled(inputs)] = 0
     limit = 10**values.type.precision
     result = _sums(words, inputs)
     present = inputs.any_of(counted)
@@ -98,11 +98,11 @@ def decimal_product(inputs: Inputs, values: pa.Array) -> pa.Array:
         for row in range(start, end):
             if valid[row] and (inputs.adds[row] or inputs.retracts[row]):
                 value = values[row].as_py()
-                if result is not None:
-                    result = _step(result, value, inputs.retracts[row], type_)
+                if inputs.adds[row]:
+                    result = value if result is None else _step(result, value, np.False_, type_)
                 # A retract before the first value has nothing to divide.
-                elif inputs.adds[row]:
-                    result = value
+                if inputs.retracts[row] and result is not None:
+                    result = _step(result, value, np.True_, type_)
         results.append(result)
     return pa.array(results, type_)
 
@@ -126,6 +126,8 @@ def total(inputs: Inputs) -> pa.Array:
     counted = (inputs.adds | inputs.retracts) & inputs.valid()
     numbers: Numbers = filled_values(values, values.type.to_pandas_dtype())
     signed = np.where(inputs.retracts, -numbers, numbers)
+    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, as in Java
+        np.subtract(numbers, numbers, out=signed, where=_cancelled(inputs))
     starts = inputs.work.starts
     if pa.types.is_integer(values.type):
         # Wraps around on overflow, as Java's integers do.
@@ -143,7 +145,7 @@ def _float_sums(signed: Numbers, counted: Flags, key: Ints, keys: int) -> Number
     if signed.dtype == np.float64:
         sums[:] = np.bincount(key[counted], weights=signed[counted], minlength=keys)
     else:
-        with np.errstate(over="ignore"):  # as in Java, a sum that is too large is infinite
+        with np.errstate(over="ignore", invalid="ignore"):  # as in Java, a sum that is too large is infinite
             np.add.at(sums, key[counted], signed[counted])
     zero = sums == 0
     if zero.any():
@@ -168,7 +170,8 @@ def product(inputs: Inputs) -> pa.Array:
         products = np.multiply.reduceat(factors, starts, dtype=numbers.dtype)
     else:
         products = np.ones(len(starts), numbers.dtype)
-        np.multiply.at(products, _key_of_row(inputs), factors)
+        with np.errstate(over="ignore", invalid="ignore"):  # as in Java, a product that is too large is infinite
+            np.multiply.at(products, _key_of_row(inputs), factors)
     retracted = inputs.retracts & valid
     for key in np.flatnonzero(inputs.any_of(retracted)):
         rows = np.arange(starts[key], inputs.work.ends[key])
@@ -180,14 +183,11 @@ def _divided(numbers: Numbers, rows: Ints, counted: Flags, retracted: Flags, col
     """Return the product of a key with retracted rows: the order matters, and integers divide toward zero."""
     result = None
     for row in rows:
-        if not (counted[row] or retracted[row]):
-            continue
-        if result is None:
-            result = numbers[row] if counted[row] else None  # nothing to retract from
-        elif counted[row]:
-            with np.errstate(over="ignore"):
-                result = result * numbers[row]
-        else:
+        if counted[row]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                result = numbers[row] if result is None else result * numbers[row]
+        # A retract before the first value has nothing to divide.
+        if retracted[row] and result is not None:
             result = _quotient(result, numbers[row], column)
     return 0 if result is None else result
 
@@ -222,6 +222,11 @@ def some(inputs: Inputs) -> pa.Array:
 
 def _truths(values: pa.Array) -> Flags:
     return np.asarray(filled_values(values, np.uint8)).view(np.bool_)
+
+
+def _cancelled(inputs: Inputs) -> Flags:
+    """Return the rows that retract the value with which they let their key start."""
+    return inputs.adds & inputs.retracts
 
 
 def _key_of_row(inputs: Inputs) -> Ints:

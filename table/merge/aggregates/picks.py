@@ -33,11 +33,17 @@ def last_non_null_value(inputs: Inputs) -> Ints:
 
 
 def first_value(inputs: Inputs) -> Ints:
-    """Return the first row of each key, or the last late row: a late row precedes all rows before it."""
+    """Return the first row of each key, or the last late row: a late row precedes all rows before it.
+
+    A late row that no row in order precedes only ends the search for the first row, as in Java.
+    """
     work, late = inputs.work, inputs.late_rows()
-    first = restarted(work.first(inputs.adds & ~late), np.ones(work.size, np.bool_), inputs)
-    last_late = work.last(inputs.adds & late)
-    return np.where(last_late >= 0, last_late, first)
+    opening, last_late = work.first(inputs.adds), work.last(inputs.adds & late)
+    first = restarted(np.where(late[opening], -1, opening), np.ones(work.size, np.bool_), inputs)
+    replaced = last_late > opening
+    if inputs.forgotten is not None:
+        replaced |= inputs.any_of(inputs.forgotten) & (last_late >= 0)
+    return np.where(replaced, last_late, first)
 
 
 def first_non_null_value(inputs: Inputs) -> Ints:
@@ -49,12 +55,12 @@ def first_non_null_value(inputs: Inputs) -> Ints:
     for key in np.flatnonzero(inputs.any_of(late_adds)):
         rows = range(int(work.starts[key]), int(work.ends[key]))
         settled = inputs.forgotten is not None and any(inputs.forgotten[r] and valid[r] for r in rows)
-        places[key] = _first_non_null_with_late([r for r in rows if inputs.adds[r]], valid, late, settled)
+        start = -1 if inputs.restart is None else int(inputs.restart[key])
+        places[key] = _first_non_null_with_late([r for r in rows if inputs.adds[r]], valid, late, settled, start)
     return places
 
 
-def _first_non_null_with_late(rows: list[int], valid: Flags, late: Flags, settled: bool) -> int:
-    place = -1
+def _first_non_null_with_late(rows: list[int], valid: Flags, late: Flags, settled: bool, place: int) -> int:
     for row in rows:
         if not late[row]:
             if not settled and valid[row]:

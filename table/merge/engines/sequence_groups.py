@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.merge.aggregates.function import Inputs
@@ -19,6 +20,7 @@ from penstock.table.merge.outcome import MergeOutcome
 from penstock.table.merge.spec import MergeSpec, SequenceGroup
 from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.sort_keys import sort_keys
+from penstock.table.values.types import DataType
 
 
 def result_kinds(work: EngineRows, adds: Flags, last_removes: Flags) -> RowKinds:
@@ -49,6 +51,14 @@ def plain_picks(spec: MergeSpec, work: EngineRows, counted: Flags, base: Ints, n
 
 
 @dataclass(frozen=True, slots=True)
+class Sequences:
+    """The sequences of a group as ranks; 0 if all its fields are null: such a row does not change the group."""
+
+    ranks: Ints
+    kept: Ints  # for each row: what remains of its sequence if it removes its key, the values of NOT NULL fields
+
+
+@dataclass(frozen=True, slots=True)
 class Segments:
     """The segments in which sequences are compared.
 
@@ -58,13 +68,13 @@ class Segments:
     opens: Flags
     resets: Flags
 
-    def applied(self, ranks: Ints) -> Flags:
+    def applied(self, sequences: Sequences) -> Flags:
         """Return the rows with a sequence at least as high as in every earlier row of their segment."""
-        ranks = np.where(self.resets, 0, ranks)
+        ranks = np.where(self.resets, sequences.kept, sequences.ranks)
         # The segment is the high part of the code, so codes of a later segment exceed all earlier ones, and one
         # running maximum over all rows starts over in each segment.
         code = np.cumsum(self.opens) * (int(ranks.max(initial=0)) + 1) + ranks
-        return np.asarray((ranks > 0) & (code == np.maximum.accumulate(code)))
+        return np.asarray((ranks > 0) & (code == np.maximum.accumulate(code)) & ~self.resets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +89,36 @@ class Since:
 def merge_sequence_groups(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     """Merge rows of a table with sequence groups."""
     present = [group for group in spec.groups if set(group.fields) <= set(work.table.column_names)]
-    ranks = [_sequence_ranks(spec, work, group) for group in present]
-    segments = _segments(work, [r for r, group in zip(ranks, present, strict=True) if group.removes])
+    sequences = [_sequences(spec, work, group) for group in present]
+    segments = _segments(work, [s for s, group in zip(sequences, present, strict=True) if group.removes])
     since = _since(work, segments)
     adds = ~work.retract
     merged = MergeOutcome(result_kinds(work, adds, segments.resets[work.ends - 1]))
     grouped = {name for group in spec.groups for name in (*group.fields, *group.columns)}
     names = [name for name in work.table.column_names if name not in grouped and name != KIND]
     merged.picks.update(plain_picks(spec, work, adds & since.counted, since.base, names))
-    for group, group_ranks in zip(present, ranks, strict=True):
-        _merge_group(spec, work, group, group_ranks, segments.applied(group_ranks), since, merged)
+    for group, own in zip(present, sequences, strict=True):
+        _merge_group(spec, work, group, own.ranks, segments.applied(own), since, merged)
     return merged
 
 
-def _sequence_ranks(spec: MergeSpec, work: EngineRows, group: SequenceGroup) -> Ints:
-    """Return the ranks of a group's sequences; 0 if all its fields are null: such a row does not change the group."""
-    columns = [work.values(name) for name in group.fields]
+def _sequences(spec: MergeSpec, work: EngineRows, group: SequenceGroup) -> Sequences:
+    columns, types = [work.values(name) for name in group.fields], [spec.type_of(name) for name in group.fields]
+    nullable = [type_.nullable for type_ in types]
+    kept = [pa.nulls(work.size, c.type) if null else c for c, null in zip(columns, nullable, strict=True)]
+    if all(nullable) or not any(nullable):
+        ranks = _ranks(columns, types)
+        return Sequences(ranks, np.zeros_like(ranks) if all(nullable) else ranks)
+    both = _ranks([pa.concat_arrays(list(pair)) for pair in zip(columns, kept, strict=True)], types)
+    return Sequences(both[: work.size], both[work.size :])
+
+
+def _ranks(columns: list[pa.Array], types: list[DataType]) -> Ints:
     some = np.logical_or.reduce([valid_rows(column) for column in columns])
-    keys = sort_keys(columns, [spec.type_of(name) for name in group.fields])
-    return np.where(some, dense_ranks(keys) + 1, 0)
+    return np.where(some, dense_ranks(sort_keys(columns, types)) + 1, 0)
 
 
-def _segments(work: EngineRows, removing: list[Ints]) -> Segments:
+def _segments(work: EngineRows, removing: list[Sequences]) -> Segments:
     """Return the segments of all keys.
 
     Every round finds the first reset of each segment, which opens the next one. The number of rounds is the largest
@@ -111,7 +129,7 @@ def _segments(work: EngineRows, removing: list[Ints]) -> Segments:
     deletes = work.kinds == DELETE
     while removing and deletes.any():
         segments = Segments(opens, resets)
-        found = np.flatnonzero(deletes & np.logical_or.reduce([segments.applied(ranks) for ranks in removing]))
+        found = np.flatnonzero(deletes & np.logical_or.reduce([segments.applied(sequences) for sequences in removing]))
         if len(found) == 0:
             break
         # The running sum numbers the segments. `found` ascends, so the first index of each number is the segment's
@@ -145,18 +163,20 @@ def _merge_group(
     plain = np.where(work.retract[last], -1, last)
     late = (ranks > 0) & ~applied & since.counted
     for name in group.fields:
-        merged.picks[name] = last
+        merged.picks[name] = last if spec.type_of(name).nullable else np.where(last < 0, since.inits, last)
     for name in group.columns:
         if name not in work.table.column_names:
             continue
         if name in spec.aggregates:
-            merged.put(name, aggregate_column(_inputs(spec, work, name, applied, late, since)))
+            merged.put(name, aggregate_column(_inputs(spec, work, name, ranks, applied, late, since)))
         else:
             required = not spec.type_of(name).nullable
             merged.picks[name] = np.where(last < 0, since.inits, plain) if required else plain
 
 
-def _inputs(spec: MergeSpec, work: EngineRows, name: str, applied: Flags, late: Flags, since: Since) -> Inputs:
+def _inputs(
+    spec: MergeSpec, work: EngineRows, name: str, ranks: Ints, applied: Flags, late: Flags, since: Since
+) -> Inputs:
     moved = applied | late
     required = not spec.type_of(name).nullable
     return Inputs(
@@ -167,6 +187,6 @@ def _inputs(spec: MergeSpec, work: EngineRows, name: str, applied: Flags, late: 
         adds=moved & ~work.retract,
         retracts=moved & work.retract,
         late=late,
-        forgotten=~work.retract & (np.arange(work.size) < work.per_row(since.base)),
-        restart=np.where(since.base > work.starts, since.base, -1) if required else None,
+        forgotten=~work.retract & (ranks > 0) & (np.arange(work.size) < work.per_row(since.base)),
+        restart=since.inits if required else None,
     )

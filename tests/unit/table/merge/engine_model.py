@@ -67,6 +67,8 @@ def _partial_update(spec: MergeSpec, records: list[Record]) -> Record:
         removed = False
         if kind in RETRACTS and not filled:
             _fill(spec, row, values)
+            for name, state in states.items():
+                state.value = row[name]
         filled = True
         if not spec.groups:
             if kind not in RETRACTS:
@@ -136,7 +138,7 @@ class State:
         return self.value
 
     def add_late(self, value: Any) -> Any:
-        if self.aggregate.function.name == "collect":
+        if self.aggregate.function.name == "collect" and not self.aggregate.ignore_retract:
             return self.add(value)
         self.value = self._agg(value, self.value)
         return self.value

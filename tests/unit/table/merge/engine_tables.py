@@ -51,6 +51,9 @@ RETRACTABLE = {
     for n, f in FUNCTIONS.items()
     if f in {"sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "nested_update"}
 }
+# Functions of which a retraction makes no null; an integer's product may become zero, which cannot be retracted.
+NEVER_NULL = {n: f for n, f in RETRACTABLE.items() if not f.startswith("last_") and f != "product"}
+IGNORED = {f"fields.{name}.ignore_retract": "true" for name in FUNCTIONS}
 NESTED_UP_TO_3 = {"fields.rows.aggregate-function": "nested_update", "fields.rows.count-limit": "3"}
 PARTIAL = {"merge-engine": "partial-update"}
 GROUPS = {**PARTIAL, "fields.g.sequence-group": "a,b", "fields.h.sequence-group": "s"}
@@ -69,6 +72,13 @@ def group_aggregates(functions: dict[str, str], **options: str) -> tuple[dict[st
     given |= {"fields.set.distinct": "true", "fields.keyed.nested-key": "x", "merge-engine": "partial-update"}
     given["fields.g.sequence-group"] = ",".join(name for name in columns if name != "k")
     return {**columns, "g": "INT"}, {**given, **{k.replace("_", "-"): v for k, v in options.items()}}
+
+
+def required(table: tuple[dict[str, Any], dict[str, str]]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the table with all columns NOT NULL but those of nested types."""
+    columns, options = table
+    plain = {name for name, type_ in columns.items() if isinstance(type_, str) and name != "k"}
+    return {name: f"{type_} NOT NULL" if name in plain else type_ for name, type_ in columns.items()}, options
 
 
 # name: columns, options, kinds that may come
@@ -93,6 +103,11 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, str], list[int]]] = {
         {**GROUPS, "partial-update.remove-record-on-sequence-group": "g"},
         [0, 0, 1, 3],
     ),
+    "group of two, one not null, removes": (
+        {**INTS, "g": "INT NOT NULL"},
+        {**PARTIAL, "fields.g,h.sequence-group": "a,b", "partial-update.remove-record-on-sequence-group": "g"},
+        [0, 0, 1, 3],
+    ),
     "both groups remove": (INTS, {**GROUPS, "partial-update.remove-record-on-sequence-group": "g,h"}, [0, 0, 1, 3]),
     "aggregates in a group": (*group_aggregates(FUNCTIONS), [0, 2]),
     "aggregates in a group take back": (*group_aggregates(RETRACTABLE), [0, 0, 1, 3]),
@@ -100,10 +115,28 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, str], list[int]]] = {
         *group_aggregates(RETRACTABLE, **{"partial-update.remove-record-on-sequence-group": "g"}),
         [0, 0, 1, 3],
     ),
+    "aggregates in a group with not null": (*required(group_aggregates(NEVER_NULL)), [0, 0, 1, 3]),
+    "aggregates with not null in a group that removes": (
+        *required(group_aggregates(NEVER_NULL, **{"partial-update.remove-record-on-sequence-group": "g"})),
+        [0, 0, 1, 3],
+    ),
+    "aggregates in a group leave what is taken back": (*group_aggregates(FUNCTIONS, **IGNORED), [0, 0, 1, 3]),
+    "aggregates with not null in a group leave what is taken back": (
+        *required(group_aggregates(FUNCTIONS, **IGNORED)),
+        [0, 0, 1, 3],
+    ),
+    "aggregates in a group that removes leave what is taken back": (
+        *group_aggregates(FUNCTIONS, **IGNORED, **{"partial-update.remove-record-on-sequence-group": "g"}),
+        [0, 0, 1, 3],
+    ),
+    "aggregates with not null in a group that removes leave what is taken back": (
+        *required(group_aggregates(FUNCTIONS, **IGNORED, **{"partial-update.remove-record-on-sequence-group": "g"})),
+        [0, 0, 1, 3],
+    ),
     "aggregation": (*aggregated(FUNCTIONS), [0, 2]),
     "aggregation takes back": (*aggregated(RETRACTABLE), [0, 0, 1, 3]),
     "aggregation leaves what is taken back": (
-        *aggregated(FUNCTIONS, **{f"fields.{name}.ignore_retract": "true" for name in FUNCTIONS}),
+        *aggregated(FUNCTIONS, **IGNORED),
         [0, 0, 1, 3],
     ),
     "aggregation removes": (*aggregated(FUNCTIONS, **{"aggregation.remove-record-on-delete": "true"}), [0, 0, 2, 3]),
@@ -138,7 +171,7 @@ def value(random: Random, name: str, type_: Any) -> Any:
             return [maybe(random, row) for row in rows]
         return [maybe(random, value(random, name, type_["element"])) for _ in range(count)]
     if type_.startswith("DECIMAL"):
-        scale = int(type_.rstrip(")").rsplit(" ", 1)[1])
+        scale = int(type_.removesuffix(" NOT NULL").rstrip(")").rsplit(" ", 1)[1])
         return Decimal(random.randint(-50000, 50000)).scaleb(-scale)
     if type_.startswith(("DOUBLE", "FLOAT")):
         return random.choice([0.5, -0.25, 3.0, -0.0, 1024.0])

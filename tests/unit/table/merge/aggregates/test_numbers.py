@@ -43,3 +43,29 @@ def test_a_sum_beyond_the_precision_is_null_and_the_next_row_begins_a_new_one(fo
     assert table.scan().to_arrow().to_pylist() == expected
     commit(table, dict.fromkeys(GREATEST, Decimal("-7.00")))
     assert table.scan().to_arrow().to_pylist() == [{"k": 1, **dict.fromkeys(GREATEST, Decimal("-7.00"))}]
+
+
+@pytest.mark.parametrize("type_", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize(
+    ("function", "values", "wanted"),
+    [
+        ("product", [3e38, 3e38, 1e300], "inf"),
+        ("product", [float("inf"), 0.0], "nan"),
+        ("sum", [float("inf"), float("-inf")], "nan"),
+    ],
+)
+def test_a_result_that_no_number_is_warns_of_nothing(
+    type_: str, function: str, values: list[float], wanted: str, tmp_path: Path
+) -> None:
+    catalog = penstock.Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    table = catalog.create_table(
+        "d.t",
+        [("k", "INT NOT NULL"), ("v", type_)],
+        primary_keys=["k"],
+        options={"bucket": "1", "merge-engine": "aggregation", "fields.v.aggregate-function": function},
+    )
+    with table.writer() as writer:
+        writer.write(pa.table({"k": [1] * len(values), "v": values}).cast(table.schema))
+        writer.commit()
+    assert [str(row["v"]) for row in table.scan().to_arrow().to_pylist()] == [wanted]

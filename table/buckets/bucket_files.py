@@ -57,8 +57,9 @@ class BucketFiles:
         level: int = 0,
         source: FileSource = FileSource.APPEND,
         first_sequence: int = 0,
+        without_nulls: frozenset[str] = frozenset(),
     ) -> RollingWriter:
-        """Return a writer of new files of this bucket."""
+        """Return a writer of new files of this bucket. `without_nulls` are columns that have no null in its rows."""
         return RollingWriter(
             FileFolder(self.store.storage, self.folder, self.names, self.store.ambient.local_millis),
             self.layout.schema,
@@ -66,6 +67,7 @@ class BucketFiles:
             source=source,
             changelog=changelog,
             first_sequence=first_sequence,
+            without_nulls=without_nulls,
         )
 
     def delete(self, message: CommitMessage) -> None:

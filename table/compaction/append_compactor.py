@@ -17,6 +17,7 @@ from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.row_order import RowOrder, ordered_rows
 from penstock.table.files.file_reader import FileReader
 from penstock.table.files.file_writer import RollingWriter
+from penstock.table.files.null_free import null_free_in
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.options.writers import ROW_TRACKING_ENABLED, WRITE_BUFFER_SIZE
 
@@ -102,7 +103,8 @@ class AppendCompactor:
             for group in groups:
                 # The rows keep their sequence numbers, by which readers order the files of a bucket.
                 start = min(file.min_sequence for file in group)
-                writers.append(self.files.open(source=FileSource.COMPACT, first_sequence=start))
+                full = null_free_in(group, self.files.layout.schema)
+                writers.append(self.files.open(source=FileSource.COMPACT, first_sequence=start, without_nulls=full))
                 for rows in self._rows(group) if arranged is None else arranged(self._rows(group)):
                     writers[-1].write(rows)
                 after += writers[-1].finish()

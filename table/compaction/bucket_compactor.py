@@ -19,6 +19,7 @@ from penstock.table.compaction.policy import Pick, Policy, must_wait, pick, pick
 from penstock.table.compaction.record_expiry import RecordExpiry
 from penstock.table.compaction.row_order import RowOrder
 from penstock.table.files.file_reader import FileReader
+from penstock.table.files.null_free import null_free_in
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import CommitMessage
@@ -124,10 +125,13 @@ class BucketCompactor:
 
     def _input(self, live: Sequence[DataFile], vectors: Vectors) -> CompactionInput:
         reader = self._reader()
+        # An engine that makes rows may make nulls.
+        whole = self._spec.merge.engine.keeps_rows_whole
+        full = null_free_in(live, self.files.layout.schema) if whole else frozenset[str]()
         return CompactionInput(
             levels=self._levels(live),
             reader=reader,
-            open_data=lambda level: self.files.open(level=level, source=FileSource.COMPACT),
+            open_data=lambda level: self.files.open(level=level, source=FileSource.COMPACT, without_nulls=full),
             open_changelog=lambda level: self.files.open(changelog=True, level=level),
             vectors=vectors,
             lookup=self._lookup(reader) if self._looks_up else None,

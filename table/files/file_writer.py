@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.storage.base import Storage
 from penstock.table.files.columns import row_fields
 from penstock.table.files.encoding import Encoding, encoding_of
+from penstock.table.files.null_free import null_free
 from penstock.table.files.open_file import OpenFile
 from penstock.table.files.relayout import relayout, trim_chars
 from penstock.table.files.statistics import StatsMode, stats_modes
@@ -94,7 +95,8 @@ class RollingWriter:
     it. Holds the rows of one row group in memory. TableOptions come from `schema.options`.
 
     `finish` returns the files in order and may be called once. `abort` removes them all, and the caller must call it on
-    any error; after a crash the files are orphans. `first_sequence` numbers the rows of append tables.
+    any error; after a crash the files are orphans. `first_sequence` numbers the rows of append tables. `without_nulls`
+    are columns that have no null in any of the rows; where that proves wrong, the writer begins another file.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class RollingWriter:
         changelog: bool = False,
         first_sequence: int = 0,
         target_size: int | None = None,
+        without_nulls: frozenset[str] = frozenset(),
     ) -> None:
         """Create the writer without opening a file."""
         self._form = form = _form_of(schema, level, changelog)
@@ -115,6 +118,7 @@ class RollingWriter:
         self._changelog = changelog
         self._target = form.target if target_size is None else target_size
         self._sequence = first_sequence
+        self._without_nulls = without_nulls
         self._rows = form.rows
         self._buffered: list[pa.RecordBatch] = []
         self._buffered_rows = self._buffered_bytes = 0
@@ -137,6 +141,9 @@ class RollingWriter:
     def finish(self) -> list[DataFile]:
         """Write the remaining rows and return the files."""
         if self._buffered_rows:
+            if self._open is None:
+                # The last file has no other rows.
+                self._without_nulls |= null_free(self._buffered)
             self._write_group(self._buffered_rows)
         self._close()
         return self._files
@@ -172,6 +179,10 @@ class RollingWriter:
         group, rest = table.slice(0, size), table.slice(size)
         self._buffered = rest.to_batches()
         self._buffered_rows, self._buffered_bytes = len(rest), rest.nbytes
+        if any(group.column(name).null_count for name in self._without_nulls):
+            # Those who promised it had wrong statistics. The open file cannot take nulls, the next one can.
+            self._without_nulls = frozenset()
+            self._close()
         if self._open is None:
             self._open = self._start(group)
         self._open.write(group)
@@ -185,7 +196,7 @@ class RollingWriter:
         # Recorded before the file is opened, because a failed open may have created it, and abort must delete it.
         self._made.append(path)
         stream = self._folder.storage.open_output(path)
-        return OpenFile(stream, name, self._schema, self._encoding, sample, self._form.modes)
+        return OpenFile(stream, name, self._schema, self._encoding, sample, self._form.modes, self._without_nulls)
 
     def _close(self) -> None:
         if self._open is None:

@@ -13,6 +13,7 @@ from penstock.row_kinds import is_retract
 from penstock.table.files.avro.reader import AvroWriter
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields
 from penstock.table.files.encoding import Encoding
+from penstock.table.files.null_free import declared_fields
 from penstock.table.files.orc.reader import OrcWriter
 from penstock.table.files.parquet.reader import ParquetWriter
 from penstock.table.files.statistics import FileStatistics, StatsMode
@@ -54,11 +55,14 @@ class OpenFile:
         encoding: Encoding,
         sample: pa.Table,
         modes: Sequence[StatsMode],
+        without_nulls: frozenset[str] = frozenset(),
     ) -> None:
         self.stream = stream
         self._modes = modes
         self._name, self._schema = name, schema
-        self._writer = _WRITERS[encoding.format](stream, file_fields(schema), encoding, sample)
+        # Other formats gain nothing by it.
+        fields = declared_fields(schema, without_nulls) if encoding.format == "parquet" else file_fields(schema)
+        self._writer = _WRITERS[encoding.format](stream, fields, encoding, sample)
         self._statistics = FileStatistics(schema.fields, encoding.format)
         self._keys = schema.select(schema.trimmed_primary_keys)
         self._rows = self._deletes = 0

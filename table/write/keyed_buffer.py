@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.files.null_free import null_free
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
 from penstock.table.merge.key_groups import KIND, SEQUENCE, KeyGroups, concat_parts, group_rows, kinds_of
 from penstock.table.merge.merge_rows import merge_groups
@@ -121,7 +122,10 @@ class KeyedBuffer:
         if self._runs:
             self._write(self._from_disk())
         else:
-            self._write(self._from_memory())
+            # An engine that makes rows may make nulls.
+            whole = self.merge.engine.keeps_rows_whole
+            full = null_free([batch for batch, _ in self._batches]) if whole else frozenset[str]()
+            self._write(self._from_memory(), full)
         for run in self._runs:
             self._forget(run)
         self._runs.clear()
@@ -193,9 +197,9 @@ class KeyedBuffer:
         buffered, self._buffered = self._buffered, 0
         self.budget.shrank(self, buffered)
 
-    def _write(self, pieces: Iterator[KeyGroups]) -> None:
-        data = self.files.open()
-        changelog = self.files.open(changelog=True) if self.keeps_input else None
+    def _write(self, pieces: Iterator[KeyGroups], without_nulls: frozenset[str] = frozenset()) -> None:
+        data = self.files.open(without_nulls=without_nulls)
+        changelog = self.files.open(changelog=True, without_nulls=without_nulls) if self.keeps_input else None
         # An error deletes both files, also the one that is complete already.
         with ExitStack() as unfinished:
             for writer in (data, changelog):

@@ -65,7 +65,8 @@ def test_a_file_is_described_by_its_rows() -> None:
 
 
 def test_a_file_has_the_columns_and_ids_of_the_format() -> None:
-    store, _ = written(rows(10))
+    nulls = pa.nulls(10, pa.string())
+    store, _ = written(rows(10).set_column(3, "name", nulls).set_column(4, "dt", nulls))
     schema = pq.ParquetFile(io.BytesIO(store.files["t/bucket-0/data-uuid-0.parquet"])).schema_arrow
 
     ids = {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in schema}

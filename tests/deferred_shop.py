@@ -64,6 +64,9 @@ class Topics:
     def latest(self, places: Iterable[Place]) -> dict[Place, int]:
         return {place: len(self.records[place]) for place in places}
 
+    def ends(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int]]:
+        return self.latest(places), {}
+
     def written(self, places: Iterable[Place]) -> dict[Place, int]:
         return self.latest(places)
 

@@ -16,8 +16,6 @@ _NOTE = (
     "a producer has had a transaction open since then, and records after its beginning are read once it has ended; "
     "kafka-transactions.sh find-hanging  finds it if its producer is gone"
 )
-
-
 _LEFT_OUT = (
     "a producer has a transaction open, so this run ends before its records and those after them, and the next run "
     "reads them once it has ended; kafka-transactions.sh find-hanging  finds it if its producer is gone"
@@ -44,7 +42,7 @@ class OpenTransactions:
         held = {place: end for place, end in quiet.items() if ends[place] > end}
         for place, end in held.items():
             if self._held.get(place) == end:
-                _warn("event=waits_for_transaction", place, end, ends[place], _NOTE)
+                _warn("waits_for_transaction", place, end, ends[place], _NOTE)
         self._held = held
 
 
@@ -52,8 +50,8 @@ def warn_of_left_out(ends: Mapping[Place, int], written: Mapping[Place, int]) ->
     """Warn of records behind open transactions, which a run to these ends does not read."""
     for place, end in written.items():
         if end > ends[place]:
-            _warn("event=ends_before_transaction", place, ends[place], end, _LEFT_OUT)
+            _warn("ends_before_transaction", place, ends[place], end, _LEFT_OUT)
 
 
 def _warn(event: str, place: Place, offset: int, end: int, note: str) -> None:
-    log.warning("%s topic=%s partition=%d offset=%d end=%d note=%s", event, *place, offset, end, note)
+    log.warning("event=%s topic=%s partition=%d offset=%d end=%d note=%s", event, *place, offset, end, note)

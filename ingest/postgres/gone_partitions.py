@@ -9,7 +9,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.ingest.postgres.altered_tables import PARTITION_ROWS_STAY, with_altered
+from penstock.ingest.postgres.altered_tables import with_altered
+from penstock.ingest.postgres.definition_change import PARTITION_ROWS_STAY
 from penstock.ingest.postgres.offsets import AlteredKind, PgProgress
 from penstock.ingest.postgres.server.catalog import list_tables
 from penstock.ingest.postgres.server.partitions import moved_partitions

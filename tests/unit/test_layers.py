@@ -197,6 +197,7 @@ FLOORS = {
         {"log"},
         {"captured_tables", "offsets", "table_as_of"},
         {"key_changes", "older_definitions"},
+        {"definition_change"},
         {"altered_tables", "log_end"},
         {"altered_publication", "gone_partitions"},
         {"read_range"},

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.ingest.postgres import altered_tables
+from penstock.ingest.postgres import altered_tables, definition_change
 from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, with_new
 from penstock.ingest.postgres.offsets import AlteredTable, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts
@@ -44,7 +44,7 @@ def facts(name: tuple[str, str], oid: int, columns: int = 2) -> PgTableFacts:
 def server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server whose log ends at 20, and whose added columns have values."""
     monkeypatch.setattr(altered_tables, "reachable_end", lambda _: 20)
-    monkeypatch.setattr(altered_tables, "filled_columns", lambda _, before, now: [f"c{now.columns}"])
+    monkeypatch.setattr(definition_change, "filled_columns", lambda _, before, now: [f"c{now.columns}"])
     monkeypatch.setattr(
         altered_tables,
         "versions_of",
@@ -149,7 +149,7 @@ def test_a_table_whose_key_was_written_is_emptied_unless_it_has_other_sources(
     before = TableVersion(7, 2, ("id",), "", 10, 20, 5)
     now = replace(before, files=11, marks=21, key_marks=key_marks)
     monkeypatch.setattr(altered_tables, "versions_of", lambda *_: {T: now})
-    monkeypatch.setattr(altered_tables, "last_changed_columns", lambda *_: ["a"])
+    monkeypatch.setattr(definition_change, "last_changed_columns", lambda *_: ["a"])
     progress = replace(PROGRESS, known=(T,), versions={T: before})
     found = note(progress, replace(facts(T, 7), files=11, marks=21), shares_targets=shares)
     kind, columns, barrier = wanted

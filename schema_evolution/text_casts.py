@@ -23,10 +23,12 @@ from penstock.schema_evolution.text_values import (
     FALSE,
     FIRST_DAY,
     KEEPS_DATES,
+    KEEPS_OFFSETS,
     KEEPS_TIMES,
     MOST_DIGITS,
     TRUE,
     ZERO_DATE,
+    HasOffset,
     OutsideOfDay,
     Zero,
     parser_of,
@@ -95,6 +97,8 @@ def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping, *, in_
         if in_key:
             return None, f"{reason} {KEEPS_TIMES}"
         return None, str(reason) if mapping.zero_date_error else None
+    except HasOffset as reason:
+        return None, f"{reason} {KEEPS_OFFSETS}" if in_key else str(reason)
     except Zero as reason:
         if in_key and not ZERO_DATE.fullmatch(text):
             return None, f"{reason} {KEEPS_DATES}"

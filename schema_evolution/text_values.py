@@ -17,6 +17,7 @@ FALSE = ["f", "false", "n", "no", "0"]
 _DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
 STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?(Z)?")
 CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
+_OFFSET = re.compile(r"[+-]\d\d:?\d\d")
 ZERO_DATE = re.compile(r"[0 T:.-]+")
 _INTEGER = re.compile(r"-?\d+")
 _EPOCH = dt.date(1970, 1, 1).toordinal()
@@ -42,8 +43,19 @@ class OutsideOfDay(Zero):
     """
 
 
+class HasOffset(ValueError):
+    """A local time with its offset from UTC, as sources make it of the later of two times that clocks show alike.
+
+    Rejected: a column of times has no offset, and in a key distinct rows would collapse into one.
+    """
+
+
 KEEPS_TIMES = "(column of a key; --type-mapping time-to-string keeps such times)"
 KEEPS_DATES = "(column of a key; --type-mapping to-string keeps such dates)"
+KEEPS_OFFSETS = (
+    "(column of a key; if it is MySQL's TIMESTAMP, clocks of server-time-zone show this time twice: a new table with "
+    "server-time-zone: UTC or with --type-mapping to-string keeps both rows)"
+)
 
 
 def parser_of(target: AtomicType) -> Callable[[str], object]:
@@ -210,6 +222,8 @@ def _stamp(text: str, precision: int) -> int:
         if _INTEGER.fullmatch(text):
             # Other precisions than 0, 3, 6 and 9 count in milliseconds.
             return _within_reach(int(text) * _UNITS.get(precision, 1_000_000), precision)
+        if (offset := _OFFSET.search(text, len("2024-10-27 02"))) and STAMP.fullmatch(text[: offset.start()]):
+            raise HasOffset("has an offset from UTC, which the column cannot store")
         raise ValueError("is not a date and time")
     hours, minutes, seconds = (int(part or 0) for part in match.group(4, 5, 6))
     if hours > 23 or minutes > 59 or seconds > 59:

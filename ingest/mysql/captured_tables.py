@@ -55,7 +55,7 @@ def findings(connection: Connection, settings: FollowSettings) -> list[ServerFin
     tables = [table.name for table in captured_facts(connection, settings)]
     first, last = settings.server_ids
     reads = settings.reads_tables
-    wanted = CheckedPlan(tables=tables, server_ids=range(first, last + 1), snapshot=reads, demand=settings.demand)
+    wanted = CheckedPlan(tables, range(first, last + 1), snapshot=reads, demand=settings.demand, zone=settings.zone)
     return [*check_source(connection, wanted), *_versioned(connection, settings)]
 
 

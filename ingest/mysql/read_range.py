@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch, DecodeResult, ImagePolicy, Int64s, SourceSchema
 from penstock.ingest.database.skipped_parts import unless_skipped
@@ -29,9 +28,9 @@ from penstock.ingest.mysql.generated_values import GeneratedValues
 from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
 from penstock.ingest.mysql.position import LogPosition, TransactionSet, transaction_set
 from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.shown_times import in_zone
 from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
-from penstock.local_times import wall_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,43 +194,6 @@ def _row_places(batch: ChangeBatch) -> Int64s:
     places: Int64s = np.minimum(batch.subs >> 1, (1 << _ROW_BITS) - 1).astype(np.int64)
     places += batch.positions << _ROW_BITS
     return places
-
-
-def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
-    """Return the batch with TIMESTAMP columns converted from instants to local time of the zone.
-
-    This includes TIMESTAMP columns that are text.
-    """
-    given = batch.rows.columns
-    columns = [
-        _in_zone(column, declared.type or "", zone) for declared, column in zip(batch.schema.fields, given, strict=True)
-    ]
-    # `_in_zone` returns the same array if there is nothing to convert.
-    if all(mine is theirs for mine, theirs in zip(columns, given, strict=True)):
-        return batch
-    return replace(batch, rows=pa.RecordBatch.from_arrays(columns, names=batch.rows.schema.names))
-
-
-def _in_zone(column: pa.Array, declared: str, zone: str) -> pa.Array:
-    if pa.types.is_timestamp(column.type) and column.type.tz:
-        return _local(column, zone)
-    if pa.types.is_string(column.type) and declared.startswith("timestamp") and zone != "UTC":
-        return _local_texts(column, zone)
-    return column
-
-
-def _local(column: pa.Array, zone: str) -> pa.Array:
-    return wall_clock(column.view(pa.timestamp("us", "UTC")), zone)
-
-
-def _local_texts(column: pa.Array, zone: str) -> pa.Array:
-    """Convert TIMESTAMP texts to local time. All have the same length; the zero date is not an instant and stays."""
-    real = pc.invert(pc.starts_with(column, "0000"))
-    instants = pc.if_else(real, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
-    # The cast prints six digits of fraction. Cut to the length of the original texts, they have their precision again.
-    local = _local(instants, zone).cast(pa.string())
-    length = pc.max(pc.binary_length(column)).as_py() or 0
-    return pc.if_else(real, pc.utf8_slice_codeunits(local, 0, length), column)
 
 
 def _empty(version: DefinitionVersion) -> ChangeBatch:

@@ -165,7 +165,7 @@ FLOORS = {
     ],
     "ingest/mysql": [
         {"actions", "position", "errors", "config"},
-        {"definition"},
+        {"definition", "shown_times"},
         {"server", "values"},
         {"ddl", "binlog"},
         {"snapshot"},

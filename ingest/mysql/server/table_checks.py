@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from penstock.ingest.mysql.server.catalog import list_tables, qualified
 from penstock.ingest.mysql.server.charsets import charset_named
 from penstock.ingest.mysql.server.connection import ask
 from penstock.ingest.mysql.server.table_rights import tried
+from penstock.ingest.mysql.shown_times import repeats_times
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -43,7 +45,10 @@ _ENGINES = {
 
 @dataclass(frozen=True, slots=True)
 class CheckedPlan:
-    """The plan of the pipeline, so that only what it needs is checked. `demand`: which part of a table is read."""
+    """The plan of the pipeline, so that only what it needs is checked.
+
+    `demand` says which part of a table is read, and `zone` in which time zone TIMESTAMP is shown.
+    """
 
     tables: Sequence[TableName] = ()
     server_ids: range = range(0)
@@ -51,6 +56,7 @@ class CheckedPlan:
     locking_snapshot: bool = False
     snapshot: bool = True
     demand: DemandPolicy | None = None
+    zone: str = "UTC"
 
 
 def setting_statement(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
@@ -75,6 +81,7 @@ def check_tables(connection: Connection, facts: ServerFacts, wanted: CheckedPlan
             yield warning_finding(SourceError, f"{'.'.join(name)} {note}", table.engine, "InnoDB", fix)
     yield from _charsets(connection, set(wanted.tables))
     yield from _times_in_keys(connection, set(wanted.tables))
+    yield from _timestamps_in_keys(connection, set(wanted.tables), wanted.zone)
     # MySQL 9.6 moved cascades out of InnoDB, and logs the rows that they change.
     if facts.is_mariadb or facts.version < (9, 6, 0):
         readable = [name for name in wanted.tables if name in known]
@@ -82,18 +89,34 @@ def check_tables(connection: Connection, facts: ServerFacts, wanted: CheckedPlan
 
 
 def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
+    for table, columns in _keys_of_type(connection, "time", tables):
+        message = f"{table} has TIME columns in its key, and rows with a time outside of one day are bad records"
+        fix = "use --type-mapping time-to-string to store them as text, and --isolate to keep other tables running"
+        yield warning_finding(SourceError, message, columns, "times within one day, or text", fix)
+
+
+def _timestamps_in_keys(connection: Connection, tables: Collection[TableName], zone: str) -> Iterator[ServerFinding]:
+    this_year = time.gmtime().tm_year
+    if not repeats_times(zone, (this_year, this_year + 1)):
+        return
+    for table, columns in _keys_of_type(connection, "timestamp", tables):
+        message = (
+            f"{table} has TIMESTAMP columns in its key, and clocks of server-time-zone {zone} show an hour of each "
+            "year twice: rows with the later of two such times are bad records"
+        )
+        fix = "set server-time-zone: UTC, or use --isolate to keep other tables running"
+        yield warning_finding(SourceError, message, columns, "a time zone without summer time", fix)
+
+
+def _keys_of_type(connection: Connection, type_: str, tables: Collection[TableName]) -> Iterator[tuple[str, str]]:
+    """Yield the names of tables with columns of this type in their primary key, and the columns."""
     statement = (
         "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME) FROM information_schema.COLUMNS c"
-        " WHERE c.DATA_TYPE = 'time' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
+        f" WHERE c.DATA_TYPE = '{type_}' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
     )
     for database, table, columns in ask(connection, statement):
         if (database, table) in tables:
-            message = (
-                f"{database}.{table} has TIME columns in its key, and rows with a time outside of one day are bad "
-                "records"
-            )
-            fix = "use --type-mapping time-to-string to store them as text, and --isolate to keep other tables running"
-            yield warning_finding(SourceError, message, columns, "times within one day, or text", fix)
+            yield f"{database}.{table}", columns
 
 
 def check_labels(

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import DemandPolicy
-from penstock.ingest.mysql.read_range import in_zone
+from penstock.ingest.mysql.shown_times import in_zone
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from penstock.pipelines.commands.main import main

@@ -48,6 +48,34 @@ def test_invalid_dates_in_keys_are_bad_records_row_by_row(server: Playground, tm
         )
 
 
+def test_timestamps_in_keys_that_clocks_show_twice_are_bad_records(mysql: Playground, tmp_path: Path) -> None:
+    """Two rows of one hour in autumn became one without an error."""
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT, at TIMESTAMP, PRIMARY KEY (id, at))")
+    hours = ["(1, '2024-10-27 00:30:00')", "(1, '2024-10-27 01:30:00')", "(1, '2024-10-27 02:30:00')"]
+    mysql.run("SET SESSION time_zone = '+00:00'", f"INSERT INTO t VALUES {', '.join(hours)}")
+    conf = ["server-time-zone=Europe/Berlin"]
+    failing, skipping = Sync(mysql, tmp_path / "f", conf=conf), Sync(mysql, tmp_path / "s", conf=conf)
+    skipping.flags = ["--on-bad-record", "skip"]
+    texts = Sync(mysql, tmp_path / "t", conf=conf, flags=["--type-mapping", "to-string"])
+    for zone, messages in (("Europe/Berlin", 1), ("Asia/Tokyo", 0)):
+        with connected(mysql.address) as connection:
+            found = check_source(connection, CheckedPlan([(DATABASE, "t")], zone=zone))
+        assert len([item for item in found if "show an hour of each year twice" in item.message]) == messages
+    with pytest.raises(DecodeError, match=r"at TIMESTAMP.*02:30:00.*\+01:00' has an offset.*server-time-zone: UTC"):
+        failing.run()
+    for turn in range(2):
+        skipping.run()
+        texts.run()
+        assert [row["at"].hour for row in skipping.rows("t")] == [2, 3] * (turn + 1)
+        assert len(texts.rows("t")) == 3 * (turn + 1)
+        (verdict,) = skipping.verified()
+        assert (verdict.is_equal, verdict.unfit) == (True, turn + 1)
+        assert all(verdict.is_equal for verdict in texts.verified())
+        again = ", ".join(hours).replace("(1", "(2")
+        mysql.run("SET SESSION time_zone = '+00:00'", f"REPLACE INTO t VALUES {again}")
+
+
 def test_numbers_in_a_key_that_is_boolean_do_not_become_one_row(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE t (id INT, kind TINYINT(1), PRIMARY KEY (id, kind))")
     server.run("INSERT INTO t VALUES (1, 0), (1, 1), (1, 2)")

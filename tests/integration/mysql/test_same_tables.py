@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.formats.canal.message import canal_message
-from penstock.ingest.mysql.read_range import in_zone
+from penstock.ingest.mysql.shown_times import in_zone
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from penstock.pipelines.config.model import PipelineSpec

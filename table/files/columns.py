@@ -93,6 +93,8 @@ def stored_schema(fields: tuple[Field, ...], file_format: str) -> pa.Schema:
     return pa.schema([stored_field(field, file_format) for field in fields])
 
 
+# Shared by the schemas of a table's files, which differ in the columns without nulls (`null_free`).
+@lru_cache(maxsize=16_384)
 def stored_field(field: Field, file_format: str) -> pa.Field:
     """Return the Arrow field of a column in a file, with its field id."""
     stored = _stored(field.type, file_format, field.id, 0)

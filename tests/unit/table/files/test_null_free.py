@@ -11,6 +11,7 @@ import pytest
 
 import penstock
 from penstock.table.files import file_writer
+from penstock.table.files.columns import stored_schema
 from penstock.table.files.null_free import declared_fields, null_free, null_free_in
 from penstock.table.handle import Table
 from penstock.table.meta.data_file import ColumnStats, DataFile
@@ -150,3 +151,11 @@ def test_rows_made_by_an_engine_may_have_nulls(tmp_path: Path) -> None:
     table.compact()
 
     assert declared_in(table) == [set()]
+
+
+def test_files_with_other_columns_without_nulls_share_their_fields() -> None:
+    one, other = declared_fields(KEYED, frozenset({"name"})), declared_fields(KEYED, frozenset({"name", "dt"}))
+
+    assert [a is b for a, b in zip(one, other, strict=True)] == [True, True, True, True, True, False]
+    name = [stored_schema(fields, "parquet").field("name") for fields in (one, other)]
+    assert [field.nullable for field in name] == [False, False]

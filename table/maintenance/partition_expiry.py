@@ -54,8 +54,9 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     """Drop the partitions older than `partition.expiration-time`; return their values as text.
 
     The oldest are dropped first, at most `partition.expiration-max-num`, as one OVERWRITE (or several, see
-    `partition.expiration-batch-size`). A partition whose values contain no time is kept. When rows are added to a
-    partition in the meantime, expiry by values still drops it; expiry by update time raises CommitConflict.
+    `partition.expiration-batch-size`). A partition whose values contain no time is kept; if `options` are given and all
+    partitions are such, ConfigError. When rows are added to a partition in the meantime, expiry by values still drops
+    it; expiry by update time raises CommitConflict.
     """
     expiry = PartitionExpiry.of({**store.schema().options, **(options or {})})
     if expiry is None:
@@ -79,6 +80,8 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     for entry in live_entries(store, base):
         updated[entry.partition] = max(updated.get(entry.partition, 0), entry.file.creation_millis or 0)
     times = {one: expiry.times.of_partition(layout, one) if expiry.by_values else at for one, at in updated.items()}
+    if options and expiry.by_values and times and set(times.values()) == {None}:
+        raise expiry.times.unreadable(layout, min(times))
     # Local time, like the times in partition values and the creation times of files.
     limit = store.ambient.local_millis() - expiry.millis
     old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]

@@ -122,10 +122,14 @@ DEFAULT_FORM = TimeForm(
 
 @dataclass(frozen=True, slots=True)
 class PartitionTimes:
-    """The wall-clock times of partitions: `pattern` combines their values into one text, `form` parses it."""
+    """The wall-clock times of partitions: `pattern` combines their values into one text, `form` parses it.
+
+    `formatter` is the text of the form, None for the default one.
+    """
 
     pattern: str | None
     form: TimeForm
+    formatter: str | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> PartitionTimes:
@@ -133,21 +137,39 @@ class PartitionTimes:
         options = TableOptions(values)
         formatter = options[PARTITION_TIMESTAMP_FORMATTER]
         form = DEFAULT_FORM if formatter is None else TimeForm.of(formatter)
-        return cls(options[PARTITION_TIMESTAMP_PATTERN], form)
+        return cls(options[PARTITION_TIMESTAMP_PATTERN], form, formatter)
 
     def of_partition(self, layout: Layout, partition: bytes) -> int | None:
         """Return the time of the partition's values, None when they contain no time."""
-        texts = self.texts(layout, partition)
-        if self.pattern is None:
-            text = next(iter(texts.values()))
-        else:
-            # A name that is not a partition column stays in the text, which then is not a time.
-            text = re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
+        text = self._text(layout, partition)
         return None if text is None else self.form.millis(text)
 
+    def _text(self, layout: Layout, partition: bytes) -> str | None:
+        texts = self.texts(layout, partition)
+        if self.pattern is None:
+            return next(iter(texts.values()))
+        # A name that is not a partition column stays in the text, which then is not a time.
+        return re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
+
+    def unreadable(self, layout: Layout, partition: bytes) -> ConfigError:
+        """Return the error for a table of which no partition contains a time, such as this one."""
+        return ConfigError(
+            f"no partition contains a time that can be read, so none can expire: {self._text(layout, partition)!r} is "
+            f"not of the form {self.formatter or 'yyyy-MM-dd[ HH:mm:ss]'}",
+            hint="set partition.timestamp-pattern and partition.timestamp-formatter (timestamp_pattern and "
+            "timestamp_formatter) to the form of the values, or partition.expiration-strategy = update-time",
+        )
+
     def check(self, columns: Sequence[str]) -> None:
-        """Raise ConfigError if the pattern names other columns than these: its text would never be a time."""
-        unknown = [one for one in re.findall(r"\$(\w+)", self.pattern or "") if one not in columns]
+        """Raise ConfigError if the pattern names no column, or others than these: no partition has a time by it."""
+        named = re.findall(r"\$(\w+)", self.pattern or "")
+        if self.pattern is not None and not named:
+            raise ConfigError(
+                "the pattern of partition times names no partition column, so it is the same for all partitions",
+                pattern=self.pattern,
+                hint=f"partition columns are {', '.join(columns)}; write them as ${columns[0]}",
+            )
+        unknown = [one for one in named if one not in columns]
         if unknown:
             raise ConfigError(
                 f"the pattern of partition times names {unknown[0]!r}, which is not a partition column",

@@ -34,9 +34,11 @@ class Selection:
     def buckets_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> list[Bucket]:
         """Return the selected buckets that occur in the entries, sorted.
 
-        Postponed rows are in no bucket and left out.
+        Postponed rows are in no bucket and left out. ConfigError when a bucket is asked for that the table cannot have.
         """
         entries = [entry for entry in entries if entry.bucket >= 0]
+        if self.buckets is not None:
+            _check_buckets(store, self.buckets, entries)
         chosen = self.partitions_of(store, entries)
         places = {
             (entry.partition, entry.bucket) for entry in entries if self.buckets is None or entry.bucket in self.buckets
@@ -62,6 +64,21 @@ class Selection:
         if self.where is not None and chosen:
             chosen &= _holding(layout, partitions, self.where, table)
         return chosen
+
+
+def _check_buckets(store: TableStore, chosen: frozenset[int], entries: Sequence[ManifestEntry]) -> None:
+    """Refuse numbers above that of the last bucket. If the table's option sets no number, the last one has files."""
+    fixed = max(Layout.of(store.schema()).bucket_count, 0)
+    # A partition that has not been rescaled yet keeps its own number of buckets.
+    count = max([fixed, *(max(entry.total_buckets, entry.bucket + 1) for entry in entries)])
+    unknown = sorted(bucket for bucket in chosen if bucket >= count)
+    if unknown and count:
+        known = "0" if count == 1 else f"0 to {count - 1}"
+        raise ConfigError(
+            f"the table has no bucket {unknown[0]}",
+            table=store.name,
+            hint=f"its buckets are {known}; leave them out to compact all",
+        )
 
 
 def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str) -> set[bytes]:

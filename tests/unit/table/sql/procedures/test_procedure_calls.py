@@ -254,6 +254,22 @@ def test_the_guide_lists_every_procedure() -> None:
             "CALL sys.expire_partitions(table => 'shop.days', expiration_time => '1 d', timestamp_pattern => '$day')",
             "names 'day', which is not a partition column",
         ),
+        (
+            "CALL sys.expire_partitions(table => 'shop.days', expiration_time => '1 d', "
+            "timestamp_pattern => '1 potato')",
+            "names no partition column",
+        ),
+        (
+            "CALL sys.expire_partitions(table => 'shop.days', expiration_time => '1 d', timestamp_pattern => '$dt 1')",
+            "'2020-01-01 1' is not of the form yyyy-MM-dd",
+        ),
+        (
+            "CALL sys.expire_partitions(table => 'shop.days', expiration_time => '1 d', "
+            "timestamp_formatter => 'yyyyMMdd')",
+            "'2020-01-01' is not of the form yyyyMMdd",
+        ),
+        ("CALL sys.compact(table => 'shop.keyed', buckets => '0-2')", "the table has no bucket 2"),
+        ("CALL sys.compact(table => 'shop.days', buckets => '1')", "the table has no bucket 1"),
         ("CALL sys.remove_orphan_files('shop.orders', '', true, 4, 'distributed', 1)", "has 5 parameters"),
     ],
 )
@@ -263,6 +279,8 @@ def test_calls_that_would_do_something_else_are_refused(tmp_path: Path, statemen
         list(interpreter.run("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT)"))
         list(interpreter.run("CREATE TABLE shop.days (id INT, dt STRING) PARTITIONED BY (dt)"))
         list(interpreter.run("INSERT INTO shop.days VALUES (1, '2020-01-01')"))
+        keyed = "CREATE TABLE shop.keyed (id INT PRIMARY KEY NOT ENFORCED) WITH ('bucket' = '2')"
+        list(interpreter.run(f"{keyed}; INSERT INTO shop.keyed VALUES (1)"))
         with pytest.raises(ConfigError, match=reason.replace("$", r"\$")) as refused:
             list(interpreter.run(statement))
         assert refused.value.facts["line"] == 1

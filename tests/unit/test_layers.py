@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each
 from tests.source_trees import source_nodes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -237,6 +238,7 @@ UNIT = ROOT / "tests" / "unit"
 TESTS = sorted(UNIT.rglob("test_*.py"))
 # Tests of no single module, and why.
 CROSSING = {
+    "test_cases.py": "cases that are one test",
     "test_advice.py": "what errors of all packages tell a user to do",
     "test_decimal_digits.py": "numbers in texts, wherever they are read",
     "test_log_events.py": "the texts of all logged lines",
@@ -314,8 +316,7 @@ def test_the_wheel_contains_every_layer_and_nothing_else() -> None:
 
 # The tests of all modules are one each: as thousands, they cost more than what they look at.
 def test_modules_import_only_allowed_floors() -> None:
-    for path in modules():
-        imports_only_allowed_floors(path)
+    each(modules(), imports_only_allowed_floors)
 
 
 def imports_only_allowed_floors(path: Path) -> None:
@@ -401,8 +402,7 @@ def test_modules_are_named_by_nouns() -> None:
 
 def test_unit_tests_are_named_after_a_module_beside_others_of_its_package() -> None:
     """tests/unit/<package>/test_<module>.py, or test_<module>_<topic>.py."""
-    for test in TESTS:
-        is_named_after_a_module(test)
+    each(TESTS, is_named_after_a_module)
 
 
 def is_named_after_a_module(test: Path) -> None:
@@ -421,8 +421,7 @@ def test_tests_that_cross_modules_exist() -> None:
 
 
 def test_only_the_catalog_computes_paths_of_tables() -> None:
-    for path in modules():
-        leaves_paths_to_the_catalog(path)
+    each(modules(), leaves_paths_to_the_catalog)
 
 
 def leaves_paths_to_the_catalog(path: Path) -> None:

@@ -13,6 +13,7 @@ from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.types import Field, parse_type
+from tests.cases import each
 
 NOON = dt.datetime(2024, 5, 6, 12)
 # By kind of source: values that all differ from each other in what they mean.
@@ -58,10 +59,13 @@ def fitted(given: pa.Array, type_text: str, *, in_key: bool) -> tuple[pa.Array, 
     return fit_column(given, field, TypeMapping(), misfits, in_key=in_key), misfits
 
 
+def types_of(kind: str) -> list[str]:
+    return [type_text for one, type_text in PAIRS if one == kind]
+
+
 @pytest.mark.parametrize("kind", GIVEN)
 def test_different_values_stay_different_in_a_key(kind: str) -> None:
-    for type_text in (type_text for one, type_text in PAIRS if one == kind):
-        stay_different(kind, type_text)
+    each(types_of(kind), lambda type_text: stay_different(kind, type_text))
 
 
 def stay_different(kind: str, type_text: str) -> None:
@@ -77,13 +81,12 @@ def stay_different(kind: str, type_text: str) -> None:
                 if value is None:
                     continue
                 same = {str(seen.setdefault(repr(value), before)), str(before)}
-                assert len(same) == 1 or same <= SAME.get((kind, type_text), set()), (type_text, value, same)
+                assert len(same) == 1 or same <= SAME.get((kind, type_text), set()), (value, same)
 
 
 @pytest.mark.parametrize("kind", GIVEN)
 def test_what_a_key_refuses_is_counted_in_other_columns(kind: str) -> None:
-    for type_text in (type_text for one, type_text in PAIRS if one == kind):
-        is_counted(kind, type_text)
+    each(types_of(kind), lambda type_text: is_counted(kind, type_text))
 
 
 def is_counted(kind: str, type_text: str) -> None:
@@ -91,8 +94,8 @@ def is_counted(kind: str, type_text: str) -> None:
     _, misfits = fitted(GIVEN[kind], type_text, in_key=False)
     cut = {row for row, reason in of_key.reasons.items() if "cannot be stored exactly" in reason}
     # A text with more digits than a float has is not counted: producers print floats with the digits of a double.
-    assert misfits.inexact == len(cut) or (type_text in {"FLOAT", "DOUBLE"} and misfits.inexact == 0), type_text
-    assert set(misfits.reasons) <= set(of_key.reasons) - cut, type_text
+    assert misfits.inexact == len(cut) or (type_text in {"FLOAT", "DOUBLE"} and misfits.inexact == 0)
+    assert set(misfits.reasons) <= set(of_key.reasons) - cut
 
 
 @pytest.mark.parametrize(

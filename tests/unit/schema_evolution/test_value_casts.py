@@ -13,6 +13,7 @@ from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.types import Field, parse_type
+from tests.cases import each
 
 COLUMNS = {
     "integers": pa.array([1, 2**40, -1, 300, None, 0]),
@@ -52,8 +53,7 @@ def cast(column: pa.Array, type_: Any, *, in_key: bool) -> tuple[pa.Array, list[
 @pytest.mark.parametrize("in_key", [False, True])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_value_is_cast_alike_beside_others(name: str, in_key: bool) -> None:
-    for type_ in TYPES:
-        is_cast_alike(COLUMNS[name], type_, in_key)
+    each(TYPES, lambda type_: is_cast_alike(COLUMNS[name], type_, in_key))
 
 
 def is_cast_alike(column: pa.Array, type_: Any, in_key: bool) -> None:
@@ -61,6 +61,6 @@ def is_cast_alike(column: pa.Array, type_: Any, in_key: bool) -> None:
     single = [cast(column.slice(row, 1), type_, in_key=in_key) for row in range(len(column))]
     for row, (value, _, _) in enumerate(single):
         found = whole.slice(row, 1)
-        assert value.equals(found) or str(value) == str(found), (column[row], type_)  # NaN does not equal itself
-    assert refused == [row for row, (_, reasons, _) in enumerate(single) if reasons], type_
-    assert changed == sum(one for _, _, one in single), type_
+        assert value.equals(found) or str(value) == str(found), column[row]  # NaN does not equal itself
+    assert refused == [row for row, (_, reasons, _) in enumerate(single) if reasons]
+    assert changed == sum(one for _, _, one in single)

@@ -14,6 +14,7 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.file_deletion import delete_all
 from penstock.table.meta.paths import TablePaths
 from penstock.table.schema.changes import SetOption
+from tests.cases import each
 
 AWAY = ["../elsewhere", "..", ".", "a/../../elsewhere", "/etc", "a\0b", "", " ", "x" * 300, "é" * 200, "\ud800"]
 ROWS = pa.table({"a": pa.array([1], pa.int32())})
@@ -78,15 +79,17 @@ def test_no_name_leads_out_of_the_warehouse(catalog: Catalog, outside: Catalog, 
     def around() -> list[Path]:
         return sorted(path for path in tmp_path.rglob("*") if "warehouse" not in path.parts)
 
-    before = around()
-    for name in AWAY:
+    def is_refused(name: str) -> None:
         if (door, name) == ("scan a branch", ""):
-            continue  # no branch is the main branch
+            return  # no branch is the main branch
         with pytest.raises(PenstockError) as refused:
             DOORS[door](catalog, name)
         assert "\0" not in str(refused.value)
-        assert around() == before, name
-        assert outside.tables("elsewhere") == ["precious"], name
+        assert around() == before
+        assert outside.tables("elsewhere") == ["precious"]
+
+    before = around()
+    each(AWAY, is_refused)
 
 
 @pytest.mark.parametrize("name", ["a b", "Ä", "a..b", "...a", "%2e%2e", "2024-05-06 10:00", "x" * 200])

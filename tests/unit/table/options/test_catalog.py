@@ -23,6 +23,7 @@ from penstock.table.options.checks import check_given, without_effect
 from penstock.table.options.declaration import Effect, Stops, TableOption
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.sql.queries.session import Session
+from tests.cases import each
 from tests.source_trees import source_tree
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -53,19 +54,18 @@ def test_no_key_is_declared_twice() -> None:
 
 
 def test_declarations_are_complete() -> None:
-    assert [option.key for option in OPTIONS if not is_complete(option)] == []
+    each((option.key for option in OPTIONS), is_complete)
 
 
-def is_complete(option: TableOption[object]) -> bool:
+def is_complete(key: str) -> None:
+    option = next(option for option in OPTIONS if option.key == key)
     for text in filter(None, (option.default, *option.harmless, *option.tolerated)):
         option.kind.parse(text)
-    return (
-        re.fullmatch(r"[A-Z].*\.", option.meaning) is not None
-        and bool(option.note) == (option.effect is not Effect.ACTS)
-        and (option.effect is Effect.REFUSED or option.stops is Stops.SETTING)
-        and find(key_of(option)) is option
-        and (option.effect is not Effect.REFUSED or option.asks(value_of(option)))
-    )
+    assert re.fullmatch(r"[A-Z].*\.", option.meaning)
+    assert bool(option.note) == (option.effect is not Effect.ACTS)
+    assert option.effect is Effect.REFUSED or option.stops is Stops.SETTING
+    assert find(key_of(option)) is option
+    assert option.effect is not Effect.REFUSED or option.asks(value_of(option))
 
 
 # code
@@ -184,10 +184,12 @@ def test_an_access_by_text_would_be_found(code: str) -> None:
 
 
 def test_a_value_of_another_type_is_refused_by_name() -> None:
-    for key in (key_of(option) for option in OPTIONS if option.kind.name not in {"text", "names", "column"}):
+    def is_refused(key: str) -> None:
         with pytest.raises(ConfigError) as wrong:
             create_schema([("id", "INT")], options={key: "?!"}, now=7)
         assert wrong.value.facts["option"] == key
+
+    each((key_of(option) for option in OPTIONS if option.kind.name not in {"text", "names", "column"}), is_refused)
 
 
 @pytest.mark.parametrize(

@@ -125,15 +125,18 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def consumer(properties: Mapping[str, str]) -> Consumer:
-    """Return a consumer for explicit assignment: it joins no group and never commits by itself."""
+def consumer(properties: Mapping[str, str], changed: Mapping[str, str] | None = None) -> Consumer:
+    """Return a consumer for explicit assignment: it joins no group and never commits by itself.
+
+    `changed` are settings that differ from those for reading records.
+    """
     given = client_properties(properties)
     # librdkafka creates no consumer without a group id, even if the consumer joins no group.
     unless_given = {"group.id": "penstock", "receive.message.max.bytes": str(_largest_answer(given))}
     settings = unless_given | given | _READING
     if "isolation.level" in properties:
         settings["isolation.level"] = properties["isolation.level"]
-    return _made(Consumer, settings)
+    return _made(Consumer, settings | dict(changed or {}))
 
 
 def _largest_answer(given: Mapping[str, str]) -> int:

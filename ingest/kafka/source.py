@@ -18,7 +18,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.decoded_source import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
-from penstock.ingest.kafka.leader_epochs import LeaderEpochs
+from penstock.ingest.kafka.leader_epochs import LeaderEpochs, recorded_epochs
 from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.open_transactions import OpenTransactions, warn_of_left_out
@@ -40,7 +40,7 @@ class KafkaSource:
         self._known: KafkaCluster | None = None
         self._ahead: RangesAhead | None = None
         self._open = OpenTransactions()
-        self._epochs = LeaderEpochs(settings.properties)
+        self._epochs = LeaderEpochs(settings.properties, settings.accept_gap)
         self._newest: Offsets = {}  # the offsets that were determined last, from the current records of the brokers
 
     def __reduce__(self) -> tuple[type[KafkaSource], tuple[KafkaSettings]]:
@@ -74,7 +74,7 @@ class KafkaSource:
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
         ends, epochs = self._cluster.ends(places)
-        cut = self._epochs.cut(froms, recorded := flat(start.get("epochs", {})), epochs)
+        cut = self._epochs.cut(froms, recorded := recorded_epochs(start, renewed), epochs)
         gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, cut, configured=not start)
         # The batch starts after the gap, and records this start: records may be deleted before it is planned again.
         froms |= gaps

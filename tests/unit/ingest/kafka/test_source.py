@@ -297,6 +297,18 @@ def test_a_partition_that_was_cut_and_has_grown_again_is_a_lost_position() -> No
     assert spans(accepting, end, later) == [("t/0", 5, 9), ("t/1", 0, 9)]
 
 
+def test_the_epochs_of_a_topic_that_was_created_again_are_not_compared() -> None:
+    cluster = Cluster({("t", 0): (0, 5)})
+    cluster.epochs, cluster.ids = {("t", 0): 3}, {"t": "first"}
+    kafka, examined = source(cluster, accept_gap=True), Examined(set())
+    kafka._epochs = examined  # type: ignore[assignment]
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs, cluster.epochs, cluster.ids = {("t", 0): (0, 9)}, {("t", 0): 0}, {"t": "second"}
+    later = kafka.latest_offsets(end, NO_LIMIT)
+    assert spans(kafka, end, later) == [("t/0", 0, 9)]
+    assert (examined.asked, later["epochs"]) == (0, {"t": {"0": 0}})
+
+
 def test_offsets_that_are_deferred_keep_the_epochs_in_which_they_were_determined() -> None:
     cluster = Cluster({("t", 0): (0, 5)})
     cluster.epochs = {("t", 0): 3}

@@ -18,6 +18,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import has_ended, is_silent
 from penstock.pipelines.monitor.failure_facts import failure_facts
+from penstock.pipelines.monitor.sent_failure import NOT_NOTED
 from penstock.pipelines.monitor.unexpected_error import unexpected
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ def failed_starts_noted(spec: PipelineSpec) -> Iterator[None]:
         for note in (_write_status, _notify):
             try:
                 note(spec, error)
-            except (PenstockError, OSError) as reason:  # the error of the start is raised
+            except NOT_NOTED as reason:
                 log.warning("event=failure_not_noted reason=%s", reason)
         raise
 

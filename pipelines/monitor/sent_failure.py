@@ -17,6 +17,9 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.failure_facts import failure_facts
 
 log = logging.getLogger(__name__)
+# The errors of a checkpoint, its store or a file with other content that may keep a failure from being noted. The
+# failure itself is raised.
+NOT_NOTED = (PenstockError, OSError, pa.ArrowException, ValueError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +28,25 @@ class SentFailure:
     clock: Callable[[], float] = time.time
 
     def is_new(self, error: BaseException, at_most_every: float) -> bool:
-        """Return whether the failure is to be sent, and note it: it is another one than the last, or that is old.
+        """Return whether the failure is to be sent: it is another one than the last that was sent, or that is old.
 
-        It is new if the checkpoint cannot be read or written.
+        It is new if the checkpoint cannot be read.
         """
-        text, now = failure_facts(error)["error"], self.clock()
         try:
             last = self.folder.sent_failure() or {}
-            age = now - float(last.get("at", 0))
-            # A clock that was set back must not keep events away.
-            if last.get("error") == text and 0 <= age < at_most_every:
-                log.info("event=notification_left_out kind=failed sent_before_seconds=%d", age)
-                return False
-            self.folder.put_sent_failure({"error": text, "at": now})
-        except (PenstockError, OSError, pa.ArrowException, ValueError) as reason:
+            age = self.clock() - float(last.get("at", 0))
+        except NOT_NOTED as reason:
             log.warning("event=failure_not_noted reason=%s", reason)
-        return True
+            return True
+        # A clock that was set back must not keep events away.
+        if last.get("error") != failure_facts(error)["error"] or not 0 <= age < at_most_every:
+            return True
+        log.info("event=notification_left_out kind=failed sent_before_seconds=%d", age)
+        return False
+
+    def note(self, error: BaseException) -> None:
+        """Note that the failure was sent. A failure that cannot be noted is sent again."""
+        try:
+            self.folder.put_sent_failure({"error": failure_facts(error)["error"], "at": self.clock()})
+        except NOT_NOTED as reason:
+            log.warning("event=failure_not_noted reason=%s", reason)

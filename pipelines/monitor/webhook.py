@@ -63,6 +63,7 @@ class WebhookObserver:
     _sent: dict[tuple[str, str], float] = field(default_factory=dict)
     _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
     _thread: threading.Thread | None = None
+    _failure: PenstockError | None = None
     _newest: dict[str, int] = field(default_factory=dict)
     _deferred: dict[str, float] = field(default_factory=dict)  # how long rows of a table may be deferred
 
@@ -96,6 +97,7 @@ class WebhookObserver:
         if error is None:
             self._event("stopped", "", "it stopped")
         elif self.failures is None or "failed" not in self.events or self.failures.is_new(error, self.at_most_every):
+            self._failure = error
             self._event("failed", "", f"it failed: {failure_text(error)}", error=type(error).__name__, hint=error.hint)
         if self._thread is not None:
             self._put(_LAST)
@@ -124,6 +126,9 @@ class WebhookObserver:
         while (event := self._queue.get()) is not _LAST:
             try:
                 self.send(self.webhook, event or {})
+                # Not before, because a failure that was noted but has not arrived would be left out at the next start.
+                if self.failures is not None and self._failure is not None and (event or {})["event"] == "failed":
+                    self.failures.note(self._failure)
             except (OSError, urllib.error.URLError, PenstockError, ValueError) as error:
                 reason = error.message if isinstance(error, PenstockError) else error
                 log.warning("event=notification_failed kind=%s reason=%s", (event or {}).get("event"), reason)

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError, SchemaConflict, SourceError
@@ -23,6 +24,7 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.failed_start import failed_starts_noted
 from penstock.pipelines.monitor.failure_facts import failure_facts, failure_text
 from penstock.pipelines.monitor.sent_failure import SentFailure
+from penstock.pipelines.monitor.webhook import WebhookObserver
 from tests.shop import Shop, insert
 
 
@@ -102,13 +104,45 @@ def test_a_failure_is_sent_again_when_the_last_one_is_old(tmp_path: Path) -> Non
     seen = []
     for now[0] in (1000.0, 1059.9, 1060.0, 900.0):  # the last: the clock was set back
         seen.append(sent.is_new(ConfigError("no"), 60.0))
+        if seen[-1]:
+            sent.note(ConfigError("no"))
     assert seen == [True, False, True, True]
 
 
 def test_a_failure_is_sent_if_the_checkpoint_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     sent = SentFailure(CheckpointFolder(str(tmp_path / "file" / "checkpoint")))
-    assert [sent.is_new(ConfigError("no"), 60.0) for _ in range(2)] == [True, True]
+    for _ in range(2):
+        assert sent.is_new(ConfigError("no"), 60.0)
+        sent.note(ConfigError("no"))
+    folder = CheckpointFolder(str(tmp_path / "checkpoint"))
+    folder.put_sent_failure({"error": "ConfigError: no", "at": None})
+    assert SentFailure(folder).is_new(ConfigError("no"), 60.0)
+
+
+def test_a_failure_that_has_not_arrived_is_sent_by_the_next_start(tmp_path: Path) -> None:
+    """It was noted as sent before, and left out for `at-most-every` although nobody had received it."""
+    failures, got = SentFailure(CheckpointFolder(str(tmp_path / "checkpoint"))), []
+
+    def send(url: str, event: dict[str, Any]) -> None:
+        got.append(event["event"])
+        if len(got) == 1:
+            raise OSError("the receiver restarts")
+
+    for _ in range(3):
+        WebhookObserver("shop", "http://hook", ["failed"], 3600.0, send, failures=failures).ended(ConfigError("no"))
+    assert got == ["failed", "failed"]
+
+
+def test_an_error_of_the_store_does_not_replace_the_error_of_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: CheckpointFolder) -> None:
+        raise pa.ArrowInvalid("no such region")
+
+    monkeypatch.setattr(CheckpointFolder, "status", fail)
+    with pytest.raises(ConfigError, match="the door is closed"), failed_starts_noted(Shop(tmp_path).spec()):
+        raise ConfigError("the door is closed")
 
 
 @pytest.mark.parametrize("last", [{"state": "running", "host": "elsewhere", "pid": 1}, {"state": "running"}])

@@ -90,8 +90,9 @@ class TableCorrupt(PenstockError):
 
     exit_code = 6
     advice = (
-        "restore the file from a backup, or go back to a snapshot that does not need it with  penstock rollback-to ; "
-        "a pipeline reads the rows again with  --reset TABLE"
+        "restore the file from a backup; or go back to a snapshot that does not need it with  penstock rollback-to , "
+        "which deletes all newer snapshots, and let a pipeline read the rows again with  --reset TABLE , which empties "
+        "the table first"
     )
 
 

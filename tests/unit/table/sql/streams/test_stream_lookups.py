@@ -148,12 +148,13 @@ def test_each_batch_sees_the_newest_rows_of_a_dimension(lake: Lake, monkeypatch:
 def test_a_stream_that_waits_can_be_stopped(lake: Lake) -> None:
     lake.batch("CREATE TABLE t (id INT, name STRING); INSERT INTO log VALUES (1, 1, 0)")
     hint = f"/*+ LOOKUP('table'='x', {RETRY % ('1h', 3)}) */"
-    query = f"INSERT INTO t SELECT {hint} log.id, x.name FROM log JOIN u {NOW} AS x ON log.g = x.k"
+    query = f"INSERT INTO t SELECT {hint} log.id, x.name FROM log LEFT JOIN u {NOW} AS x ON log.g = x.k"
     with Interpreter(lake.catalog, "d", stop=StopAtFirstWait()) as interpreter:
         tables = interpreter.run(f"{STREAMING}; {query}")
         assert next(tables).num_rows == 1
         rows = [row for table in tables for row in table.to_pylist()]
     assert [row["written"] for row in rows if "written" in row] == [0]
+    assert lake.batch("SELECT * FROM t") == []
 
 
 def test_deletes_do_not_wait_for_a_match(lake: Lake) -> None:

@@ -59,10 +59,12 @@ METASTORES: dict[str, Metastore] = defaultdict(Metastore)  # by warehouse, as by
 class OverwritingStorage(LocalStorage):
     """A store without conditional writes: it looks whether a file exists, and writes it a moment later."""
 
+    moment_s = 0.002
+
     def create(self, path: str, data: bytes) -> bool:
         if self.exists(path):
             return False
-        time.sleep(0.002)
+        time.sleep(self.moment_s)
         self.write(path, data)
         return True
 

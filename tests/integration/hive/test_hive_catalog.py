@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +27,9 @@ from tests.integration.hive.overwriting_folders import overwriting_catalog
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage
 from tests.shop import Shop, insert
+from tests.together import exit_codes, wait_for_others
 
 pytestmark = [pytest.mark.hive, pytest.mark.slow]
-ROOT = Path(__file__).resolve().parents[3]
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
 ROW_TYPE = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())])
 
@@ -297,6 +296,8 @@ def append_from(folder: str, metastore: str, first: str) -> None:
     backend = overwriting_catalog(f"{folder}/warehouse", HiveMetastore.of(metastore))
     store = penstock.Catalog(f"{folder}/warehouse", backend=backend).store("shop.events")
     assert isinstance(store.storage, OverwritingStorage)
+    OverwritingStorage.moment_s = 0.02  # of two commits, one would be lost without the lock
+    wait_for_others()
     for number in range(int(first), int(first) + 10):
         put(Table(store), number)
 
@@ -308,8 +309,7 @@ def test_two_processes_lose_no_commit_on_a_store_that_overwrites(
     lake.create_table("shop.events", COLUMNS, options={"bucket": "-1", "commit.max-retries": "100"})
     code = f"import sys; from {__name__} import append_from; append_from(*sys.argv[1:])"
     words = [sys.executable, "-c", code, str(tmp_path), metastore]
-    writers = [subprocess.Popen([*words, first], cwd=ROOT) for first in ("0", "100")]
-    assert [writer.wait(timeout=280) for writer in writers] == [0, 0]
+    assert exit_codes(*([*words, first] for first in ("0", "100"))) == [0, 0]
     table = lake.table("shop.events")
     assert ids(table) == [first + number for first in (0, 100) for number in range(10)]
     check_invariants(table)

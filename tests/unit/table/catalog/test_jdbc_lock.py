@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 import sqlite3
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +21,8 @@ from penstock.table.catalog.jdbc_lock import JdbcLocks
 from penstock.table.handle import Table
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage
+from tests.together import exit_codes, wait_for_others
 
-ROOT = Path(__file__).resolve().parents[4]
 ROW_TYPE = pa.schema([("id", pa.int32())])
 
 
@@ -59,6 +58,8 @@ def append(table: Table, *ids: int) -> None:
 def append_from(folder: str, first: str, count: str) -> None:
     """Commit in a process of its own."""
     table = catalog(Path(folder), locks(Path(folder))).table("shop.events")
+    OverwritingStorage.moment_s = 0.02  # of two commits, one would be lost without the lock
+    wait_for_others()
     for number in range(int(first), int(first) + int(count)):
         append(table, number)
 
@@ -68,8 +69,7 @@ def test_two_processes_lose_no_commit_on_a_store_that_overwrites(tmp_path: Path)
     table = events(catalog(tmp_path, locks(tmp_path)))
     code = f"import sys; from {__name__} import append_from; append_from(*sys.argv[1:])"
     words = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
-    writers = [subprocess.Popen([*words, first, "15"], cwd=ROOT) for first in ("0", "100")]
-    assert [writer.wait(timeout=280) for writer in writers] == [0, 0]
+    assert exit_codes(*([*words, first, "15"] for first in ("0", "100"))) == [0, 0]
     ids = sorted(table.refresh().scan().to_arrow()["id"].to_pylist())
     assert ids == [first + number for first in (0, 100) for number in range(15)]
     assert rows(tmp_path) == []

@@ -29,7 +29,7 @@ class Selection:
     partitions: Sequence[Mapping[str, object]] | None = None
     where: str | None = None
     idle_millis: int | None = None
-    buckets: frozenset[int] | None = None
+    buckets: tuple[range, ...] | None = None
 
     def buckets_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> list[Bucket]:
         """Return the selected buckets that occur in the entries, sorted.
@@ -41,7 +41,9 @@ class Selection:
             _check_buckets(store, self.buckets, entries)
         chosen = self.partitions_of(store, entries)
         places = {
-            (entry.partition, entry.bucket) for entry in entries if self.buckets is None or entry.bucket in self.buckets
+            (entry.partition, entry.bucket)
+            for entry in entries
+            if self.buckets is None or any(entry.bucket in part for part in self.buckets)
         }
         return sorted(place for place in places if place[0] in chosen)
 
@@ -66,16 +68,16 @@ class Selection:
         return chosen
 
 
-def _check_buckets(store: TableStore, chosen: frozenset[int], entries: Sequence[ManifestEntry]) -> None:
+def _check_buckets(store: TableStore, chosen: tuple[range, ...], entries: Sequence[ManifestEntry]) -> None:
     """Refuse numbers above that of the last bucket. If the table's option sets no number, the last one has files."""
     fixed = max(Layout.of(store.schema()).bucket_count, 0)
     # A partition that has not been rescaled yet keeps its own number of buckets.
     count = max([fixed, *(max(entry.total_buckets, entry.bucket + 1) for entry in entries)])
-    unknown = sorted(bucket for bucket in chosen if bucket >= count)
+    unknown = [max(part.start, count) for part in chosen if part.stop > count]
     if unknown and count:
         known = "0" if count == 1 else f"0 to {count - 1}"
         raise ConfigError(
-            f"the table has no bucket {unknown[0]}",
+            f"the table has no bucket {min(unknown)}",
             table=store.name,
             hint=f"its buckets are {known}; leave them out to compact all",
         )
@@ -106,12 +108,13 @@ def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str
     return {partition for partition, holds in zip(partitions, held, strict=True) if holds}
 
 
-def parse_buckets(text: str) -> frozenset[int]:
+def parse_buckets(text: str) -> tuple[range, ...]:
     """Return the buckets in a text such as `0-9,20`: numbers and inclusive ranges."""
-    found: set[int] = set()
+    found = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        if match is None:
+        numbers = range(0) if match is None else range(int(match[1]), int(match[2] or match[1]) + 1)
+        if not numbers:
             raise ConfigError(f"{text!r} is not a list of buckets", hint="write them as 0-9,20")
-        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return frozenset(found)
+        found.append(numbers)
+    return tuple(found)

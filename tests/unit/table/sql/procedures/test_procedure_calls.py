@@ -269,6 +269,8 @@ def test_the_guide_lists_every_procedure() -> None:
             "'2020-01-01' is not of the form yyyyMMdd",
         ),
         ("CALL sys.compact(table => 'shop.keyed', buckets => '0-2')", "the table has no bucket 2"),
+        ("CALL sys.compact(table => 'shop.keyed', buckets => '0-99999999999')", "the table has no bucket 2"),
+        ("CALL sys.compact(table => 'shop.keyed', buckets => '1-0')", "is not a list of buckets"),
         ("CALL sys.compact(table => 'shop.days', buckets => '1')", "the table has no bucket 1"),
         ("CALL sys.remove_orphan_files('shop.orders', '', true, 4, 'distributed', 1)", "has 5 parameters"),
     ],

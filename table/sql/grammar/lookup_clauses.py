@@ -14,7 +14,7 @@ from penstock.table.lookup.flink_hints import HINT_VALUES, HINTS, report_hints
 from penstock.table.lookup.matches import LookupRetry
 from penstock.table.options.kinds import parse_duration, parse_integer
 from penstock.table.sql.grammar.mentions import Mention
-from penstock.table.sql.grammar.tokens import SqlToken
+from penstock.table.sql.grammar.tokens import SqlToken, set_once
 
 _CLAUSE = ["for", "system_time", "as", "of"]
 _HINTS = re.compile(r"(\w+)\s*\(((?:'[^']*'|[^'()])*)\)")
@@ -155,7 +155,8 @@ def lookup_hints(tokens: Sequence[SqlToken]) -> Iterator[LookupHint]:
         if not found and _IS_LOOKUP.search(re.sub(r"'[^']*'", "", token.text)):
             raise ConfigError(f"the hint {token.text} is not understood", hint=_FORM)
         for arguments in found:
-            pairs = dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", arguments))
+            written = re.findall(r"'([^']*)'\s*=\s*'([^']*)'", arguments)
+            pairs = set_once(((key.lower(), value) for key, value in written), f"the hint {token.text}")
             if _PAIRS.fullmatch(arguments) is None or not pairs.get("table"):
                 raise ConfigError(f"the hint {token.text} is not understood", hint=_FORM)
-            yield LookupHint(at, {key.lower(): value for key, value in pairs.items()})
+            yield LookupHint(at, pairs)

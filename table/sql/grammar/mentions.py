@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import ConfigError
 from penstock.table.sql.grammar.incremental_functions import incremental_call
-from penstock.table.sql.grammar.tokens import SqlToken
+from penstock.table.sql.grammar.tokens import SqlToken, set_once
 from penstock.table.values.sql_text import unquoted
 
 _OPTIONS_HINT = re.compile(r"/\*\+\s*options\s*\((.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
@@ -160,7 +160,7 @@ def _spark_options(tokens: Sequence[SqlToken], place: int) -> tuple[dict[str, st
     while length > 0:
         length -= len(tokens[end].text)
         end += 1
-    return {unquoted(key): unquoted(value) for key, value in re.findall(_PAIR, found[0])}, end
+    return set_once(((unquoted(key), unquoted(value)) for key, value in re.findall(_PAIR, found[0])), found[0]), end
 
 
 def _solid_tokens(tokens: Sequence[SqlToken], place: int, most: int) -> Iterator[SqlToken]:
@@ -201,7 +201,7 @@ def hinted_options(hint: str) -> dict[str, str]:
     if _HINTED_OPTIONS.fullmatch(found[1]) is None:
         raise ConfigError(f"the hint {hint} is not understood", hint="/*+ OPTIONS('key' = 'value', ...) */")
     pairs = re.findall(_HINTED_OPTION, found[1])
-    return {key.replace("''", "'"): value.replace("''", "'") for key, value in pairs}
+    return set_once(((key.replace("''", "'"), value.replace("''", "'")) for key, value in pairs), f"the hint {hint}")
 
 
 def table_options(hint: str) -> dict[str, str]:

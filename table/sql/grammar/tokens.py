@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from penstock.errors import ConfigError
 from penstock.table.values.sql_text import TOKEN, unquoted, with_double_quotes
 
 
@@ -31,3 +32,13 @@ def tokens_of(sql: str) -> list[SqlToken]:
 def duck_text(tokens: Sequence[SqlToken]) -> str:
     """Return the text of tokens, with names in backquotes changed to double quotes."""
     return with_double_quotes("".join(token.text for token in tokens))
+
+
+def set_once(pairs: Iterable[tuple[str, str]], where: str) -> dict[str, str]:
+    """Return the options of a text such as a hint. ConfigError if it sets one twice: which counts, nobody can tell."""
+    found: dict[str, str] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ConfigError(f"{where} sets the option {key!r} twice", hint="keep one of the two")
+        found[key] = value
+    return found

@@ -71,6 +71,19 @@ def test_a_hint_behind_a_table_that_is_not_known_is_refused(interpreter: Interpr
     assert caught.value.hint == "t /*+ OPTIONS('key' = 'value', ...) */"
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM visits /*+ OPTIONS('scan.snapshot-id' = '1', 'scan.snapshot-id' = '2') */",
+        "SELECT * FROM visits WITH ('scan.snapshot-id' = '1', 'scan.snapshot-id' = '2')",
+        "INSERT INTO visits /*+ OPTIONS('scan.snapshot-id' = '1', 'scan.snapshot-id' = '2') */ VALUES (9, 'x', 1)",
+    ],
+)
+def test_an_option_that_is_set_twice_is_refused(interpreter: Interpreter, sql: str) -> None:
+    with pytest.raises(ConfigError, match=r"sets the option 'scan\.snapshot-id' twice"):
+        rows(interpreter, sql)
+
+
 def test_a_value_that_cannot_be_cast_is_no_error_of_the_text(interpreter: Interpreter) -> None:
     with pytest.raises(ConfigError, match="the statement failed: Conversion Error"):
         rows(interpreter, "INSERT INTO visits VALUES ('x', 'mon', 1)")

@@ -122,6 +122,11 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         (f"SELECT /*+ LOOKUP(x) */ s.id FROM s {JOIN}", (1, 1), "is not understood"),
         (f"SELECT /*+ LOOKUP */ s.id FROM s {JOIN}", (1, 1), "is not understood"),
         (
+            f"SELECT /*+ LOOKUP('table' = 'd', 'Table' = 'd') */ s.id FROM s {JOIN}",
+            (1, 1),
+            "sets the option 'table' twice",
+        ),
+        (
             f"SET 'execution.runtime-mode' = 'batch'; SELECT s.id FROM s {JOIN.replace('PROCTIME()', 's.made')}",
             (1, 41),
             "SET 'execution.runtime-mode' = 'streaming'",

@@ -49,7 +49,7 @@ class Extensions(Generic[T]):
             found = getattr(import_module(module), attribute)
         elif found is None:
             entry = _entries(self.group).get(name)
-            found = None if entry is None else _loaded(entry)
+            found = None if entry is None else loaded(entry)
         if found is None or isinstance(found, self.kind):
             if found is not None and self.check is not None:
                 self.check(found)
@@ -81,7 +81,8 @@ def _entries(group: str) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
-def _loaded(entry: EntryPoint) -> object:
+def loaded(entry: EntryPoint) -> Any:
+    """Return the object of an entry point; ConfigError if its package cannot be imported."""
     try:
         return entry.load()
     # A missing module, or a module without the attribute: the package does not fit. Other errors are bugs of the

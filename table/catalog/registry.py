@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.extensions import loaded
 from penstock.references import resolve
 from penstock.storage.catalog_options import is_catalog_option, metastore_unknown
 
@@ -75,12 +76,12 @@ def metastores() -> list[str]:
 
 
 def catalog_kind(metastore: str) -> CatalogKind:
-    """Return the kind of catalog of this name. ConfigError when no such kind is installed."""
+    """Return the kind of catalog of this name. ConfigError when no such kind is installed, or it cannot be imported."""
     name = metastore.strip().lower()
     if name in _OWN:
         return _OWN[name]
     for found in _installed().select(name=name):
-        installed: CatalogKind | CatalogOpener = found.load()
+        installed: CatalogKind | CatalogOpener = loaded(found)
         return installed if isinstance(installed, CatalogKind) else CatalogKind(installed)
     raise metastore_unknown(name, metastores())
 

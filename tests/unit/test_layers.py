@@ -31,6 +31,7 @@ LAYERS = {
     "table": {
         "byte_buffers",
         "errors",
+        "extensions",
         "http_opener",
         "json_answers",
         "local_times",

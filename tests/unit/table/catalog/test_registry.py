@@ -35,7 +35,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "site" / "nested-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nested\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\nnested = {__name__}:nested\nglue = {__name__}:GLUE\n")
+    (info / "entry_points.txt").write_text(
+        f"[{registry.GROUP}]\nnested = {__name__}:nested\nglue = {__name__}:GLUE\nbroken = not_installed.catalog:KIND\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
 
@@ -52,7 +54,7 @@ def test_an_unknown_metastore_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_kind_is_chosen_by_the_option(tmp_path: Path) -> None:
-    assert registry.metastores() == ["filesystem", "glue", "hive", "jdbc", "nested", "rest"]
+    assert registry.metastores() == ["broken", "filesystem", "glue", "hive", "jdbc", "nested", "rest"]
     options = {"metastore": "nested", "folder": "inner"}
     catalog = penstock.Catalog(str(tmp_path), options)
     assert [options] == OPENED
@@ -79,3 +81,13 @@ def test_an_installed_kind_keeps_its_options_from_stores_beside_the_catalog(tmp_
     settings = CatalogSettings.of(str(tmp_path), {"metastore": "glue", **options})
     assert settings.store_options == {"local.sync": "false"}
     assert settings.databases() == []
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_kind_whose_package_cannot_be_imported_is_refused_by_name(tmp_path: Path) -> None:
+    """It ended with ModuleNotFoundError, as a defect of Penstock, when a pipeline file was read."""
+    with pytest.raises(ConfigError, match="broken cannot be imported: No module named 'not_installed'") as caught:
+        registry.options_of_store({"metastore": "broken"})
+    assert "install what the package needs" in (caught.value.hint or "")
+    with pytest.raises(ConfigError, match="broken cannot be imported"):
+        penstock.Catalog(str(tmp_path), {"metastore": "broken"})

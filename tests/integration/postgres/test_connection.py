@@ -131,12 +131,14 @@ def test_a_reader_reports_while_its_task_waits(server: PgPlayground, monkeypatch
         server.run("INSERT INTO t SELECT generate_series(1, 250000)")
         part = WalRange("slow", ("pub",), slot.confirmed, reachable_end(connection), binary=True)
         with connected(address(server), replication=True) as first:
-            replies = f"SELECT reply_time FROM pg_stat_replication WHERE pid = {first.value('SELECT pg_backend_pid()')}"
+            pid = first.value("SELECT pg_backend_pid()")
+            replies = f"SELECT coalesce(reply_time::text, 'none') FROM pg_stat_replication WHERE pid = {pid}"
             blocks = streamed(first, part)
             read = len(next(blocks))
             # Spark takes no rows meanwhile. The server notes when it got a report.
             for _ in range(3):
                 before = server.run(replies)
+                assert before, "the server has ended the reader"
                 until(lambda before=before: server.run(replies) != before, "another report of the reader")  # type: ignore[misc]
             assert read + sum(map(len, blocks)) > 250_000
 

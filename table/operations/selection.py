@@ -75,11 +75,11 @@ def _check_buckets(store: TableStore, chosen: tuple[range, ...], entries: Sequen
     count = max([fixed, *(max(entry.total_buckets, entry.bucket + 1) for entry in entries)])
     unknown = [max(part.start, count) for part in chosen if part.stop > count]
     if unknown and count:
-        known = "0" if count == 1 else f"0 to {count - 1}"
+        known = "its only bucket is 0" if count == 1 else f"its buckets are 0 to {count - 1}"
         raise ConfigError(
             f"the table has no bucket {min(unknown)}",
             table=store.name,
-            hint=f"its buckets are {known}; leave them out to compact all",
+            hint=f"{known}; leave the buckets out to compact all",
         )
 
 

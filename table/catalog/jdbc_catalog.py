@@ -182,9 +182,7 @@ class JdbcCatalog(FileCatalog):
             if not self.has_table(name):
                 raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
             if self.has_table(new_name):
-                raise ConfigError(
-                    f"table {new_name!r} exists already", hint="choose another name, or drop that table first"
-                )
+                raise _is_taken(new_name)
             if not super().has_table(name) and super().has_table(new_name):
                 self._update(name, new_name)  # an earlier call has moved the folder
             else:
@@ -212,9 +210,7 @@ class JdbcCatalog(FileCatalog):
                 if not session.execute(update, *split_name(new_name), self._key, *split_name(name)):
                     raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
             except DuplicateRow as error:
-                raise ConfigError(
-                    f"table {new_name!r} exists already", hint="choose another name, or drop that table first"
-                ) from error
+                raise _is_taken(new_name) from error
 
     def _register(self, name: str) -> None:
         into = f"INSERT INTO {TABLES} (catalog_key, database_name, table_name) VALUES (?,?,?)"
@@ -259,3 +255,7 @@ def _check_case(name: str, what: str) -> None:
             f"{name!r} cannot be the name of a {what} in a JDBC catalog: its names are lower case",
             hint=f"use {name.lower()!r}; case-sensitive = false in a pipeline converts names",
         )
+
+
+def _is_taken(name: str) -> ConfigError:
+    return ConfigError(f"table {name!r} exists already", hint="choose another name, or drop that table first")

@@ -107,11 +107,7 @@ class RestCommits:
 
     def snapshots(self, storage: Storage, root: str, branch: str | None, name: str | None) -> RestSnapshots:
         if name is None:
-            raise ConfigError(
-                "a table of a REST catalog is opened by its name",
-                path=root,
-                hint="Catalog(...).table('database.table')  opens it; the server makes the commits of its tables",
-            )
+            raise _opened_by_path(root)
         return RestSnapshots(storage, root, branch, self.server, name)
 
     def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
@@ -185,12 +181,16 @@ def _same(found: TableSchema, wanted: TableSchema) -> bool:
 
 def _name(store: TableStore) -> str:
     if store.catalog_name is None:
-        raise ConfigError(
-            "a table of a REST catalog is opened by its name",
-            path=store.paths.root,
-            hint="Catalog(...).table('database.table')  opens it; the server makes the commits of its tables",
-        )
+        raise _opened_by_path(store.paths.root)
     return store.catalog_name
+
+
+def _opened_by_path(root: str) -> ConfigError:
+    return ConfigError(
+        "a table of a REST catalog is opened by its name",
+        path=root,
+        hint="Catalog(...).table('database.table')  opens it; the server makes the commits of its tables",
+    )
 
 
 def statistics(entries: Iterable[ManifestEntry], layout: Layout, environment: Environment) -> list[dict[str, Any]]:

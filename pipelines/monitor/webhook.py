@@ -123,12 +123,12 @@ class WebhookObserver:
             log.warning("event=notification_dropped reason=the receiver is slower than the events")
 
     def _run(self) -> None:
-        while (event := self._queue.get()) is not _LAST:
+        while (event := self._queue.get()) is not None:  # until _LAST
             try:
-                self.send(self.webhook, event or {})
+                self.send(self.webhook, event)
                 # Not before, because a failure that was noted but has not arrived would be left out at the next start.
-                if self.failures is not None and self._failure is not None and (event or {})["event"] == "failed":
+                if self.failures is not None and self._failure is not None and event["event"] == "failed":
                     self.failures.note(self._failure)
             except (OSError, urllib.error.URLError, PenstockError, ValueError) as error:
                 reason = error.message if isinstance(error, PenstockError) else error
-                log.warning("event=notification_failed kind=%s reason=%s", (event or {}).get("event"), reason)
+                log.warning("event=notification_failed kind=%s reason=%s", event["event"], reason)

@@ -103,8 +103,9 @@ class AppendCompactor:
             for group in groups:
                 # The rows keep their sequence numbers, by which readers order the files of a bucket.
                 start = min(file.min_sequence for file in group)
-                full = null_free_in(group, self.files.layout.schema)
-                writers.append(self.files.open(source=FileSource.COMPACT, first_sequence=start, without_nulls=full))
+                without_nulls = null_free_in(group, self.files.layout.schema)
+                writer = self.files.open(source=FileSource.COMPACT, first_sequence=start, without_nulls=without_nulls)
+                writers.append(writer)
                 for rows in self._rows(group) if arranged is None else arranged(self._rows(group)):
                     writers[-1].write(rows)
                 after += writers[-1].finish()

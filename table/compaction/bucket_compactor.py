@@ -127,11 +127,13 @@ class BucketCompactor:
         reader = self._reader()
         # An engine that makes rows may make nulls.
         whole = self._spec.merge.engine.keeps_rows_whole
-        full = null_free_in(live, self.files.layout.schema) if whole else frozenset[str]()
+        without_nulls = null_free_in(live, self.files.layout.schema) if whole else frozenset[str]()
         return CompactionInput(
             levels=self._levels(live),
             reader=reader,
-            open_data=lambda level: self.files.open(level=level, source=FileSource.COMPACT, without_nulls=full),
+            open_data=lambda level: self.files.open(
+                level=level, source=FileSource.COMPACT, without_nulls=without_nulls
+            ),
             open_changelog=lambda level: self.files.open(changelog=True, level=level),
             vectors=vectors,
             lookup=self._lookup(reader) if self._looks_up else None,

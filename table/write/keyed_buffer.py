@@ -124,8 +124,8 @@ class KeyedBuffer:
         else:
             # An engine that makes rows may make nulls.
             whole = self.merge.engine.keeps_rows_whole
-            full = null_free([batch for batch, _ in self._batches]) if whole else frozenset[str]()
-            self._write(self._from_memory(), full)
+            without_nulls = null_free([batch for batch, _ in self._batches]) if whole else frozenset[str]()
+            self._write(self._from_memory(), without_nulls)
         for run in self._runs:
             self._forget(run)
         self._runs.clear()

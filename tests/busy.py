@@ -52,7 +52,7 @@ def send(processes: Sequence[int], number: signal.Signals) -> None:
 
 
 def disturb(run: int, dice: random.Random) -> None:
-    """Let processes of the run stand still, until it ends or this process is told to."""
+    """Stop processes of the run at random and let them continue, until the run or this process ends."""
     stopped: list[int] = []
     try:
         while Path(f"/proc/{run}").exists():

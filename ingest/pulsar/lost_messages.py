@@ -1,6 +1,6 @@
 """Messages that brokers deleted before they were read: how this is noticed, and where a run that accepts it continues.
 
-A reader looks again for the last message that it read. In a partition of which nothing was read yet, only the
+A reader looks again for the last message that it read. If nothing has been read from a partition yet, only the
 subscription shows that there were messages.
 """
 

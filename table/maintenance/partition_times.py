@@ -152,7 +152,7 @@ class PartitionTimes:
         return re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
 
     def unreadable(self, layout: Layout, partition: bytes) -> ConfigError:
-        """Return the error for a table of which no partition contains a time, such as this one."""
+        """Return the error for a table whose partitions contain no time. This partition is the example."""
         return ConfigError(
             f"no partition contains a time that can be read, so none can expire: {self._text(layout, partition)!r} is "
             f"not of the form {self.formatter or 'yyyy-MM-dd[ HH:mm:ss]'}",

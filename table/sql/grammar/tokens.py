@@ -35,7 +35,7 @@ def duck_text(tokens: Sequence[SqlToken]) -> str:
 
 
 def set_once(pairs: Iterable[tuple[str, str]], where: str) -> dict[str, str]:
-    """Return the options of a text such as a hint. ConfigError if it sets one twice: which counts, nobody can tell."""
+    """Return the options that a text such as a hint sets. An option that is set twice is a ConfigError."""
     found: dict[str, str] = {}
     for key, value in pairs:
         if key in found:

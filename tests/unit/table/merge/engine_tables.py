@@ -51,7 +51,8 @@ RETRACTABLE = {
     for n, f in FUNCTIONS.items()
     if f in {"sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "nested_update"}
 }
-# Functions of which a retraction makes no null; an integer's product may become zero, which cannot be retracted.
+# Functions whose result is not null after a retraction. The product of integers is left out: it may become zero, and a
+# factor of zero cannot be retracted.
 NEVER_NULL = {n: f for n, f in RETRACTABLE.items() if not f.startswith("last_") and f != "product"}
 IGNORED = {f"fields.{name}.ignore_retract": "true" for name in FUNCTIONS}
 NESTED_UP_TO_3 = {"fields.rows.aggregate-function": "nested_update", "fields.rows.count-limit": "3"}

@@ -67,14 +67,15 @@ class KafkaSource:
         if until is not None:
             wanted = flat(until["offsets"])
             places = [place for place in places if place in wanted]
-        # It begins at the known offsets, at the beginning of partitions that are new, and after gaps.
+        # The batch begins at the known offsets, at the beginning of partitions that are new, and after gaps.
         known = flat(start.get("offsets", {}))
-        # A topic that was created again has other records at the same offsets. Only its id shows it.
+        # A topic that was created again has other records at the same offsets. Only the topic's id shows this.
         renewed = recreated_topics(self.settings, start, ids)
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
         ends, epochs = self._cluster.ends(places)
-        cut = self._epochs.cut(froms, recorded := recorded_epochs(start, renewed), epochs)
+        recorded = recorded_epochs(start, renewed)
+        cut = self._epochs.cut(froms, recorded, epochs)
         gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, cut, configured=not start)
         # The batch starts after the gap, and records this start: records may be deleted before it is planned again.
         froms |= gaps

@@ -11,6 +11,7 @@ from penstock.ingest.database.table_parts import TablePart, parts_from
 from penstock.ingest.postgres.log.truncations import EmptiedTable
 from penstock.ingest.postgres.server.catalog import TableName
 from penstock.ingest.postgres.server.catalog_numbers import COMPUTATION
+from penstock.ingest.postgres.server.log_sample import LogSample
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns
 from penstock.ingest.postgres.server.table_version import TableVersion, with_unknown_places
@@ -91,7 +92,8 @@ class PgProgress(CopyProgress[KeyChunk]):
     Chunks may be read once no transaction older than `visible_from` runs. `fresh` are new tables that can be read as of
     `exact_from` or later: earlier changes of them may be missing in the log. `emptied` are tables that the transaction
     at the position of the log empties; their targets are empty already. `versions` are the versions of known tables at
-    the last plan, and `altered` the changes of tables that the log has not passed yet.
+    the last plan, and `altered` the changes of tables that the log has not passed yet. `sample` is of the log before
+    its position, None if the server shows none.
     """
 
     server: str
@@ -105,6 +107,7 @@ class PgProgress(CopyProgress[KeyChunk]):
     emptied: tuple[EmptiedTable, ...] = ()
     versions: Mapping[TableName, TableVersion] = field(default_factory=dict)
     altered: tuple[AlteredTable, ...] = ()
+    sample: LogSample | None = None
     batch: PgBatch = field(default_factory=PgBatch)
 
     @property
@@ -159,6 +162,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "fresh": [list(name) for name in self.fresh],
             "emptied": [list(one) for one in self.emptied],
             "altered": [one.to_json() for one in self.altered],
+            "sample": self.sample.to_json() if self.sample is not None else None,
             "reread": self.reread,
             "signals": list(self.signals),
             "refused": list(self.refused),
@@ -193,6 +197,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             # Offsets of an older release have only the names.
             versions={(schema, table): _version(value, *version) for schema, table, *version in known if version},
             altered=tuple(AlteredTable.from_json(one) for one in value.get("altered", ())),
+            sample=LogSample.from_json(value["sample"]) if "sample" in value else None,
             reread=str(value.get("reread", "")),
             signals=tuple(value.get("signals", ())),
             parts=parts_from(value.get("parts", ())),

@@ -25,6 +25,7 @@ from penstock.ingest.postgres.offsets import barrier_from
 from penstock.ingest.postgres.relation import FULL
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.log_sample import LogSample, require_same_log
 from penstock.ingest.postgres.server.lsn import parse_lsn
 from penstock.ingest.postgres.server.server_identity import require_written, server_identity
 from penstock.ingest.postgres.server.slot import free_slot, require_slot
@@ -42,6 +43,7 @@ EMPTIED = "emptied"  # tables that the first transaction empties
 KEYS = "keys"  # the name and the primary key of known tables, by their numbers
 PARTS = "parts"  # what the plan knows of the partitions of known tables, by their numbers
 MOVED = "moved"  # tables whose rows left with partitions, as the plan knows, and the position until then
+SAMPLE = "sample"  # of the log before the end of the range
 IGNORED = "ignored"  # changes of whole tables that are not followed
 TRUNCATE = "truncate"
 DROPPED = "dropped-table"
@@ -124,8 +126,11 @@ class PgRangeReading:
         with ExitStack() as stack:
             catalog = stack.enter_context(connected(settings.server))
             # Checked here as well: the slot may have been moved or dropped since the batch was planned, and the server
-            # may have been restored: its reader would wait for the end of the range.
-            require_written(catalog, server_identity(catalog), last)
+            # may have been restored: its reader would wait for the end of the range, or read another log.
+            identity = server_identity(catalog)
+            require_written(catalog, identity, last)
+            if SAMPLE in self.start:
+                require_same_log(settings.server, identity, LogSample.from_json(self.start[SAMPLE]))
             require_slot(catalog, settings.slot, first)
             free_slot(catalog, settings.slot, first)
             stream = stack.enter_context(connected(settings.server, replication=True))

@@ -31,6 +31,7 @@ from penstock.ingest.postgres.read_range import (
     LOG,
     MOVED,
     PARTS,
+    SAMPLE,
     WITHOUT,
     PgRangeReading,
 )
@@ -85,6 +86,8 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
                 content[PARTS] = {
                     str(version.oid): list(version.parts) for version in progress.versions.values() if version.parts
                 }
+            if progress.sample is not None:
+                content[SAMPLE] = progress.sample.to_json()
             if batch.without:
                 content[WITHOUT] = [list(name) for name in batch.without]
             moved = reported(progress)

@@ -129,7 +129,8 @@ class SocketStream:
         # Without room for another byte, a reading of none would pass for the end of the connection.
         wanted = max(_READ_BYTES, self._first_size(), self._waiting + 1)
         self._reserve(wanted)
-        if self._receive() or (self._has_arrived(1, wait_s) and self._receive()):
+        # Messages may have arrived with the answer to the statement.
+        if self._has_frame() or self._receive() or (self._has_arrived(1, wait_s) and self._receive()):
             pause_s, longest_s = (_MUCH_S, _MUCH_S) if self._sends_much else (_GATHERED_S, _GATHERED_LONGEST_S)
             until = time.monotonic() + longest_s
             # A server that sends a little all the time must not delay messages that have arrived.

@@ -1,7 +1,7 @@
 """Which server and which of its timelines a connection leads to. A promoted standby begins a new timeline.
 
 So does a backup that is restored to a point in time. A copy of the server's files or of its disk does not: the server
-continues on its timeline from an earlier position.
+continues on its timeline from an earlier position, and a sample of the log shows it (`log_sample.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 _PAUSE_S = 0.5
 # On a standby the functions of the last columns fail.
 _QUERY = (
-    "SELECT system_identifier, current_database(), pg_walfile_name(written), written FROM pg_control_system(), "
+    "SELECT system_identifier, current_database(), pg_postmaster_start_time(), pg_walfile_name(written), written "
+    "FROM pg_control_system(), "
     "LATERAL (SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END AS written) AS log"
 )
 _TIMELINE_DIGITS = 8  # of the name of a WAL file
@@ -32,21 +33,26 @@ _TIMELINE_DIGITS = 8  # of the name of a WAL file
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """The identifier of a server and its copies, the database, the timeline that the server writes, and its end."""
+    """The identifier of a server and its copies, the database, the timeline that the server writes, and its end.
+
+    `started` is when the server began to run.
+    """
 
     system: str
     database: str
     timeline: int
     end: int
+    started: str = ""
 
 
 def server_identity(connection: PgConnection) -> ServerIdentity:
     """Return the identity of a primary. A standby may be about to be promoted: wait for that as for a connection."""
     began, waits = time.monotonic(), False
     while True:
-        system, database, file, end = connection.rows(_QUERY)[0]
+        system, database, started, file, end = connection.rows(_QUERY)[0]
         if file is not None:
-            return ServerIdentity(str(system), str(database), int(file[:_TIMELINE_DIGITS], 16), parse_lsn(str(end)))
+            timeline = int(file[:_TIMELINE_DIGITS], 16)
+            return ServerIdentity(str(system), str(database), timeline, parse_lsn(str(end)), str(started))
         if time.monotonic() >= began + patience_seconds(connection.server.patience):
             raise SourceError(
                 "the server is a standby",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from penstock.ingest.postgres.errors import Diverged
-from tests.integration.postgres.sync import PgPlayground, PgSync
-from tests.servers.launch import running, start, stop
+from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
+from tests.servers.launch import Kind, kill, running, start, stop
+from tests.waiting import until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
-KIND = "postgres"
+KIND: Kind = "postgres"
 
 
 class _StopError(Exception):
@@ -83,3 +86,85 @@ def test_a_planned_batch_that_the_restored_server_lacks_is_reported(
     put_back()
     with pytest.raises(Diverged, match="ends before the position of the pipeline"):
         sync.run()
+
+
+@contextmanager
+def open_transaction(server: PgPlayground) -> Iterator[None]:
+    """Write rows in a transaction that is open as long as the context, and ends with the server."""
+    address = ["-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres", "-d", DATABASE]
+    with subprocess.Popen(["psql", "-Xq", *address], stdin=subprocess.PIPE, text=True) as session:
+        assert session.stdin is not None
+        session.stdin.write("BEGIN;\nINSERT INTO t SELECT i, 1 FROM generate_series(1000, 50000) i;\n")
+        session.stdin.flush()
+        busy = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        until(lambda: server.run(busy) == "1", "the open transaction")
+        yield
+        session.stdin.close()
+
+
+def log_beyond(server: PgPlayground, position: str) -> None:
+    """Write to the server until its log is longer than the position."""
+    server.run("CREATE TABLE other (t text)")
+    while server.run(f"SELECT pg_current_wal_flush_lsn() > '{position}'") != "t":
+        server.run("INSERT INTO other SELECT repeat('x', 500) FROM generate_series(1, 1000)")
+
+
+def test_a_restored_server_whose_log_has_grown_beyond_the_position_is_reported(
+    server: PgPlayground, folder: Path, tmp_path: Path
+) -> None:
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    put_back = kept(server, folder)
+    server.run("INSERT INTO t SELECT i, 1 FROM generate_series(100, 400) i")
+    sync.run()
+    position = server.run("SELECT pg_current_wal_insert_lsn()")
+    put_back()
+    # A reader at the position would not see this.
+    server.run("UPDATE t SET n = 7 WHERE id = 1")
+    log_beyond(server, position)
+    with pytest.raises(Diverged, match="the log that the pipeline has read is not the log of the server") as caught:
+        sync.run()
+    assert caught.value.exit_code == 4
+    sync.flags = ["--resnapshot"]
+    sync.run()
+    assert {key: row["n"] for key, row in sync.rows("t").items()} == {1: 7, **dict.fromkeys(range(2, 11), 0)}
+
+
+def test_a_planned_batch_that_a_restored_server_has_otherwise_is_not_read(
+    server: PgPlayground, folder: Path, tmp_path: Path
+) -> None:
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    put_back = kept(server, folder)
+    server.run("INSERT INTO t SELECT i, 1 FROM generate_series(100, 400) i")
+
+    def stopped(*_: object) -> None:
+        raise _StopError
+
+    with pytest.raises(_StopError):
+        sync.run(stopped)
+    position = server.run("SELECT pg_current_wal_insert_lsn()")
+    put_back()
+    log_beyond(server, position)
+    server.run("INSERT INTO t VALUES (500, 5)")
+    with pytest.raises(Diverged, match="the log that the pipeline has read is not the log of the server"):
+        sync.run()
+    assert 500 not in sync.rows("t")
+
+
+@pytest.mark.parametrize("end", [kill, stop])
+def test_a_server_that_was_restarted_or_killed_is_read_on(
+    server: PgPlayground, folder: Path, tmp_path: Path, end: Callable[[Kind, Path], None]
+) -> None:
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    for number in range(3):
+        server.run(f"INSERT INTO t VALUES ({100 + number}, 1)")
+        if number:
+            sync.run()
+        # Also with a transaction of which only a part is flushed, and which is never committed.
+        with open_transaction(server):
+            end(KIND, folder)
+        start(KIND, folder, server.port)
+    sync.run()
+    assert len(sync.rows("t")) == 13

@@ -100,7 +100,7 @@ def equal(sync: PgSync) -> bool:
 
 
 def test_pipeline_continues_on_a_promoted_standby(
-    server: PgPlayground, copy: Copy, place: Place, tmp_path: Path
+    server: PgPlayground, copy: Copy, place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     # With it, readers do not get changes that the standby lacks.
     server.run(f"ALTER SYSTEM SET synchronized_standby_slots = 'standby_{copy.port}'", "SELECT pg_reload_conf()")
@@ -125,8 +125,11 @@ def test_pipeline_continues_on_a_promoted_standby(
     assert equal(sync)
     assert {1000, 1001} <= set(sync.rows())
     copy.run("UPDATE t SET n = 7 WHERE id = 3")
+    stop(KIND, copy.folder)
+    start(KIND, copy.folder, copy.port)
     sync.run()
     assert equal(sync)
+    assert "event=log_not_compared" not in caplog.text  # its log was that of the primary
 
 
 def test_changes_that_the_promoted_standby_never_had_are_reported(

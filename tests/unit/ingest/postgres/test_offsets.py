@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.ingest.database.table_parts import TablePart, unfinished_parts
 from penstock.ingest.postgres.offsets import AlteredTable, PgBatch, PgProgress
+from penstock.ingest.postgres.server.log_sample import LogSample
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns
 from penstock.ingest.postgres.server.table_version import TableVersion
@@ -44,6 +45,7 @@ def test_progress_is_equal_after_a_checkpoint() -> None:
             )
         },
         altered=(AlteredTable("added-columns", ("public", "t"), 17, ("c",)), AlteredTable("drop", ("public", "u"), 18)),
+        sample=LogSample(12, 16, 3, "abcd", "noon"),
         reread="again",
         signals=("signal",),
         batch=batch,

@@ -35,7 +35,7 @@ class Server:
             return [("00000004.history", HISTORY)]
         self.standby_for -= 1
         log = (None, None) if self.standby_for >= 0 else ("0000001A0000000000000003", "0/3000100")
-        return [("77", "shop", *log)]
+        return [("77", "shop", "noon", *log)]
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_timeline_is_that_of_the_file_that_is_written() -> None:
     found: Any = Server()
-    assert server_identity(found) == identities.ServerIdentity("77", "shop", 26, 0x3000100)
+    assert server_identity(found) == identities.ServerIdentity("77", "shop", 26, 0x3000100, "noon")
 
 
 def test_standby_is_waited_for_until_patience_ends() -> None:

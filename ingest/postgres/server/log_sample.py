@@ -1,0 +1,123 @@
+"""A sample of the log before a position: whether a server still has the log that was read up to there.
+
+A server whose disk was put back to an earlier state stays on its timeline, and writes another log from there on. Once
+that is longer than the position, neither the position nor the slot shows it. The bytes of the log do: records contain
+numbers of transactions, the times of commits, and checksums.
+
+The bytes are read as a standby reads them. A server whose start is that of the sample has written its log without a
+break, so they are compared after a restart only.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import SourceError
+from penstock.ingest.database.findings import ConnectionLost
+from penstock.ingest.postgres.errors import Diverged
+from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.address import PgAddress
+    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.server.server_identity import ServerIdentity
+
+log = logging.getLogger(__name__)
+_MOST_BYTES = 16 << 10
+_DIGEST_BYTES = 16
+_PATIENCE_S, _LOOK_S = 10.0, 0.1
+_STARTED = "SELECT pg_postmaster_start_time()"
+_DATA, _ENVELOPE = b"w", 25
+_NOT_COMPARED = "whether the server was restored from a copy of its disk, and has written more since, is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSample:
+    """The digest of the log between two positions of a timeline; `started` is when the server began to run."""
+
+    first: int
+    last: int
+    timeline: int
+    digest: str
+    started: str
+
+    def to_json(self) -> list[Any]:
+        return [lsn_text(self.first), lsn_text(self.last), self.timeline, self.digest, self.started]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> LogSample:
+        first, last, timeline, digest, started = value
+        return cls(parse_lsn(first), parse_lsn(last), int(timeline), str(digest), str(started))
+
+
+def sample_before(connection: PgConnection, position: int, timeline: int) -> LogSample | None:
+    """Return a sample of the log before the position; None, with a warning, if the server does not show it."""
+    with connected(connection.server, replication=True) as stream:
+        started, segment = stream.rows(f"{_STARTED}, setting FROM pg_settings WHERE name = 'wal_segment_size'")[0]
+        # Not more than one file, which the slot keeps as long as the pipeline is at the position.
+        first = max(position - _MOST_BYTES, (position - 1) // int(str(segment)) * int(str(segment)))
+        digest = _digest(stream, first, position, timeline)
+    # The position is one of the server that was asked for it: it has not been restarted as long as it answers here.
+    if connection.value(_STARTED) != started:
+        raise ConnectionLost(
+            "another server answers at the address than a moment ago",
+            retryable=True,
+            server=connection.server.where,
+            position=lsn_text(position),
+        )
+    return None if digest is None else LogSample(first, position, timeline, digest, str(started))
+
+
+def require_same_log(server: PgAddress, identity: ServerIdentity, sample: LogSample) -> None:
+    """Raise Diverged if the server was started since the sample was taken, and has another log there."""
+    if sample.started == identity.started:
+        return
+    with connected(server, replication=True) as connection:
+        digest = _digest(connection, sample.first, sample.last, sample.timeline)
+    if digest not in {None, sample.digest}:
+        raise Diverged(
+            "the log that the pipeline has read is not the log of the server: the server was restored from a backup, "
+            "and has written more since",
+            server=server.where,
+            position=lsn_text(sample.last),
+            end=lsn_text(identity.end),
+            started=identity.started,
+            hint="changes may be missing, and tables may have rows that the server lacks: start with --resnapshot",
+        )
+
+
+def _digest(connection: PgConnection, first: int, last: int, timeline: int) -> str | None:
+    hashed, missing = blake2b(digest_size=_DIGEST_BYTES), last - first
+    try:
+        for data in _parts(connection, first, last, timeline):
+            hashed.update(data[:missing])
+            missing -= min(len(data), missing)
+    except SourceError as error:
+        if error.retryable:
+            raise
+        reason = str(error.facts.get("reason", error.message))
+    else:
+        if not missing:
+            return hashed.hexdigest()
+        reason = f"{missing} bytes were not sent"
+    log.warning("event=log_not_compared position=%s reason=%s note=%s", lsn_text(last), reason, _NOT_COMPARED)
+    return None
+
+
+def _parts(connection: PgConnection, first: int, last: int, timeline: int) -> Iterator[bytes]:
+    """Yield the bytes of the log up to the position or further, fewer if the server does not send them."""
+    stream = connection.start_stream(f"START_REPLICATION PHYSICAL {lsn_text(first)} TIMELINE {timeline}")
+    until = time.monotonic() + _PATIENCE_S
+    # A server that was restored meanwhile would send the rest once it has written it.
+    while first < last and stream.is_open and time.monotonic() < until:
+        received = connection.received(stream, _LOOK_S)
+        for body in map(received.body, range(len(received))):
+            if body[:1] == _DATA:
+                yield body[_ENVELOPE:]
+                first += len(body) - _ENVELOPE

@@ -178,7 +178,7 @@ _ALL = (
         "it needs partition.expiration-time",
     ),
     OptionNeed(
-        tuple(one for one in iceberg.OPTIONS if one is not iceberg.ICEBERG_STORAGE),
+        tuple(option for option in iceberg.OPTIONS if option is not iceberg.ICEBERG_STORAGE),
         lambda schema: schema.typed[iceberg.ICEBERG_STORAGE] != "disabled",
         "it needs metadata.iceberg.storage",
     ),

@@ -271,12 +271,12 @@ class Catalog:
         repaired, if a table cannot be entered.
         """
         chosen: list[str | None] = [name.strip() for name in (names or "").split(",") if name.strip()]
-        repaired = [one for name in chosen or [None] for one in self.backend.repair(name)]
-        refused = [one for one in repaired if one.outcome == "refused"]
+        repaired = [table for name in chosen or [None] for table in self.backend.repair(name)]
+        refused = [table for table in repaired if table.outcome == "refused"]
         if refused:
             raise ConfigError(
                 f"{len(refused)} of {len(repaired)} tables could not be repaired: {refused[0].reason}",
-                tables=", ".join(one.name for one in refused),
+                tables=", ".join(table.name for table in refused),
                 hint="the other tables are repaired; repair each of these alone to see its reason",
             )
         return repaired

@@ -206,7 +206,7 @@ class HiveCatalog(CatalogBackend):
         """Enter the tables of the warehouse in the metastore, and correct those that it describes differently."""
         if name is None:
             databases = sorted({*self.databases(), *self._files.databases()})
-            return [one for database in databases for one in self._repair_database(database)]
+            return [table for database in databases for table in self._repair_database(database)]
         return [self._repair_table(name)] if "." in name else self._repair_database(name)
 
     def _repair_database(self, database: str) -> list[RepairedTable]:

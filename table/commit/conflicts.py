@@ -126,8 +126,8 @@ def check_vectors_have_files(
     """Raise CommitConflict unless every data file with a new deletion vector is in the table after the commit."""
     there = {(entry.partition, entry.bucket, entry.file.name) for entry in live}
     # Deletions before additions: an upgraded file is in both, and is there afterwards.
-    there -= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.DELETE}
-    there |= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.ADD}
+    there -= {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.DELETE}
+    there |= {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.ADD}
     for entry in index:
         for vector in entry.vector_ranges or () if entry.kind is FileKind.ADD else ():
             if (entry.partition, entry.bucket, vector.data_file) not in there:

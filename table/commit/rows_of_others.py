@@ -22,7 +22,7 @@ def rows_of_others(store: TableStore, job: str) -> str | None:
     newest = list(islice(store.snapshots.newest_first(), _LOOKED_AT)) if _adds_rows(store.schema()) else []
     if not newest or not newest[0].total_record_count:
         return None
-    jobs = dict.fromkeys(str(one.properties.get(PIPELINE, one.commit_user)) for one in newest)
+    jobs = dict.fromkeys(str(snapshot.properties.get(PIPELINE, snapshot.commit_user)) for snapshot in newest)
     if job in jobs:
         return None
     return f"{store.name} has rows that other jobs wrote ({', '.join(list(jobs)[:3])}), and this job adds its own"

@@ -92,7 +92,9 @@ class SharedBuckets:
 
     def _discard_unlike(self, messages: Sequence[CommitMessage], others: Sequence[CommitMessage]) -> None:
         """Delete the files of messages, except files that the renumbered messages still use."""
-        self._discard([one for one, other in zip(messages, others, strict=True) if one.new_files != other.new_files])
+        self._discard(
+            [message for message, other in zip(messages, others, strict=True) if message.new_files != other.new_files]
+        )
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
         for message in messages:

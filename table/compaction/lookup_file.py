@@ -169,7 +169,7 @@ def write_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
             writer = writer or stack.enter_context(pa.ipc.new_file(str(path), batch.schema))
             held.append(batch)
-            if sum(one.num_rows for one in held) >= CHUNK_ROWS:
+            if sum(batch.num_rows for batch in held) >= CHUNK_ROWS:
                 writer.write_table(pa.Table.from_batches(held).combine_chunks())
                 held.clear()
         if held and writer is not None:

@@ -42,13 +42,15 @@ class RowOrder:
         wanted = {"z-order": "zorder"}.get(strategy.strip().lower(), strategy.strip().lower())
         if wanted not in STRATEGIES:
             raise ConfigError(f"rows cannot be ordered by {strategy!r}", hint=f"choose {', '.join(STRATEGIES)}")
-        known = {one.name: one for one in schema.fields}
+        known = {field.name: field for field in schema.fields}
         missing = [name for name in columns if name not in known]
         if missing or not columns:
             what = f"the table has no column {missing[0]!r}" if missing else "no columns to order the rows by"
             raise ConfigError(what, hint=f"set order_by (--order-by) to columns: {','.join(list(known)[:2])}")
         fields = tuple(known[name] for name in columns)
-        nested = [one.name for one in fields if not isinstance(one.type, AtomicType) or one.type.root == "VARIANT"]
+        nested = [
+            field.name for field in fields if not isinstance(field.type, AtomicType) or field.type.root == "VARIANT"
+        ]
         if nested:
             raise ConfigError(
                 f"rows cannot be ordered by {nested[0]!r}: the column has nested values",
@@ -63,9 +65,9 @@ class RowOrder:
 
     def sorted(self, rows: pa.Table) -> tuple[pa.Table, Words]:
         """Return the sorted rows, and the first eight bytes of each row's code as an integer; these never decrease."""
-        columns = [rows.column(one.name).combine_chunks() for one in self.fields]
+        columns = [rows.column(field.name).combine_chunks() for field in self.fields]
         codes = [
-            value_codes(column, one.type, self.text_width) for column, one in zip(columns, self.fields, strict=True)
+            value_codes(column, field.type, self.text_width) for column, field in zip(columns, self.fields, strict=True)
         ]
         if self.strategy == "order":
             keys = {str(number): key for number, key in enumerate(map(_key, columns, codes))}

@@ -115,7 +115,7 @@ class IndexFolder:
     def _missed(self, index: KeyIndex, snapshot: Snapshot) -> list[Snapshot] | None:
         """Return the snapshots after the index's snapshot; None if any of them has expired."""
         missed = [self.store.snapshots.find(number) for number in range(index.snapshot + 1, snapshot.id)]
-        return None if None in missed else [one for one in (*missed, snapshot) if one is not None]
+        return None if None in missed else [found for found in (*missed, snapshot) if found is not None]
 
     def _save(self, index: KeyIndex) -> None:
         index.ttl_seconds = self._ttl
@@ -159,7 +159,7 @@ def make_room(newest: Path, most: int | None) -> None:
             used[folder] = last, sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     room = shutil.disk_usage(newest.parent).free // 10 if most is None else most
     total = sum(size for _, size in used.values())
-    for folder in sorted(used, key=lambda one: used[one]):
+    for folder in sorted(used, key=lambda path: used[path]):
         if total > room and folder != newest and _empty(folder):
             log.info("event=keys_evicted folder=%s bytes=%d", folder.name, used[folder][1])
             total -= used[folder][1]

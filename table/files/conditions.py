@@ -14,7 +14,7 @@ _MAY_HOLD: dict[str, Callable[[Any, Any, tuple[Any, ...]], bool]] = {
     "<=": lambda low, high, given: low <= given[0],
     ">": lambda low, high, given: high > given[0],
     ">=": lambda low, high, given: high >= given[0],
-    "in": lambda low, high, given: any(low <= one <= high for one in given),
+    "in": lambda low, high, given: any(low <= value <= high for value in given),
 }
 OPERATORS = (*_MAY_HOLD, "is null", "is not null")
 

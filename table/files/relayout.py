@@ -35,17 +35,17 @@ def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Arra
         return map_leaves(array.dictionary_decode(), target, leaf, *beside)
     if pa.types.is_map(target) and pa.types.is_map(source):
         key, value = target.key_field, target.item_field
-        keys = map_leaves(array.keys, key.type, leaf, *(one.keys for one in beside))
-        values = map_leaves(array.items, value.type, leaf, *(one.items for one in beside))
+        keys = map_leaves(array.keys, key.type, leaf, *(neighbour.keys for neighbour in beside))
+        values = map_leaves(array.items, value.type, leaf, *(neighbour.items for neighbour in beside))
         # keys and items ignore the offset of a slice. The rebuilt child ignores it too, so its offsets remain valid.
         return nested(array, target, pa.StructArray.from_arrays([keys, values], fields=[key, value]))
     if pa.types.is_list(target) and pa.types.is_list(source):
-        child = map_leaves(array.values, target.value_type, leaf, *(one.values for one in beside))
+        child = map_leaves(array.values, target.value_type, leaf, *(neighbour.values for neighbour in beside))
         return nested(array, target, child)
     if pa.types.is_struct(target) and pa.types.is_struct(source):
         fields = [target.field(place) for place in range(target.num_fields)]
         members = [
-            map_leaves(array.field(place), field.type, leaf, *(one.field(place) for one in beside))
+            map_leaves(array.field(place), field.type, leaf, *(neighbour.field(place) for neighbour in beside))
             for place, field in enumerate(fields)
         ]
         return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)

@@ -70,12 +70,15 @@ class CatalogUpdates:
             self._add("set-current-schema", **{"schema-id": chosen})
 
     def _number(self, schema_id: int) -> int:
-        schema = next(one for one in self.after["schemas"] if int(one["schema-id"]) == schema_id)
+        schema = next(schema for schema in self.after["schemas"] if int(schema["schema-id"]) == schema_id)
         return self._numbers[_columns(schema)]
 
     def _snapshots(self) -> None:
-        had = {int(one["snapshot-id"]): str(one["manifest-list"]) for one in self.before.get("snapshots") or ()}
-        wanted = {int(one["snapshot-id"]): one for one in self.after["snapshots"]}
+        had = {
+            int(snapshot["snapshot-id"]): str(snapshot["manifest-list"])
+            for snapshot in self.before.get("snapshots") or ()
+        }
+        wanted = {int(snapshot["snapshot-id"]): snapshot for snapshot in self.after["snapshots"]}
         # After a rollback, an id belongs to another snapshot.
         replaced = [
             number for number, path in had.items() if number in wanted and wanted[number]["manifest-list"] != path
@@ -123,7 +126,7 @@ def requirements(before: Node) -> list[Node]:
 
 def manifest_lists(node: Mapping[str, Any]) -> Sequence[str]:
     """Return the URIs of the manifest lists of all snapshots in metadata."""
-    return [str(one["manifest-list"]) for one in node.get("snapshots") or ()]
+    return [str(snapshot["manifest-list"]) for snapshot in node.get("snapshots") or ()]
 
 
 def is_followed(before: Node, after: Node) -> bool:
@@ -133,8 +136,8 @@ def is_followed(before: Node, after: Node) -> bool:
 
 def _partitions(node: Node) -> list[tuple[int, int, str]]:
     default = node.get("default-spec-id", 0)
-    spec = next(one for one in node["partition-specs"] if one.get("spec-id", 0) == default)
-    return [(int(one["source-id"]), int(one["field-id"]), str(one["name"])) for one in spec["fields"]]
+    spec = next(spec for spec in node["partition-specs"] if spec.get("spec-id", 0) == default)
+    return [(int(field["source-id"]), int(field["field-id"]), str(field["name"])) for field in spec["fields"]]
 
 
 def _columns(schema: Mapping[str, Any]) -> str:

@@ -117,7 +117,7 @@ class DataFiles:
             "content": int(content),
             "file_path": uri,
             "file_format": format_,
-            "partition": {avro_name(one.name): partition_value(value, one.type) for one, value in columns},
+            "partition": {avro_name(column.name): partition_value(value, column.type) for column, value in columns},
         }
 
     def _statistics(self, file: DataFile) -> tuple[list[Any], list[Any], list[Any]]:
@@ -130,7 +130,7 @@ class DataFiles:
         if len(stats.null_counts) != len(columns):  # no statistics were collected
             return [], [], []
         types = [column.type for column in columns]
-        current = {one.id: one for one in self.schema.fields}
+        current = {field.id: field for field in self.schema.fields}
         bounds = zip(decode_row(stats.min_values, types), decode_row(stats.max_values, types), strict=True)
         counts, lower, upper = [], [], []
         for column, nulls, (least, most) in zip(columns, stats.null_counts, bounds, strict=True):

@@ -62,18 +62,18 @@ class ExpiredFiles:
                 continue
             self._delete_run(run, [before, snapshot])
             run, before = [], snapshot
-        self._delete_run(run, [before, next((one for one in new if one not in old), None)])
+        self._delete_run(run, [before, next((snapshot for snapshot in new if snapshot not in old), None)])
 
     def _delete_run(self, run: Sequence[IcebergSnapshot], around: Sequence[IcebergSnapshot | None]) -> None:
         if not run:
             return
         kept = self._manifests(snapshot for snapshot in around if snapshot is not None)
         gone = {path: manifest for path, manifest in self._manifests(run).items() if path not in kept}
-        vectors = [one for one in gone.values() if one.content is Content.DELETES]
-        names = {one.name for one in gone.values()}
+        vectors = [manifest for manifest in gone.values() if manifest.content is Content.DELETES]
+        names = {manifest.name for manifest in gone.values()}
         if vectors:
             names |= self._puffins(vectors) - self._puffins(
-                one for one in kept.values() if one.content is Content.DELETES
+                manifest for manifest in kept.values() if manifest.content is Content.DELETES
             )
         self.delete_names(names)
         self.delete_names(snapshot.manifest_list.rpartition("/")[2] for snapshot in run)
@@ -87,7 +87,7 @@ class ExpiredFiles:
                     self._read[uri] = self.files.read_list(uri)
             except (FileNotFoundError, TableCorrupt):
                 continue  # an earlier attempt to delete it ended here
-            found.update((one.path, one) for one in self._read[uri])
+            found.update((manifest.path, manifest) for manifest in self._read[uri])
         return found
 
     def _puffins(self, manifests: Iterable[Manifest]) -> set[str]:

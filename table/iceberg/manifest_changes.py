@@ -44,8 +44,10 @@ class ManifestChanges:
         live = [manifest for manifest in manifests if not manifest.is_empty]
         data = [manifest for manifest in live if manifest.content is Content.DATA]
         vectors = [manifest for manifest in live if manifest.content is Content.DELETES]
-        known = {path for one in data for path in self._paths(one)} & changes.risen if changes.risen else set()
-        new = replace(changes, added={uri: one for uri, one in changes.added.items() if uri not in known})
+        known = (
+            {path for manifest in data for path in self._paths(manifest)} & changes.risen if changes.risen else set()
+        )
+        new = replace(changes, added={uri: file for uri, file in changes.added.items() if uri not in known})
         data = self._without(data, changes.removed, snapshot.id) + self._write_added(new, snapshot.id)
         return self._merged(data, snapshot.id) + (vectors if same_vectors else self._vectors(vectors, snapshot))
 
@@ -94,7 +96,10 @@ class ManifestChanges:
         ]
         if len(small) < options[ICEBERG_COMPACTION_MIN_FILE_NUM]:
             return manifests
-        if len(small) < options[ICEBERG_COMPACTION_MAX_FILE_NUM] and sum(one.length for one in small) < target:
+        if (
+            len(small) < options[ICEBERG_COMPACTION_MAX_FILE_NUM]
+            and sum(manifest.length for manifest in small) < target
+        ):
             return manifests
         entries = (
             entry if entry.snapshot == snapshot_id else entry.as_existing()

@@ -172,7 +172,7 @@ def parse_metadata(data: bytes, where: str) -> IcebergMetadata:
             node.text("location"),
             tuple(sorted(values["schemas"], key=lambda schema: int(schema["schema-id"]))),
             values["partition-specs"][0],
-            tuple(_snapshot(one) for one in values["snapshots"]),
+            tuple(_snapshot(snapshot) for snapshot in values["snapshots"]),
             {name: int(ref["snapshot-id"]) for name, ref in (values.get("refs") or {}).items() if ref["type"] == "tag"},
             node.number("current-snapshot-id"),
             (values.get("properties") or {}).get(_PUBLISHER) == "penstock",

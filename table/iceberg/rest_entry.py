@@ -129,7 +129,7 @@ class RestEntry:
             self.catalog.create_database(self.database)
         except EntryChanged:
             log.debug("the namespace %s exists", self.database)
-        schema = next(one for one in after["schemas"] if one["schema-id"] == after["current-schema-id"])
+        schema = next(schema for schema in after["schemas"] if schema["schema-id"] == after["current-schema-id"])
         # The catalog chooses the place of its own metadata, and would give other ids to the columns: so the table is
         # created by the updates, which keep ours.
         staged = self.catalog.stage_table(self.database, self.table, {**schema, "schema-id": 0})

@@ -27,8 +27,8 @@ def puffin_of(index: bytes, ranges: Sequence[VectorRange], uris: Sequence[str], 
     data, wide = encode_vectors(vectors, bitmap64=True)
     body, shift = data[1:], len(_MAGIC) - 1  # without the version of Paimon's file
     blobs = [
-        PuffinBlob(uri, one.offset + shift, one.length, one.cardinality or 0)
-        for uri, one in zip(uris, wide, strict=True)
+        PuffinBlob(uri, vector.offset + shift, vector.length, vector.cardinality or 0)
+        for uri, vector in zip(uris, wide, strict=True)
     ]
     footer = json.dumps({"blobs": [blob.node for blob in blobs], "properties": {}}).encode()
     end = _MAGIC + footer + _SIZE.pack(len(footer)) + bytes(4) + _MAGIC

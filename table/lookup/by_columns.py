@@ -66,7 +66,7 @@ class ColumnIndex:
             self._parts.append(SortedPart(name, split, reader, self.key_columns, self._local))
 
     def find(self, probes: Sequence[pa.Array]) -> tuple[Ints, pa.Table]:
-        found = [one for part in self._parts if (one := part.find(probes)) is not None]
+        found = [matches for part in self._parts if (matches := part.find(probes)) is not None]
         if not found:
             return np.zeros(0, np.int64), self._schema.empty_table()
         rows = pa.concat_tables([rows.select(list(self._columns)).cast(self._schema) for _, rows in found])
@@ -100,7 +100,7 @@ def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     """Yield the files of an append table in groups. New files come last, so they change only the last group."""
     group: list[DataFile] = []
     for file in files:
-        if group and (len(group) == MOST_FILES or sum(one.size for one in group) + file.size > MOST_BYTES):
+        if group and (len(group) == MOST_FILES or sum(member.size for member in group) + file.size > MOST_BYTES):
             yield group
             group = []
         group.append(file)

@@ -107,10 +107,10 @@ class PrimaryKeyIndex:
         young = invisible_level_0(self._layout)
         states = {}
         for place, entries in grouped(live_entries(self._store, snapshot)).items():
-            files = tuple(one.file for one in entries if not (young and one.file.level == 0))
+            files = tuple(entry.file for entry in entries if not (young and entry.file.level == 0))
             # Rows of postponed buckets (-2) are not visible before a compaction assigns them.
             if place[1] >= 0 and files:
-                totals = {one.total_buckets for one in entries}
+                totals = {entry.total_buckets for entry in entries}
                 states[place] = BucketState(files, tuple(index.get(place, ())), max(totals), snapshot.id)
         return states
 
@@ -186,7 +186,7 @@ class PrimaryKeyIndex:
             places.setdefault(partition, []).append(bucket)
         if names_partition:
             partitions, which = partitions_of(layout, batch)
-            numbered = {one: np.flatnonzero(which == number) for number, one in enumerate(partitions)}
+            numbered = {partition: np.flatnonzero(which == number) for number, partition in enumerate(partitions)}
         else:
             numbered = dict.fromkeys(places, all_of_them)
         for partition, numbers in numbered.items():

@@ -98,8 +98,8 @@ class Dimension:
     @property
     def is_unique(self) -> bool:
         """Return whether a key has at most one row."""
-        one = self._partitions is not None and self._partitions.is_one(self._schema)
-        keys = set(self._schema.primary_keys) - (set(self._schema.partition_keys) if one else set())
+        single_partition = self._partitions is not None and self._partitions.is_one(self._schema)
+        keys = set(self._schema.primary_keys) - (set(self._schema.partition_keys) if single_partition else set())
         return bool(self._schema.primary_keys) and keys <= set(self.by)
 
     @property

@@ -63,13 +63,15 @@ class LookupPartitions:
 
     def _chosen(self, layout: Layout, partitions: Collection[bytes]) -> set[bytes]:
         if self.newest:
-            return set(sorted(partitions, key=lambda one: _order(layout.partition_values(one)))[-self.newest :])
+            return set(
+                sorted(partitions, key=lambda partition: _order(layout.partition_values(partition)))[-self.newest :]
+            )
         names = [field.name for field in layout.partition_fields]
         values = {
             partition: dict(zip(names, layout.partition_values(partition), strict=True)) for partition in partitions
         }
         wanted = self._values(layout)
-        return {one for one, has in values.items() if any(spec.items() <= has.items() for spec in wanted)}
+        return {partition for partition, has in values.items() if any(spec.items() <= has.items() for spec in wanted)}
 
     def _values(self, layout: Layout) -> list[dict[str, object]]:
         return [partition_values(dict(pairs), layout.partition_fields) for pairs in self.given]

@@ -148,7 +148,7 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
     # Up to the first one that stays, so that no gap arises.
     gone = oldest(
         present(store.snapshots.find_changelog, [number for number in numbers if number < end], numbers),
-        lambda one: one.id < first_by_time or one.time_millis < now - keep.millis,
+        lambda snapshot: snapshot.id < first_by_time or snapshot.time_millis < now - keep.millis,
         now,
     )
     if not gone:

@@ -145,14 +145,14 @@ def mark_due(
             done[partition] = (end if rule.by_watermark else max(end, last)) + rule.idle
     due = sorted((at, partition) for partition, at in done.items() if at < now)
     if rule.by_watermark and since_watermark is not None and "success-file" not in _actions(store):
-        changed = {one for one, last in updated.items() if since is not None and last >= since}
-        chosen = [one for at, one in due if at >= since_watermark or one in changed]
+        changed = {partition for partition, last in updated.items() if since is not None and last >= since}
+        chosen = [partition for at, partition in due if at >= since_watermark or partition in changed]
     elif since is None or rule.by_watermark:
-        newest = [one for _, one in due[-MOST_AT_ONCE:]]
+        newest = [partition for _, partition in due[-MOST_AT_ONCE:]]
         # Rows that arrived after the mark make it out of date.
-        chosen = [one for one in newest if _marked_at(store, layout, one) < updated[one]]
+        chosen = [partition for partition in newest if _marked_at(store, layout, partition) < updated[partition]]
     else:
-        chosen = [one for at, one in due if at >= since]
+        chosen = [partition for at, partition in due if at >= since]
     return _mark(store, chosen) if chosen else []
 
 

@@ -79,7 +79,10 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     updated: dict[bytes, int] = {}
     for entry in live_entries(store, base):
         updated[entry.partition] = max(updated.get(entry.partition, 0), entry.file.creation_millis or 0)
-    times = {one: expiry.times.of_partition(layout, one) if expiry.by_values else at for one, at in updated.items()}
+    times = {
+        partition: expiry.times.of_partition(layout, partition) if expiry.by_values else at
+        for partition, at in updated.items()
+    }
     if options and expiry.by_values and times and set(times.values()) == {None}:
         raise expiry.times.unreadable(layout, min(times))
     # Local time, like the times in partition values and the creation times of files.

@@ -169,7 +169,7 @@ class PartitionTimes:
                 pattern=self.pattern,
                 hint=f"partition columns are {', '.join(columns)}; write them as ${columns[0]}",
             )
-        unknown = [one for one in named if one not in columns]
+        unknown = [column for column in named if column not in columns]
         if unknown:
             raise ConfigError(
                 f"the pattern of partition times names {unknown[0]!r}, which is not a partition column",

@@ -53,7 +53,9 @@ class ReferencedFiles:
         self.add_lists(snapshot.base_manifest_list, base, snapshot)
         self.add_lists(snapshot.delta_manifest_list, delta, snapshot)
         self.add_index(store, snapshot)
-        return StateManifests(frozenset(one.name for one in base), frozenset(one.name for one in delta))
+        return StateManifests(
+            frozenset(manifest.name for manifest in base), frozenset(manifest.name for manifest in delta)
+        )
 
     def add_index(self, store: TableStore, snapshot: Snapshot) -> None:
         """Add the snapshot's index files and statistics."""

@@ -120,7 +120,7 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
     first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     return oldest(
         present(store.snapshots.find, range(earliest, end), ids),
-        lambda one: one.id < first_by_time or one.time_millis < now - keep.millis,
+        lambda snapshot: snapshot.id < first_by_time or snapshot.time_millis < now - keep.millis,
         now,
     )
 

@@ -99,7 +99,7 @@ class TagFiles:
     def written(self) -> dict[str, int]:
         """Return when each tag's file was written, in epoch milliseconds; 0 if the store does not know it."""
         found = self._storage.list(self._folder)
-        return {one.name.removeprefix("tag-"): one.modified for one in found if one.name.startswith("tag-")}
+        return {file.name.removeprefix("tag-"): file.modified for file in found if file.name.startswith("tag-")}
 
     def all(self) -> list[Tag]:
         """Return every tag, sorted by snapshot id and then by name.

@@ -181,7 +181,7 @@ class HiveMetastore:
             for start in range(0, len(names), _SLICE):
                 request = ttypes.GetTablesRequest(dbName=database, tblNames=names[start : start + _SLICE])
                 found += client.get_table_objects_by_name_req(request).tables
-        return [self._named(one) for one in found]
+        return [self._named(table) for table in found]
 
     def create(self, described: Any) -> None:
         """Create a table. NameExists if its name is in use."""

@@ -58,8 +58,8 @@ def analyze(
     unknown = [name for name in columns or () if name not in schema.names]
     if unknown:
         raise no_column(unknown, schema.names, table=store.name)
-    wanted = [one for one in schema.fields if columns is None or one.name in columns]
-    count, tallies = 0, [Tally(one) for one in wanted]
+    wanted = [field for field in schema.fields if columns is None or field.name in columns]
+    count, tallies = 0, [Tally(field) for field in wanted]
     # The plan has the options of the read; each split is a unit, whose tallies are added here.
     scan = scan.at_one_snapshot()
     units = [SplitsUnit((split,)) for split in scan.plan().splits]
@@ -93,7 +93,7 @@ class SplitTallies:
 
     def __call__(self, unit: SplitsUnit) -> tuple[int, list[Tally]]:
         """Return the number of rows, and the statistics of each column."""
-        count, tallies = 0, [Tally(one) for one in self.fields]
+        count, tallies = 0, [Tally(field) for field in self.fields]
         for batch in (batch for split in unit.splits for batch in self.scan.read(split)):
             count += batch.num_rows
             for tally in tallies:

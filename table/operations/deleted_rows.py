@@ -117,7 +117,7 @@ class RowRemoval:
         finally:
             if not done:
                 writer.abort()
-        into.made += [bucket.path(one) for one in new]
+        into.made += [bucket.path(file) for file in new]
         place = bucket.partition, bucket.bucket, state.total_buckets or bucket.layout.bucket_count
         into.entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
         into.entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]

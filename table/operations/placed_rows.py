@@ -62,7 +62,7 @@ class LocatedRows:
         store, fields = self.changed.store, self.layout.schema.fields
         condition = None if where is None else RowFilter.of(where, arrow_schema(fields), store.name)
         names = self.schema.names if columns is None else list(columns)
-        wanted = tuple(one for one in fields if one.name in names)
+        wanted = tuple(field for field in fields if field.name in names)
         pruning = None if condition is None else condition.expression
         splits = plan_state(store, self.layout, self.changed.base, pruning).splits
         # A batch without columns would have no rows, whose positions are asked for.
@@ -113,7 +113,7 @@ class LocatedRows:
         The positions of one unit are in memory at a time.
         """
         removal = RowRemoval.of(self.changed.store, self.layout.schema)
-        for _, group in groupby(_positions(places), lambda one: one[0]):
+        for _, group in groupby(_positions(places), lambda part: part[0]):
             positions = {self.files[number].file.name: rows for _, number, rows in _joined(group)}
             files = [self.files[self._numbers[name]] for name in positions]
             [bucket] = {placed.bucket for placed in files}
@@ -141,5 +141,5 @@ def _positions(places: Iterable[pa.RecordBatch]) -> Iterator[_Part]:
 
 def _joined(parts: Iterable[_Part]) -> Iterator[_Part]:
     """Join the positions of each file, and drop those that occur twice."""
-    for (unit, number), group in groupby(parts, lambda one: one[:2]):
+    for (unit, number), group in groupby(parts, lambda part: part[:2]):
         yield unit, number, np.unique(np.concatenate([rows for _, _, rows in group]))

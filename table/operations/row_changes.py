@@ -51,7 +51,7 @@ class RowChanges:
         """Write the changes of a batch."""
         kinds = batch.column(0).to_numpy(zero_copy_only=False)
         width = len(self.schema.fields)
-        names = [one.name for one in self.schema.fields]
+        names = [field.name for field in self.schema.fields]
         # By position, since old and new values have the same names.
         old = pa.RecordBatch.from_arrays(batch.columns[1 : 1 + width], names=names)
         new = pa.RecordBatch.from_arrays(batch.columns[1 + width :], names=names)
@@ -87,7 +87,7 @@ class RowChanges:
         if not merge_engine(self.schema.typed).null_means_unchanged:
             return
         # Writers replace a null by the default of its column.
-        for name in (one.name for one in self.schema.fields if one.default is None):
+        for name in (column.name for column in self.schema.fields if column.default is None):
             if pc.any(pc.and_(pc.is_null(new.column(name)), pc.is_valid(old.column(name)))).as_py():
                 raise ConfigError(
                     f"the column {name!r} cannot be set to null: in a partial-update table null keeps the old value",

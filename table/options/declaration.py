@@ -86,7 +86,7 @@ class TableOption(Generic[T_co]):
         # An empty text has the same effect as no text.
         if self.default is None and value == "":
             return False
-        return all(value != self.kind.parse(one) for one in (*usual, *self.harmless))
+        return all(value != self.kind.parse(text) for text in (*usual, *self.harmless))
 
     def _parts(self) -> list[str]:
         return re.split(r"<[^>]*>", self.key)

@@ -67,8 +67,8 @@ class Message:
                 continue
             place = 0
             while place < len(value):
-                one, place = _varint(value, place)
-                found.append(one)
+                integer, place = _varint(value, place)
+                found.append(integer)
         return found
 
     def put(self, number: int, value: int) -> None:

@@ -192,14 +192,14 @@ def _check_types(types: list[Message]) -> None:
     if not types or types[0].integer(1) != OrcType.STRUCT:
         raise ValueError("the root type is not a struct")
     depths = [0] * len(types)
-    for place, one in enumerate(types):
-        kind, members = one.integer(1), one.integers(2)
-        precision, scale = one.integer(5), one.integer(6)
+    for place, node in enumerate(types):
+        kind, members = node.integer(1), node.integers(2)
+        precision, scale = node.integer(5), node.integer(6)
         if kind == OrcType.UNION or kind > OrcType.INSTANT:
             raise ValueError(f"type {kind} is not known")
         if kind == OrcType.DECIMAL and not (0 < precision <= _MOST_DIGITS and scale <= precision):
             raise ValueError(f"a decimal of {precision} digits, {scale} of them behind the point")
-        names = sum(number == 3 for number, _, _ in one.fields)
+        names = sum(number == 3 for number, _, _ in node.fields)
         wanted = names if kind == OrcType.STRUCT else _MEMBERS.get(kind, 0)
         # Types are numbered depth first, so a member has a higher number than its parent. This also excludes cycles.
         if len(members) != wanted or any(not place < member < len(types) for member in members):

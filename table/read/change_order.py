@@ -61,5 +61,5 @@ def _marks(layout: Layout, batch: pa.RecordBatch) -> Marks:
 
 def _are_in(marks: Marks, some: Marks) -> Flags:
     # By Arrow's hash table, in a fifth of the time that numpy needs to sort them.
-    one, other = (pa.Array.from_buffers(pa.binary(16), len(of), [None, pa.py_buffer(of)]) for of in (marks, some))
-    return np.asarray(pc.is_in(one, other))
+    tested, members = (pa.Array.from_buffers(pa.binary(16), len(of), [None, pa.py_buffer(of)]) for of in (marks, some))
+    return np.asarray(pc.is_in(tested, members))

@@ -135,7 +135,7 @@ class ChangeStream:
         """
         if snapshot.schema_id <= self.schema.id:
             return
-        fields = {one.id: one for one in self.store.schemas.get(snapshot.schema_id).fields}
+        fields = {field.id: field for field in self.store.schemas.get(snapshot.schema_id).fields}
         for field in self.schema.fields:
             now = fields.get(field.id)
             if now is None or (now.name, now.type) != (field.name, field.type):

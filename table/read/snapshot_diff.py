@@ -177,14 +177,16 @@ def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Flags:
 
 def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Flags:
     """Compare as Java does: NaN equals NaN, -0.0 differs from 0.0, and the order of a map's entries is ignored."""
-    one, other = left.combine_chunks(), right.combine_chunks()
+    left_values, right_values = left.combine_chunks(), right.combine_chunks()
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
-        pairs = zip(internal_values(one, type_), internal_values(other, type_), strict=True)
-        return np.fromiter((_comparable(a, type_) == _comparable(b, type_) for a, b in pairs), np.bool_, len(one))
-    if pa.types.is_floating(one.type):
-        one, other = _bits(one), _bits(other)
-    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
-    equal = pc.fill_null(pc.equal(one, other), fill_value=False)
+        pairs = zip(internal_values(left_values, type_), internal_values(right_values, type_), strict=True)
+        return np.fromiter(
+            (_comparable(a, type_) == _comparable(b, type_) for a, b in pairs), np.bool_, len(left_values)
+        )
+    if pa.types.is_floating(left_values.type):
+        left_values, right_values = _bits(left_values), _bits(right_values)
+    both_null = pc.and_(pc.is_null(left_values), pc.is_null(right_values))
+    equal = pc.fill_null(pc.equal(left_values, right_values), fill_value=False)
     return np.asarray(pc.or_(equal, both_null).to_numpy(zero_copy_only=False), np.bool_)
 
 

@@ -35,24 +35,24 @@ def with_lists(text: str) -> str:
 def _listed(node: Any) -> Any:
     """Join the equalities of an OR that compare one column to constants of one type, if they are many."""
     if isinstance(node, list):
-        return [_listed(one) for one in node]
+        return [_listed(child) for child in node]
     if not isinstance(node, dict):
         return node
     if node.get("type") != "CONJUNCTION_OR":
         return {key: _listed(value) for key, value in node.items()}
     groups: dict[tuple[str, ...], list[Any]] = {}
     others = []
-    for one in node["children"]:
-        compared = _compared(one)
+    for child in node["children"]:
+        compared = _compared(child)
         if compared:
-            groups.setdefault(compared, []).append(one)
+            groups.setdefault(compared, []).append(child)
         else:
-            others.append(_listed(one))
+            others.append(_listed(child))
     for found in groups.values():
         if len(found) < _MOST_VALUES:
             others += found
             continue
-        children = [found[0]["left"], *(one["right"] for one in found)]
+        children = [found[0]["left"], *(equality["right"] for equality in found)]
         others.append(_node("OPERATOR", "COMPARE_IN", children=children))
     return others[0] if len(others) == 1 else {**node, "children": others}
 
@@ -124,7 +124,7 @@ def _text(connection: Any, tree: Any, rewritten: Callable[[Any], Any]) -> str:
 
 def _rewritten(node: Any) -> Any:
     if isinstance(node, list):
-        return [_rewritten(one) for one in node]
+        return [_rewritten(child) for child in node]
     if not isinstance(node, dict):
         return node
     if node.get("type") == "COMPARE_IN" and len(node["children"]) <= _MOST_VALUES:

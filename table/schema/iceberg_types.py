@@ -20,7 +20,7 @@ def iceberg_follows(old: DataType, new: DataType) -> bool:
             return iceberg_follows(old.key, new.key) and iceberg_follows(old.value, new.value)
         case RowType(before_), RowType(after_):
             members = {member.id: member.type for member in before_}
-            return all(iceberg_follows(members[one.id], one.type) for one in after_ if one.id in members)
+            return all(iceberg_follows(members[member.id], member.type) for member in after_ if member.id in members)
     return False
 
 

@@ -55,11 +55,11 @@ def edit_members(
 def edit_field(columns: tuple[Field, ...], path: Path, edit: Callable[[Field], Field]) -> tuple[Field, ...]:
     """Return the columns with the column at the path changed by `edit`."""
 
-    def one(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    def edited(fields: tuple[Field, ...]) -> tuple[Field, ...]:
         place = place_of(fields, path)
         return (*fields[:place], edit(fields[place]), *fields[place + 1 :])
 
-    return edit_members(columns, path, one)
+    return edit_members(columns, path, edited)
 
 
 def place_of(fields: Sequence[Field], path: Path) -> int:

@@ -63,14 +63,16 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
     """Return the names that match a pattern: `*` or `%` is any text, `_` any character, `|` separates alternatives."""
     if pattern is None:
         return list(names)
-    translated = "".join({"%": ".*", "*": ".*", "_": ".", "|": "|"}.get(one, re.escape(one)) for one in pattern)
+    translated = "".join(
+        {"%": ".*", "*": ".*", "_": ".", "|": "|"}.get(character, re.escape(character)) for character in pattern
+    )
     return [name for name in names if re.fullmatch(translated, name, re.IGNORECASE)]
 
 
 def _tables(context: SqlContext, database: str | None, like: str | None) -> pa.Table:
     chosen = database or context.database
     databases = [chosen] if chosen else context.catalog.databases()
-    found = [(one, table) for one in databases for table in _like(_table_names(context, one), like)]
+    found = [(database, table) for database in databases for table in _like(_table_names(context, database), like)]
     names = ("database", "table")
     return pa.table({name: pa.array([row[place] for row in found], pa.string()) for place, name in enumerate(names)})
 
@@ -85,7 +87,9 @@ def _partitions(table: Table, partition: Mapping[str, str | None] | None) -> lis
     """Return the partitions in the form `dt=2026-01-31/hh=12`."""
     fields, null = Layout.of(table.definition).partition_fields, table.definition.typed[PARTITION_DEFAULT_NAME]
     return sorted(
-        "/".join(f"{one.name}={listed_text(value, one.type, null)}" for one, value in zip(fields, values, strict=True))
+        "/".join(
+            f"{field.name}={listed_text(value, field.type, null)}" for field, value in zip(fields, values, strict=True)
+        )
         for values in live_partitions(table, partition)
     )
 
@@ -109,7 +113,7 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
     name = context.full_name(statement.name)
     if parse_name(name)[2] is not None:
         schema = context.catalog.system_table(name).schema
-        fields: list[_Described] = [(one.name, str(one.type), one.nullable, "", None) for one in schema]
+        fields: list[_Described] = [(field.name, str(field.type), field.nullable, "", None) for field in schema]
         return _described(_chosen(name, fields, statement.column))
     table = context.catalog.table(name)
     keys = dict.fromkeys(table.primary_keys, "PRI")
@@ -124,9 +128,9 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
 
 def _chosen(table: str, columns: Sequence[_Described], column: str | None) -> Sequence[_Described]:
     """Return all columns, or the one that the statement names."""
-    found = [one for one in columns if column in {None, one[0]}]
+    found = [entry for entry in columns if column in {None, entry[0]}]
     if not found:
-        names = [one[0] for one in columns]
+        names = [entry[0] for entry in columns]
         hint = did_you_mean(str(column), names, f"the columns are {', '.join(names)}")
         raise ConfigError(f"the table has no column {column!r}", table=table, hint=hint)
     return found

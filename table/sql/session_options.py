@@ -79,7 +79,7 @@ def _set_read_option(options: dict[str, str], written: str, value: str | None) -
     if not key.startswith(READS):
         raise ConfigError(
             f"{written!r} is not an option of reads",
-            options=", ".join(f"{_READ_OPTION}{one}..." for one in READS),
+            options=", ".join(f"{_READ_OPTION}{option}..." for option in READS),
             hint="write others for one statement: t /*+ OPTIONS('key' = 'value') */; or ALTER TABLE t SET",
         )
     check_given({key: value})

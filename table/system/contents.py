@@ -159,7 +159,7 @@ _SUMS = [
 
 
 def _summed(store: TableStore, sums: dict[tuple[object, ...], _Sum]) -> list[Sequence[object]]:
-    return [(*place, one.records, one.size, one.files, one.updated) for place, one in sums.items()]
+    return [(*place, total.records, total.size, total.files, total.updated) for place, total in sums.items()]
 
 
 def partitions(store: TableStore, snapshot: Snapshot | None) -> pa.Table:

@@ -49,24 +49,24 @@ def snapshots(store: TableStore) -> pa.Table:
     ]
     found = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
     # A snapshot may have expired since its id was listed.
-    return table_of(columns, (_snapshot_row(store, one) for one in found if one is not None))
+    return table_of(columns, (_snapshot_row(store, snapshot) for snapshot in found if snapshot is not None))
 
 
-def _snapshot_row(store: TableStore, one: Snapshot) -> Sequence[object]:
+def _snapshot_row(store: TableStore, snapshot: Snapshot) -> Sequence[object]:
     return (
-        one.id,
-        one.schema_id,
-        one.commit_user,
-        one.commit_identifier,
-        str(one.commit_kind),
-        local(store, one.time_millis),
-        one.base_manifest_list,
-        one.delta_manifest_list,
-        one.changelog_manifest_list,
-        one.total_record_count,
-        one.delta_record_count,
-        one.changelog_record_count,
-        one.watermark,
+        snapshot.id,
+        snapshot.schema_id,
+        snapshot.commit_user,
+        snapshot.commit_identifier,
+        str(snapshot.commit_kind),
+        local(store, snapshot.time_millis),
+        snapshot.base_manifest_list,
+        snapshot.delta_manifest_list,
+        snapshot.changelog_manifest_list,
+        snapshot.total_record_count,
+        snapshot.delta_record_count,
+        snapshot.changelog_record_count,
+        snapshot.watermark,
     )
 
 
@@ -162,7 +162,7 @@ def consumers(store: TableStore) -> pa.Table:
     """Return `consumers`: the consumers and the snapshots they read next."""
     files = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     columns = [("consumer_id", pa.string()), ("next_snapshot_id", pa.int64())]
-    return table_of(columns, ((one.id, one.next_snapshot) for one in files.all()))
+    return table_of(columns, ((file.id, file.next_snapshot) for file in files.all()))
 
 
 def statistics(store: TableStore) -> pa.Table:

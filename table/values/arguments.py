@@ -123,9 +123,9 @@ def mappings(given: object, what: str) -> list[Mapping[str, object]]:
     if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
         raise ConfigError(f"{what} must be a list", hint=f"write {what}=[{given!r}]")
     found = list(given)
-    for one in found:
-        if not isinstance(one, Mapping):
+    for entry in found:
+        if not isinstance(entry, Mapping):
             raise ConfigError(
-                f"one of the {what} is not a mapping: {one!r}", hint="pass a mapping of columns to values"
+                f"one of the {what} is not a mapping: {entry!r}", hint="pass a mapping of columns to values"
             )
     return found

@@ -52,10 +52,10 @@ def _mixed(parts: RowColumns) -> State:
     state = np.full(parts.count, _SEED, np.uint32)
     if parts.header is None:
         # The header is zero in every row: mix it once.
-        one = np.full(1, _SEED, np.uint32)
+        header_state = np.full(1, _SEED, np.uint32)
         for _ in range(parts.head_size // 4):
-            _mix(one, np.zeros(1, np.uint32))
-        state[:] = one
+            _mix(header_state, np.zeros(1, np.uint32))
+        state[:] = header_state
     else:
         _mix_words(state, parts.header.view("<u4"))
     for slots in parts.slots:

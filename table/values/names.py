@@ -25,7 +25,12 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
         length = len(name.encode())
     except UnicodeEncodeError:
         length = 0
-    if 0 < length <= longest and name.strip() and name not in {".", ".."} and not any(one in name for one in "/\0"):
+    if (
+        0 < length <= longest
+        and name.strip()
+        and name not in {".", ".."}
+        and not any(character in name for character in "/\0")
+    ):
         return name
     shown = name[:80].encode("utf-8", "backslashreplace").decode()
     hint = (

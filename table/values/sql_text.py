@@ -35,7 +35,7 @@ def backquoted(name: str) -> str:
 
 def name_parts(text: str) -> list[str]:
     """Return the names in a text such as "shop.orders" or "`shop`.`or``ders`"."""
-    return [unquoted(one) if one[0] == "`" == one[-1] and len(one) > 1 else one for one in _PART.findall(text)]
+    return [unquoted(part) if part[0] == "`" == part[-1] and len(part) > 1 else part for part in _PART.findall(text)]
 
 
 def literal(text: str) -> str:

@@ -146,7 +146,7 @@ class KeyedBuffer:
         if self._batches:
             # If only the last row of a key counts, or the first, the others need not be spilled.
             merges = not self.keeps_input and self.merge.engine.keeps_rows_whole
-            parts = (part for one in self._from_memory() for part in self._parts(one, merged=merges))
+            parts = (part for batch in self._from_memory() for part in self._parts(batch, merged=merges))
             run = spill(self.budget.new_spill(), parts, self._options)
             self._runs.append(run)
             self.budget.spilled(run.size)

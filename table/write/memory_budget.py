@@ -61,7 +61,7 @@ class WriteBudget:
             self._buffers.pop(id(buffer), None)
 
     def _make_room(self) -> None:
-        for buffer in sorted(self._buffers.values(), key=lambda one: one.buffered_bytes, reverse=True):
+        for buffer in sorted(self._buffers.values(), key=lambda buffer: buffer.buffered_bytes, reverse=True):
             # A quarter at once: otherwise every further batch would release one more small buffer.
             if self._buffered <= self.most // 4 * 3:
                 return

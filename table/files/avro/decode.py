@@ -133,8 +133,8 @@ class _Columns:
         arrow = to_arrow(type_)
         columns = [
             # Value and metadata of a VARIANT are not in the table's schema.
-            self.column((*path, one.name), nodes[one.name], types.get(one.name, AtomicType("VARBINARY")), null)
-            for one in arrow
+            self.column((*path, field.name), nodes[field.name], types.get(field.name, AtomicType("VARBINARY")), null)
+            for field in arrow
         ]
         mask = None if null is None else pa.array(null)
         return pa.StructArray.from_arrays(columns, fields=list(arrow), mask=mask)

@@ -113,7 +113,7 @@ def _map(key: DataType, value: DataType, name: str) -> Any:
 def without_logical_types(schema: Any) -> Any:
     """Return the schema without logical types, which reads dates and decimals as plain integers and bytes."""
     if isinstance(schema, list):
-        return [without_logical_types(one) for one in schema]
+        return [without_logical_types(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     dropped = ("logicalType", "precision", "scale")

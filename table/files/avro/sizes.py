@@ -16,7 +16,14 @@ Bytes = npt.NDArray[np.uint8]
 WIDTHS = {"float": 4, "double": 8, "boolean": 1}
 NUMBER, TEXT, RECORD = "long", "string", "record"
 # The kinds whose values are encoded alike.
-ENCODED_AS = {"int": NUMBER, NUMBER: NUMBER, "bytes": TEXT, TEXT: TEXT, RECORD: RECORD, **{one: one for one in WIDTHS}}
+ENCODED_AS = {
+    "int": NUMBER,
+    NUMBER: NUMBER,
+    "bytes": TEXT,
+    TEXT: TEXT,
+    RECORD: RECORD,
+    **{width: width for width in WIDTHS},
+}
 LONGEST_NUMBER = 10  # bytes of a number of 64 bits
 # A kind of value, and whether it is nullable: then the first byte is the branch of its union.
 Kind = tuple[str, bool]

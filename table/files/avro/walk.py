@@ -76,7 +76,9 @@ class Walk:
         node, nullable = _branch(node)
         if kind_of(node) != RECORD:
             return [self._passing((ENCODED_AS[kind_of(node)], nullable), self._kept(path, keep))]
-        members = [step for one in node["fields"] for step in self._value((*path, one["name"]), one["type"], keep=keep)]
+        members = [
+            step for field in node["fields"] for step in self._value((*path, field["name"]), field["type"], keep=keep)
+        ]
         return [self._nullable_record(members, self._kept(path, keep))] if nullable else members
 
     def _kept(self, path: Path, keep: bool) -> list[Places] | None:

@@ -86,7 +86,7 @@ class OrcAssembly:
         self._stripes.append(stripe_message(start, index_length, length - index_length, len(data), rows))
         kept = statistics if finer is None else _without_seconds(tail, statistics)
         self._statistics.append(Message())
-        self._statistics[-1].put_messages(1, [with_short_bounds(one) for one in kept])
+        self._statistics[-1].put_messages(1, [with_short_bounds(statistics) for statistics in kept])
 
     def _count(self, tail: OrcTail) -> None:
         # Of the statistics of each column, 1 is the number of values, and 10 says whether there are nulls.

@@ -61,7 +61,7 @@ def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding, gr
     plain = _barely_compressed(sample.select(deltas), encoding.codec, level) or _small_columns(sample, encoding.codec)
     if not plain:
         return Codings(dictionary, encodings, encoding.codec, level)
-    packed = [path for one in sample.schema for path in _leaves(one.name, one.type) if path not in plain]
+    packed = [path for field in sample.schema for path in _leaves(field.name, field.type) if path not in plain]
     if not packed:
         return Codings(dictionary, encodings, "none", None)
     levels = None if level is None else dict.fromkeys(packed, level)
@@ -149,8 +149,8 @@ def _small_columns(rows: pa.Table, codec: str) -> set[str]:
     """Return the columns that are too small for a codec to pay, in a file that gets no other rows."""
     if codec not in _SET_UP or len(rows) >= _SMALL_ROWS:
         return set()
-    small = (one for one, column in zip(rows.schema, rows.columns, strict=True) if column.nbytes <= _SMALL_BYTES)
-    return {path for one in small for path in _leaves(one.name, one.type)}
+    small = (field for field, column in zip(rows.schema, rows.columns, strict=True) if column.nbytes <= _SMALL_BYTES)
+    return {path for field in small for path in _leaves(field.name, field.type)}
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[str]:

@@ -124,18 +124,18 @@ def struct_bytes(value: Struct) -> bytes:
 
 def _put_struct(out: bytearray, value: Struct) -> None:
     last = 0
-    for number, (kind, one) in sorted(value.fields.items()):
-        head = (TRUE if one else FALSE) if kind in (TRUE, FALSE) else kind
+    for number, (kind, member) in sorted(value.fields.items()):
+        head = (TRUE if member else FALSE) if kind in (TRUE, FALSE) else kind
         if 0 < number - last < 16:
             out.append(number - last << 4 | head)
         else:
             out.append(head)
             _put_varint(out, _zigzag(number))
         last = number
-        if type(one) is int and kind != BYTE:  # most fields, so they are spared a call
-            _put_varint(out, _zigzag(one))
+        if type(member) is int and kind != BYTE:  # most fields, so they are spared a call
+            _put_varint(out, _zigzag(member))
         elif kind not in (TRUE, FALSE):
-            _put(out, kind, one)
+            _put(out, kind, member)
     out.append(0)
 
 
@@ -147,8 +147,8 @@ def _put(out: bytearray, kind: int, value: Value) -> None:
             out.append(min(len(values), 15) << 4 | of)
             if len(values) >= 15:
                 _put_varint(out, len(values))
-            for one in values:
-                _put(out, of, one)
+            for item in values:
+                _put(out, of, item)
         case bytes():
             _put_varint(out, len(value))
             out += value

@@ -111,7 +111,7 @@ def _check_described(statement: CreateTable, options: Mapping[str, str], table: 
     wanted = [(column.name, written(with_nullability(column.type, nullable=True))) for column in statement.columns]
     found = [(field.name, written(with_nullability(field.type, nullable=True))) for field in table.definition.fields]
     if wanted and wanted != found:
-        columns = ", ".join(" ".join(one) for one in found)
+        columns = ", ".join(" ".join(column) for column in found)
         raise ConfigError("the table has other columns", table=table.name, columns=columns, hint="leave them out")
     for what, given, own in (
         ("primary key", statement.keys, table.primary_keys),

@@ -96,8 +96,8 @@ def typed_columns(context: SqlContext, table: Table, statement: Insert, given: S
     fields = [field for field in table.definition.fields if field.name in sources]
     types = context.session.types_of(arrow_schema(fields))
     return {
-        one.name: f"{cast_text(sources[one.name], one, type_)} AS {quoted(one.name)}"
-        for one, type_ in zip(fields, types, strict=True)
+        field.name: f"{cast_text(sources[field.name], field, type_)} AS {quoted(field.name)}"
+        for field, type_ in zip(fields, types, strict=True)
     }
 
 
@@ -134,7 +134,7 @@ def own_name(table: Table, name: str) -> str:
     names = [field.name for field in table.definition.fields]
     if name in names:
         return name
-    alike = [one for one in names if one.lower() == name.lower()]
+    alike = [candidate for candidate in names if candidate.lower() == name.lower()]
     if len(alike) != 1:
         raise ConfigError(f"the table has no column {name!r}", table=table.name, columns=", ".join(names))
     return alike[0]

@@ -118,7 +118,7 @@ class MergeQuery:
         own = name_of(self.source)
         if own is None:
             raise ConfigError("* needs a source with a name", source=self.source, hint="(SELECT ...) AS s")
-        return {name: f"{quoted(own)}.{quoted(one)}" for name, one in zip(names, chosen, strict=True)}
+        return {name: f"{quoted(own)}.{quoted(column)}" for name, column in zip(names, chosen, strict=True)}
 
 
 def inserted_values(table: Table, values: Sequence[str]) -> dict[str, str]:

@@ -120,13 +120,13 @@ class _Join:
             old = {name: f"{self._target}.{name}" for name in place_columns(self.table)}
         values, read = [self._values(clause) for clause in clauses], {text: name for name, text in old.items()}
         plain, inner, outer = self._plain(), list[str](), list[str]()
-        for at, (one, type_) in enumerate(zip(fields, types, strict=True)):
-            texts = [of_clause[one.name] for of_clause in values]
+        for at, (field, type_) in enumerate(zip(fields, types, strict=True)):
+            texts = [of_clause[field.name] for of_clause in values]
             is_plain = plain.issuperset(texts)
             if is_plain:
                 # The time for which DuckDB plans expressions beside a join grows with the square of their number.
                 texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
-            cases = " ".join(f"WHEN {number} THEN {cast_text(text, one, type_)}" for number, text in enumerate(texts))
+            cases = " ".join(f"WHEN {number} THEN {cast_text(text, field, type_)}" for number, text in enumerate(texts))
             (outer if is_plain else inner).append(f"CASE clause {cases} END AS {new_column(at)}")
             if not is_plain:
                 outer.append(new_column(at))

@@ -90,8 +90,10 @@ def new_values(context: SqlContext, table: Table, alias: str, assignments: Assig
         assigned[own] = text
     types = context.session.types_of(arrow_schema(fields))
     return [
-        cast_text(f"({assigned[one.name]})", one, type_) if one.name in assigned else f"{alias}.{quoted(one.name)}"
-        for one, type_ in zip(fields, types, strict=True)
+        cast_text(f"({assigned[field.name]})", field, type_)
+        if field.name in assigned
+        else f"{alias}.{quoted(field.name)}"
+        for field, type_ in zip(fields, types, strict=True)
     ]
 
 

@@ -106,7 +106,7 @@ def _changes(cursor: Cursor) -> Changes:
         case "modify":
             return list(_listed(cursor, _modified))
         case "drop":
-            return list(_listed(cursor, lambda one: DropColumn(_column_name(one))))
+            return list(_listed(cursor, lambda column: DropColumn(_column_name(column))))
         case "alter" | "change":
             cursor.skip("column")
             return _altered(cursor)

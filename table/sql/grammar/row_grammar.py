@@ -141,8 +141,8 @@ def _assignments(cursor: Cursor, target: Names, alias: str | None, *ends: str) -
 
 def _is_target(qualifier: Sequence[str], target: Names, alias: str | None) -> bool:
     """Return whether the names in front of a column are those of the table, or its alias."""
-    given = [one.lower() for one in qualifier]
-    return given == [one.lower() for one in target[-len(given) :]] or (alias is not None and given == [alias.lower()])
+    given = [part.lower() for part in qualifier]
+    return given == [part.lower() for part in target[-len(given) :]] or (alias is not None and given == [alias.lower()])
 
 
 def merge(cursor: Cursor) -> Merge:

@@ -56,7 +56,7 @@ def _compact_database(catalog: Catalog, given: Arguments) -> list[str]:
         made = snapshot_texts(
             catalog.table(name).compact(full, only=only, options=options, executor=given.executor), _NOTHING
         )
-        done += [f"{name}: {one}" for one in made]
+        done += [f"{name}: {text}" for text in made]
     return done or ["no table matches the selection"]
 
 
@@ -83,7 +83,9 @@ def _compact_manifest(catalog: Catalog, given: Arguments) -> list[str]:
 def _rescale(catalog: Catalog, given: Arguments) -> list[str]:
     table = table_of(catalog, given)
     partitions: Sequence[dict[str, object] | None] = given.partitions("partition") or [None]
-    made = [one for spec in partitions for one in table.rescale(given.number("bucket_num"), spec, given.executor)]
+    made = [
+        snapshot for spec in partitions for snapshot in table.rescale(given.number("bucket_num"), spec, given.executor)
+    ]
     return snapshot_texts(made, "no rows to rewrite")
 
 

@@ -40,7 +40,7 @@ def _drop_partition(catalog: Catalog, given: Arguments) -> list[str]:
     made = table_of(catalog, given).drop_partitions(given.partitions("partitions") or [])
     texts = snapshot_texts(made, "no such partition")
     # A snapshot without changes is committed too, as in Paimon.
-    return texts if any(one.delta_record_count for one in made) else [*texts, "these partitions had no rows"]
+    return texts if any(snapshot.delta_record_count for snapshot in made) else [*texts, "these partitions had no rows"]
 
 
 def _mark_partition_done(catalog: Catalog, given: Arguments) -> list[str]:
@@ -80,7 +80,7 @@ def _analyze(catalog: Catalog, given: Arguments) -> list[str]:
 
 
 def _repair(catalog: Catalog, given: Arguments) -> list[str]:
-    return [f"{one.name}: {one.outcome}" for one in catalog.repair(given.text("database_or_table"))]
+    return [f"{table.name}: {table.outcome}" for table in catalog.repair(given.text("database_or_table"))]
 
 
 def publish_iceberg(table: Table) -> int | None:

@@ -33,7 +33,7 @@ def _merge_into(catalog: Catalog, given: Arguments) -> list[str]:
                 hint="add it by its name, such as  source_table => 'db.changes', merge_condition => 't.id = s.id'",
             )
     table_of(catalog, given, "target_table")
-    clauses = [one for action in _CONDITIONS if (one := _clause(given, action)) is not None]
+    clauses = [clause for action in _CONDITIONS if (clause := _clause(given, action)) is not None]
     if not clauses:
         raise ConfigError("merge_into needs an action", hint=f"set one of {', '.join(_VALUES.values())}")
     statements = [part.text for part in script_parts(given.text("source_sqls") or "")]

@@ -152,7 +152,7 @@ class Procedure:
 
         An empty text is no value: calls by place in Flink write it for parameters that they leave out.
         """
-        known = {one.lower(): self.aliases.get(one, one) for one in self.names}
+        known = {name.lower(): self.aliases.get(name, name) for name in self.names}
         texts: dict[str, str] = {}
         for written, text in given.items():
             parameter = known.get(written.lower())
@@ -163,7 +163,7 @@ class Procedure:
                 log.warning("event=argument_without_effect procedure=%s argument=%s", name, written)
             elif text != "":
                 texts[parameter] = text
-        missing = [one for one in self.parameters[: self.required] if one not in texts]
+        missing = [parameter for parameter in self.parameters[: self.required] if parameter not in texts]
         if missing:
             raise ConfigError(f"{name} needs the argument {missing[0]!r}", hint=self.usage(name))
         return Arguments(texts)

@@ -96,7 +96,7 @@ def run_named(
 def _run(procedure: Procedure, catalog: Catalog, arguments: Arguments) -> list[str] | None:
     found = procedure.run(catalog, arguments)
     if isinstance(found, list):
-        return [str(one) for one in found]
+        return [str(text) for text in found]
     return None if found is None else [str(found)]
 
 
@@ -106,13 +106,15 @@ def _bound(context: SqlContext, statement: CallProcedure, procedure: Procedure) 
     if len(statement.positional) > len(places):
         raise too_many(name, procedure)
     texts = dict(zip(places, statement.positional, strict=False))
-    twice = next((one for one in statement.named if one in texts), None)
+    twice = next((argument for argument in statement.named if argument in texts), None)
     if twice is not None:
         raise ConfigError(f"the argument {twice!r} of {name} is set twice", hint=procedure.usage(name))
     # Arguments are expressions of SQL, such as a time that is computed, so DuckDB evaluates them. NULL is no value.
-    values = {one: _value(context, text) for one, text in (texts | dict(statement.named)).items()}
-    bound = procedure.bound(name, {one: value for one, value in values.items() if value is not None})
-    full = {one: context.full_name(bound.texts[one].split(".")) for one in _TABLES if one in bound.texts}
+    values = {argument: _value(context, text) for argument, text in (texts | dict(statement.named)).items()}
+    bound = procedure.bound(name, {argument: value for argument, value in values.items() if value is not None})
+    full = {
+        argument: context.full_name(bound.texts[argument].split(".")) for argument in _TABLES if argument in bound.texts
+    }
     return Arguments({**bound.texts, **full})
 
 
@@ -123,5 +125,5 @@ def _value(context: SqlContext, text: str) -> str | None:
 
 def _with_texts(argument: str) -> str:
     """Return an argument with "..." as a text, as Spark reads it: there are no columns that it could name."""
-    tokens = ((one, one.name if one.text.startswith('"') else None) for one in tokens_of(argument))
-    return "".join(one.text if name is None else literal(name) for one, name in tokens)
+    tokens = ((token, token.name if token.text.startswith('"') else None) for token in tokens_of(argument))
+    return "".join(token.text if name is None else literal(name) for token, name in tokens)

@@ -75,8 +75,8 @@ class SqlContext:
 
     def close(self) -> None:
         """Close the sessions of all catalogs."""
-        for one in self.opened.values():
-            one.session.close()
+        for catalog in self.opened.values():
+            catalog.session.close()
 
     @property
     def has_catalog(self) -> bool:

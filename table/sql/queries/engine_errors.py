@@ -99,11 +99,11 @@ def _near(catalog: Catalog, name: str) -> str:
     known = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
     if not known:
         return "check the path of the warehouse: it contains no table"
-    same = [one for one in known if one.partition(".")[2] == name]
+    same = [table for table in known if table.partition(".")[2] == name]
     if not same and "." not in name:
         # A full name is similar to no name without a database.
-        near = nearest(name, {one.partition(".")[2] for one in known})
-        same = [one for one in known if one.partition(".")[2] == near]
+        near = nearest(name, {table.partition(".")[2] for table in known})
+        same = [table for table in known if table.partition(".")[2] == near]
     if same:
         return f"did you mean {' or '.join(same[:3])}?"
     return did_you_mean(name, known, f"choices are {', '.join(known[:10])}", most=3)

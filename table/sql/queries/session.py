@@ -272,6 +272,6 @@ class Session:
                 ".".join(mention.names) for mention in mentions(tokens_of(sql)) if self.place(mention.names) is None
             )
             # DuckDB names the table alone, or with its schema.
-            if (name := next((one for one in unknown if one.rpartition(".")[2] in str(reason)), None)) is not None:
+            if (name := next((full for full in unknown if full.rpartition(".")[2] in str(reason)), None)) is not None:
                 return missing_table(self._catalog, name, sql, self._statement)
         return engine_error(self._statement, sql, reason)

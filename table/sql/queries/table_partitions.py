@@ -22,7 +22,7 @@ def live_partitions(table: Table, spec: Mapping[str, object] | None = None) -> l
     """
     layout, chosen = _partitioned(table, [spec or {}])
     found = {entry.partition for entry in readable_entries(table.store, table.latest_snapshot)}
-    return [tuple(layout.partition_values(one)) for one in found if chosen.covers(one)]
+    return [tuple(layout.partition_values(partition)) for partition in found if chosen.covers(partition)]
 
 
 def check_droppable(table: Table, specs: Sequence[Mapping[str, object]], *, must_exist: bool = False) -> None:

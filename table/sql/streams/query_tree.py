@@ -75,7 +75,7 @@ def offset_of(node: Node) -> int:
     own = node.get("query_location", NO_PLACE)
     if own < NO_PLACE:
         return int(own)
-    places = (one["query_location"] for one in _nodes(node) if "query_location" in one)
+    places = (found["query_location"] for found in _nodes(node) if "query_location" in found)
     return min((place for place in places if place < NO_PLACE), default=0)
 
 

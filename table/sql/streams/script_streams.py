@@ -48,7 +48,7 @@ class Streams:
         # Streams of several statements run together.
         tables = shown[max(shown, key=lambda part: (0, 0) if part is None else (part.place.line, part.place.column))]
         # Tables of one schema may have two columns of one name.
-        alike = all(one.schema.equals(tables[0].schema) for one in tables)
+        alike = all(table.schema.equals(tables[0].schema) for table in tables)
         try:
             return pa.concat_tables(tables, promote_options="none" if alike else "permissive")
         except pa.ArrowException as reason:

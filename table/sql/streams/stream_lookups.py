@@ -111,7 +111,7 @@ class StreamLookups:
         return found
 
     def _register(self, join: LookupJoin, found: Sequence[Matches]) -> None:
-        self._session.register(join.view, pa.concat_tables([one.rows for one in found]))
+        self._session.register(join.view, pa.concat_tables([part.rows for part in found]))
 
 
 def _opened(join: LookupJoin) -> Dimension:

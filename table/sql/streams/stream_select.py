@@ -54,7 +54,9 @@ class StreamSelect:
         """Check the SELECT, and add the number of the row as its first column."""
         self._check_clauses(node)
         times = {
-            one["alias"].lower() for one in node["select_list"] if str(one.get("function_name")).lower() == "proctime"
+            item["alias"].lower()
+            for item in node["select_list"]
+            if str(item.get("function_name")).lower() == "proctime"
         }
         for expression in (*node["select_list"], node["where_clause"]):
             self._check(expression)

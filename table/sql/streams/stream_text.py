@@ -173,7 +173,7 @@ class StreamText:
 
     def place(self, offset: int) -> TextPlace:
         """Return the place in the script of an offset in the text."""
-        begin, origin = max(one for one in self.origins if one[0] <= min(offset, len(self.text)))
+        begin, origin = max(origin for origin in self.origins if origin[0] <= min(offset, len(self.text)))
         return place_in(self.part, origin + min(offset, len(self.text)) - begin)
 
     def error(self, node: Node, why: str, hint: str) -> ConfigError:

@@ -75,7 +75,9 @@ def unknown_type(name: str | None, **facts: object) -> ConfigError:
 def only_types(capability: str) -> str:
     """Return a hint with the types of sources that have a capability."""
     found = (CONNECTORS.find(name) for name in CONNECTORS.built_in)
-    names = [one.name for one in found if one is not None and getattr(one.capabilities, capability)]
+    names = [
+        connector.name for connector in found if connector is not None and getattr(connector.capabilities, capability)
+    ]
     return f"sources of type {', '.join(names)} can"
 
 
@@ -87,5 +89,6 @@ def connector_of_url(place: str) -> Connector[Any]:
         if scheme in connector.url_schemes:
             return connector
     raise ConfigError(
-        f"{place!r} is not a source", hint="write  " + ",  or  ".join(one.url_form for one in known if one.url_form)
+        f"{place!r} is not a source",
+        hint="write  " + ",  or  ".join(connector.url_form for connector in known if connector.url_form),
     )

@@ -226,7 +226,7 @@ def widened(fetches: Iterable[FetchedMessages]) -> Iterator[FetchedMessages]:
     waiting: list[FetchedMessages] = []
     for fetched in fetches:
         waiting.append(fetched)
-        rows, size = sum(len(one.messages) for one in waiting), sum(one.size for one in waiting)
+        rows, size = sum(len(chunk.messages) for chunk in waiting), sum(chunk.size for chunk in waiting)
         if _rows_together.get(fetched.topic, FEW) >= FEW or rows >= WIDE_ROWS or size >= WIDE_BYTES:
             yield joined(waiting)
             waiting = []

@@ -186,14 +186,14 @@ def deferred_readings(source: DeferringSource, start: Offsets, end: Offsets, tas
         else:
             plans.append((ranges, {interval}))
     new_from: dict[str, int] = {}
-    for one in plans[0][0]:
-        new_from[one.place] = min(one.start, new_from.get(one.place, one.start))
+    for range_ in plans[0][0]:
+        new_from[range_.place] = min(range_.start, new_from.get(range_.place, range_.start))
     found = [
         (range_, Reading(deferred.rules, frozenset(intervals), new_from.get(range_.place)))
         for ranges, intervals in plans
         for range_ in ranges
     ]
-    return [(replace(one, number=number), reading) for number, (one, reading) in enumerate(found)]
+    return [(replace(range_, number=number), reading) for number, (range_, reading) in enumerate(found)]
 
 
 def deferred_positions(offsets: Offsets) -> list[Offsets]:

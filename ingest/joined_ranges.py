@@ -95,9 +95,9 @@ def fetched_together(source: DecodedSource, ranges: Sequence[Range]) -> list[lis
     try:
         for range_ in ranges:
             parts.append([])
-            for one in source.fetched(range_):
-                parts[-1].append(one)
-                rows, size = rows + len(one.messages), size + one.size
+            for chunk in source.fetched(range_):
+                parts[-1].append(chunk)
+                rows, size = rows + len(chunk.messages), size + chunk.size
                 if rows > 2 * MOST_ROWS or size > 2 * MOST_BYTES:
                     return None
     except PenstockError as error:
@@ -122,12 +122,12 @@ class JoinedRanges:
     @classmethod
     def of(cls, ranges: Sequence[Range], parts: Sequence[Sequence[FetchedMessages]]) -> JoinedRanges:
         """Return these ranges, which have at least one message."""
-        counts = [sum(len(one.messages) for one in part) for part in parts]
+        counts = [sum(len(chunk.messages) for chunk in part) for part in parts]
         bounds = np.cumsum([0, *counts], dtype=np.int64)
-        whole = joined([one for part in parts for one in part])
+        whole = joined([chunk for part in parts for chunk in part])
         messages = replace(whole.messages, offsets=np.arange(bounds[-1], dtype=np.int64))
         fetched = replace(whole, messages=messages, ids=None)
-        return cls(ranges, fetched, bounds, [sum(one.size for one in part) for part in parts])
+        return cls(ranges, fetched, bounds, [sum(chunk.size for chunk in part) for part in parts])
 
     def decoded(self, source: DecodedSource, options: DecodeOptions) -> Iterator[DecodedChunk]:
         """Yield all messages as one chunk."""

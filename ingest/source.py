@@ -118,7 +118,7 @@ def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
     granted = {place: min(count, max(1, count * limit // total)) if count else 0 for place, count in available.items()}
     # less than one per place; without it the last batch would consist of these remainders
     rest = limit - sum(granted.values())
-    for place in sorted(available, key=lambda one: (-(available[one] * limit % total), one)):
+    for place in sorted(available, key=lambda place: (-(available[place] * limit % total), place)):
         if rest > 0 and granted[place] < available[place]:
             granted[place] += 1
             rest -= 1
@@ -144,13 +144,13 @@ def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
     share = sum(range_.weight for range_ in ranges) / max(1, tasks)
     groups: list[list[Range]] = []
     room = 0.0
-    for one in ranges:
+    for range_ in ranges:
         # A range joins the group if at least half of it fits, so that groups are too large as often as too small.
-        if not groups or one.weight / 2 > room:
+        if not groups or range_.weight / 2 > room:
             groups.append([])
             room = share
-        groups[-1].append(one)
-        room -= one.weight
+        groups[-1].append(range_)
+        room -= range_.weight
     return groups
 
 

@@ -18,8 +18,8 @@ SPARE = 128
 
 def repeated(value: bool | int, count: int) -> npt.NDArray[Any]:
     """Return an array that has the same value everywhere, which it stores once. Read-only."""
-    one = np.asarray(value)
-    return np.ndarray(count, one.dtype, one.tobytes(), strides=(0,))
+    single = np.asarray(value)
+    return np.ndarray(count, single.dtype, single.tobytes(), strides=(0,))
 
 
 def is_repeated(values: npt.NDArray[Any]) -> bool:

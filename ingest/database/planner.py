@@ -163,7 +163,7 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
             tables = self.captured_tables(connection)
             progress = progress.reading(requested_tables(requests, list(tables)))
             wanted = requested_parts(requests, list(tables))
-            parts, refused = accepted_parts(wanted, lambda one: self.check_part(connection, tables[one.name], one))
+            parts, refused = accepted_parts(wanted, lambda part: self.check_part(connection, tables[part.name], part))
             refused = with_refused_names(requests, list(tables), refused)
             progress = replace(progress.reading_parts(parts), refused=refused)
         return replace(progress, signals=tuple(request.name for request in requests))

@@ -19,7 +19,7 @@ def where(condition: RowCondition | None, dialect: Dialect) -> str | None:
     if not isinstance(condition, Junction):
         return dialect(condition)
     found = [where(part, dialect) for part in condition.parts]
-    known = [one for one in found if one is not None]
+    known = [text for text in found if text is not None]
     # A part of OR that the server does not evaluate may be true for every row.
     if not known or (condition.word == "or" and len(known) < len(found)):
         return None

@@ -53,9 +53,9 @@ def unfinished_parts(offsets: Mapping[str, Any]) -> list[str]:
     """Return the parts that wait or are being read at these offsets of a database, as text."""
     waiting = parts_from(offsets.get("parts", ()))
     read = [
-        TablePart((one["database"], one["table"]), one["where"])
-        for one in offsets.get("cursors", ())
-        if one.get("where")
+        TablePart((cursor["database"], cursor["table"]), cursor["where"])
+        for cursor in offsets.get("cursors", ())
+        if cursor.get("where")
     ]
     chunk = offsets.get("rest_part")
     return [str(part) for part in (*read, *([TablePart.from_json(chunk)] if chunk else []), *waiting)]

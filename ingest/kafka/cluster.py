@@ -96,8 +96,10 @@ class KafkaCluster:
         if not names:
             return [], {}
         found = self._describe(names)
-        places = [(one.name, part.id) for one in found for part in sorted(one.partitions, key=lambda part: part.id)]
-        return places, {one.name: str(one.topic_id) for one in found}
+        places = [
+            (topic.name, part.id) for topic in found for part in sorted(topic.partitions, key=lambda part: part.id)
+        ]
+        return places, {topic.name: str(topic.topic_id) for topic in found}
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
         """Return the broker's id of each topic, None for topics that do not exist."""
@@ -142,8 +144,8 @@ class KafkaCluster:
     def ends(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int]]:
         """Return the latest offsets, and the leader epochs of the partitions whose brokers know them."""
         found = self._listed(places, OffsetSpec.latest())
-        epochs = {place: one.leader_epoch for place, one in found.items() if one.leader_epoch is not None}
-        return {place: one.offset for place, one in found.items()}, epochs
+        epochs = {place: end.leader_epoch for place, end in found.items() if end.leader_epoch is not None}
+        return {place: end.offset for place, end in found.items()}, epochs
 
     def written(self, places: Iterable[Place]) -> dict[Place, int]:
         """Return the end of each partition with the records of open transactions."""
@@ -156,7 +158,7 @@ class KafkaCluster:
     def _offsets(
         self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0, isolation: IsolationLevel | None = None
     ) -> dict[Place, int]:
-        return {place: one.offset for place, one in self._listed(places, spec, lowest, isolation).items()}
+        return {place: end.offset for place, end in self._listed(places, spec, lowest, isolation).items()}
 
     def _listed(
         self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0, isolation: IsolationLevel | None = None
@@ -170,7 +172,7 @@ class KafkaCluster:
                 request, isolation_level=isolation or self._isolation, request_timeout=REQUEST_SECONDS
             )
             found = {place: self._answer(future) for place, future in futures.items()}
-            if any(one.offset < lowest for one in found.values()):
+            if any(end.offset < lowest for end in found.values()):
                 # A silent broker yields no error but an invalid offset.
                 raise KafkaException(
                     KafkaError(KafkaError._TIMED_OUT, "a Kafka broker did not return the offsets of a partition")
@@ -185,7 +187,7 @@ class KafkaCluster:
         answer = self._all(lambda: self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS))
         found = answer[group].topic_partitions
         # A negative offset is the client's way to say that the group has committed nothing for the partition.
-        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+        return {(end.topic, end.partition): end.offset for end in found if end.offset >= 0}
 
     def set_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
         """Set the committed offsets of a group.

@@ -42,8 +42,8 @@ class RangesAhead:
                 if error.retryable:  # the wait for the broker is over for all of them
                     raise
                 # Read alone, a range that cannot be read raises its error where it is expected, and the others do not.
-                for one in group:
-                    self._group_of.pop(one, None)
+                for member in group:
+                    self._group_of.pop(member, None)
         return self._fetched.pop(range_, None)
 
 

@@ -245,7 +245,7 @@ class KafkaSource:
 
     def _mean_bytes(self, froms: Mapping[Place, int], waiting: Mapping[Place, int], most: int) -> float:
         """Return the mean bytes per record, from the first few records of the fullest partition."""
-        topic, partition = place = max(waiting, key=lambda one: waiting[one])
+        topic, partition = place = max(waiting, key=lambda place: waiting[place])
         first = froms[place]
         sample = Range(0, f"{topic}/{partition}", first, first + min(SAMPLE_RECORDS, waiting[place]))
         return max(1.0, sampled_size(self.settings.properties, sample, most))

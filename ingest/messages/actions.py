@@ -38,7 +38,7 @@ def refuse_misspelt(conf_name: str, key: str, read: Collection[str]) -> None:
 
     Connectors have no two such options.
     """
-    meant = next((one for one in sorted(read) if one != key and _bare(one) == _bare(key)), None)
+    meant = next((candidate for candidate in sorted(read) if candidate != key and _bare(candidate) == _bare(key)), None)
     if meant is not None:
         raise ConfigError(f"{conf_name} has no option {key}", hint=f"did you mean {meant}?")
 

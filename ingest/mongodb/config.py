@@ -50,8 +50,8 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def _paths(given: tuple[str, ...]) -> tuple[str, ...]:
-    for one in given:
-        path_of(one)
+    for path in given:
+        path_of(path)
     return given
 
 

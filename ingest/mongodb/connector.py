@@ -106,7 +106,7 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
 
         planner = self.open(config, request).planner
         with connected(replace(planner.settings.server, patience=0.0)) as connection:
-            return [one.table for one in planner.captured(connection)]
+            return [collection.table for collection in planner.captured(connection)]
 
     def left_out(self, config: MongoConfig, request: SourceRequest) -> Mapping[TableName, str]:
         from penstock.ingest.mongodb.server.collections import selected_collections
@@ -115,7 +115,11 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
         settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
             found = selected_collections(connection, settings.tables, settings.database)
-        return {one.table: f"a {one.kind} has no change stream" for one in found if not one.has_stream}
+        return {
+            collection.table: f"a {collection.kind} has no change stream"
+            for collection in found
+            if not collection.has_stream
+        }
 
     def check_preparation(self, config: MongoConfig, request: SourceRequest, preparation: Preparation) -> None:
         settings = self.prepared(self.settings(config, request), preparation)
@@ -148,7 +152,10 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
 
         source = self.open(config, request)
         with connected(replace(source.settings.server, patience=0.0)) as connection:
-            return {one.table: row_count(connection, one.table) for one in source.planner.captured(connection)}
+            return {
+                collection.table: row_count(connection, collection.table)
+                for collection in source.planner.captured(connection)
+            }
 
     def resume_point(self, config: MongoConfig, request: SourceRequest, reached: Offsets) -> str | None:
         from penstock.ingest.mongodb.offsets import MongoProgress
@@ -227,7 +234,7 @@ def _described(
 
     documents = DocumentRows(settings.choice, Counter())
     found = [described(connection, name, documents, samples) for name in names]
-    tables = [one for one in found if one is not None]
+    tables = [collection for collection in found if collection is not None]
     if names and not tables and needs_one:
         raise EmptyCollection(
             "No documents in collection to infer schema",
@@ -245,7 +252,7 @@ def _collections_found(address: MongoAddress, database: str) -> str:
 
     with connected(address) as connection:
         listed = selected_collections(connection, CapturedTables(), database)
-        tables = [one.table for one in listed if one.has_stream]
+        tables = [collection.table for collection in listed if collection.has_stream]
         count = sum(row_count(connection, table) for table in tables)
     if not tables:
         raise ConfigError(

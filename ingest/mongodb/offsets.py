@@ -82,7 +82,7 @@ class MongoProgress(CopyProgress[IdChunk]):
             refused=tuple(value.get("refused", ())),
             batch=MongoBatch(
                 time_from(batch.get("from", "0:0")),
-                tuple(IdChunk.from_json(one) for one in batch.get("chunks", ())),
+                tuple(IdChunk.from_json(chunk) for chunk in batch.get("chunks", ())),
                 tuple(Barrier(kind, database, name) for kind, database, name in batch.get("barriers", ())),
             ),
         )

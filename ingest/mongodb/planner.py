@@ -32,7 +32,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
 
     def begun(self, connection: MongoConnection) -> MongoProgress:
         settings = self.settings
-        known = {one.table: one.identity for one in self.captured(connection)}
+        known = {collection.table: collection.identity for collection in self.captured(connection)}
         start = _after_now(connection)
         if settings.timestamp_millis is not None:
             start = settings.timestamp_millis // 1000 * _SECOND
@@ -68,7 +68,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
     def captured(self, connection: MongoConnection) -> list[Collection]:
         """Return the collections that exist now and are captured."""
         found = selected_collections(connection, self.settings.tables, self.settings.database)
-        return [one for one in found if one.has_stream]
+        return [collection for collection in found if collection.has_stream]
 
     def end(self) -> ClusterTime:
         """Return the current end of the log."""
@@ -93,7 +93,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         return self.with_chunks(connection, progress, limit) if progress.reads_tables else progress
 
     def captured_tables(self, connection: MongoConnection) -> Mapping[TableName, Collection]:
-        return {one.table: one for one in self.captured(connection)}
+        return {collection.table: collection for collection in self.captured(connection)}
 
     def first_chunk(self, connection: MongoConnection, table: Collection) -> IdChunk:
         return IdChunk(*table.table)
@@ -108,7 +108,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         are read after the events of the collection that had the name before, which would overwrite and delete them.
         Collections that are excluded or away are not known any more: their events are not read, or have another name.
         """
-        now = {one.table: one.identity for one in self.captured(connection)}
+        now = {collection.table: collection.identity for collection in self.captured(connection)}
         fresh = [name for name, identity in now.items() if progress.known.get(name) != identity]
         new = {name: after for name, after in progress.new.items() if name in now}
         if fresh:

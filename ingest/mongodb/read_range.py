@@ -57,7 +57,7 @@ class MongoRangeReading:
 
     def _log(self, documents: DocumentRows) -> Iterator[DecodedChunk]:
         settings = self.settings
-        first, last = (time_from(one) for one in self.start[LOG])
+        first, last = (time_from(time) for time in self.start[LOG])
         part = LogPart(first, last, settings.database, settings.collection, settings.full_document)
         decoder = EventDecoder(
             settings.tables.includes,

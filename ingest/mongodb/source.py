@@ -110,16 +110,16 @@ class MongoComparison:
     def tables(self) -> list[SourceSchema]:
         documents = DocumentRows(self.source.settings.choice, Counter())
         with connected(self.source.settings.server) as connection:
-            names = [one.table for one in self.source.planner.captured(connection)]
+            names = [collection.table for collection in self.source.planner.captured(connection)]
             found = [described(connection, name, documents) for name in names]
-        return [one for one in found if one is not None]
+        return [part for part in found if part is not None]
 
     def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
-        found = [(MongoProgress.from_json(one), one) for one in reached if "server" in one]
+        found = [(MongoProgress.from_json(offsets), offsets) for offsets in reached if "server" in offsets]
         if not found:
             return None
         # If two batches end at the same time, the later one may have read rows that the first one lacks.
-        progress, offsets = max(found, key=lambda one: (one[0].log, one[0].is_settled))
+        progress, offsets = max(found, key=lambda pair: (pair[0].log, pair[0].is_settled))
         if not progress.is_settled:
             raise SourceError(
                 "the snapshots of some collections are still being read: they can be compared once the log has passed"

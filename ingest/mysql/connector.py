@@ -113,7 +113,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
             found = findings(connection, settings)
             log_warnings(found)
             require_ready(found)
-            return [schema_of(one) for one in captured(connection, settings, must=must)]
+            return [schema_of(table) for table in captured(connection, settings, must=must)]
 
     def left_out(self, config: MySqlConfig, request: SourceRequest) -> Mapping[TableName, str]:
         from penstock.ingest.mysql.captured_tables import keyless_tables

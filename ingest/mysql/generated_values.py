@@ -53,7 +53,7 @@ class GeneratedValues:
         with connected(self.server) as connection:
             name = (batch.schema.database or "", batch.schema.table or "")
             now = definitions(connection, [name]).get(name)
-            there = [] if now is None else [one for one in lacking if now.column(one) is not None]
+            there = [] if now is None else [name for name in lacking if now.column(name) is not None]
             stored = sorted(set(there) - generated_columns(connection, name))
             if stored or not batch.schema.primary_keys:
                 raise _refused(batch, stored, lacking)
@@ -101,7 +101,7 @@ class GeneratedValues:
 
 def _statement(chunk: Chunk, selected: Sequence[MySqlColumn], literals: Sequence[Sequence[str]], first: int) -> str:
     """Return one query for many keys, which are numbered so that each found row can be assigned to its place."""
-    values = "".join(f", {expression(quoted(one.name), one.type)}" for one in selected)
+    values = "".join(f", {expression(quoted(column.name), column.type)}" for column in selected)
     table = f"{quoted(chunk.database)}.{quoted(chunk.table)}"
     return " UNION ALL ".join(
         f"SELECT {first + place} AS n{values} FROM {table} WHERE "

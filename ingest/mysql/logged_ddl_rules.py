@@ -63,7 +63,9 @@ class LoggedDdlRules:
         if not isinstance(change, RowsMoved):
             return False
         exchanged = change.other if change.becomes == "exchanged" else None
-        return any(one is not None and self._is_captured(one) for one in (name, exchanged)) and change.removes_rows
+        return (
+            any(table is not None and self._is_captured(table) for table in (name, exchanged)) and change.removes_rows
+        )
 
     def _is_captured(self, name: TableName) -> bool:
         return self.settings.tables.includes(*name)
@@ -75,7 +77,7 @@ class LoggedDdlRules:
 
         `looked_up` are definitions that a statement does not show.
         """
-        found: list[tuple[DefinitionVersion, tuple[str, ...]]] = [(one, ()) for one in looked_up]
+        found: list[tuple[DefinitionVersion, tuple[str, ...]]] = [(version, ()) for version in looked_up]
         for seen in (*plan.ddl, *plan.barrier):
             version = self._defined(seen)
             if version is not None:
@@ -102,7 +104,9 @@ class LoggedDdlRules:
         log_ignored(ignored)
         wanted = self.settings.barriers
         barriers = tuple(barriers_of(plan.barrier, self._is_captured, drops=wanted.drop, renames=wanted.rename_column))
-        batch = BatchContent((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
+        batch = BatchContent(
+            (), plan.ranges, tuple(defined), barriers, ignored=tuple(change.kind for change in ignored)
+        )
         # At the end of the log all its transactions were seen, in any order: from there on positions suffice.
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)

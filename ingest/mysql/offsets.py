@@ -130,7 +130,7 @@ class Progress:
             LogPosition.from_json(value["log"]),
             bool(value.get("by_gtid", False)),
             _names(value.get("waiting", ())),
-            tuple(ChunkCursor.from_json(one) for one in value.get("cursors", ())),
+            tuple(ChunkCursor.from_json(cursor) for cursor in value.get("cursors", ())),
             None if settle is None else LogPosition.from_json(settle),
             bool(value.get("unsettled", False)),
             tuple(value.get("signals", ())),
@@ -165,10 +165,10 @@ def _batch_json(batch: BatchContent) -> dict[str, Any]:
 def _batch_from(value: Mapping[str, Any]) -> BatchContent:
     as_of = value.get("as_of")
     return BatchContent(
-        tuple(chunk_from(one) for one in value.get("chunks", ())),
-        tuple(range_from(one) for one in value.get("log", ())),
-        tuple(DefinitionVersion.from_json(one) for one in value.get("defined", ())),
-        tuple(barrier_from(one) for one in value.get("barriers", ())),
+        tuple(chunk_from(chunk) for chunk in value.get("chunks", ())),
+        tuple(range_from(range_) for range_ in value.get("log", ())),
+        tuple(DefinitionVersion.from_json(version) for version in value.get("defined", ())),
+        tuple(barrier_from(barrier) for barrier in value.get("barriers", ())),
         None if as_of is None else LogPosition.from_json(as_of),
         tuple(value.get("ignored", ())),
     )

@@ -272,7 +272,7 @@ def _is_reached(progress: Progress, until: LogPosition | None) -> bool:
     return target is not None and not progress.log.is_before(target)
 
 
-def _later(one: LogPosition | None, other: LogPosition | None) -> LogPosition | None:
-    if one is None or other is None:
-        return one or other
-    return other if one.is_before(other) else one
+def _later(position: LogPosition | None, other: LogPosition | None) -> LogPosition | None:
+    if position is None or other is None:
+        return position or other
+    return other if position.is_before(other) else position

@@ -108,7 +108,9 @@ class MySqlRangeReader:
         """Yield the decoded changes of the range."""
         oddities: Counter[str] = Counter()
         if BARRIERS in self.start:
-            yield DecodedChunk(DecodeResult(), 0, 0, barriers=tuple(barrier_from(one) for one in self.start[BARRIERS]))
+            yield DecodedChunk(
+                DecodeResult(), 0, 0, barriers=tuple(barrier_from(barrier) for barrier in self.start[BARRIERS])
+            )
             return
         if IGNORED in self.start:
             yield DecodedChunk(DecodeResult(skipped=Counter(self.start[IGNORED])), 0, 0)
@@ -120,7 +122,7 @@ class MySqlRangeReader:
     def _changes(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:
         part = PartRead(self.settings.language, self.start.get(CHUNK, {}).get("where", ""))
         finished = map(self._finished, self._batches(oddities, part))
-        for change in part.rows((one for one in finished if one is not None), oddities):
+        for change in part.rows((batch for batch in finished if batch is not None), oddities):
             yield DecodedChunk(DecodeResult([change]), len(change), change.rows.nbytes)
 
     def _batches(self, oddities: Counter[str], part: PartRead) -> Iterator[ChangeBatch]:
@@ -136,7 +138,7 @@ class MySqlRangeReader:
         settings, start = self.settings, self.start
         server_id = settings.server_id(int(start.get("reader", 0)))
         if DEFINED in start:
-            yield from (_empty(DefinitionVersion.from_json(one)) for one in start[DEFINED])
+            yield from (_empty(DefinitionVersion.from_json(version)) for version in start[DEFINED])
         elif CHUNK in start:
             chunk = chunk_from(start[CHUNK])
             options = SnapshotOptions(settings.rules, demand=part.demand(settings.demand), zone=settings.zone)

@@ -177,7 +177,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         keyless=request.keyless == "append" or (request.single_table and request.defines_key),
         keyless_stops=request.keyless == "fail",
         new_tables=mysql.reads_new_tables,
-        first=tuple(TablePattern.of("*.*" if one == "*" else one).regex.pattern for one in snapshot.order),
+        first=tuple(TablePattern.of("*.*" if pattern == "*" else pattern).regex.pattern for pattern in snapshot.order),
         rereads=secrets.token_hex(4) if request.rereads else "",
         accept_gap=request.accept_gap,
         idle_seconds=mysql.heartbeat,
@@ -207,7 +207,7 @@ def _zone(mysql: MySqlConfig, zone: str) -> str:
 
 def _zone_of_server(mysql: MySqlConfig) -> str:
     with connected(replace(server_address(mysql), patience=0.0)) as connection:
-        zone, system = (str(one) for one in ask(connection, "SELECT @@GLOBAL.time_zone, @@GLOBAL.system_time_zone")[0])
+        zone, system = map(str, ask(connection, "SELECT @@GLOBAL.time_zone, @@GLOBAL.system_time_zone")[0])
     return system if zone == "SYSTEM" else zone
 
 

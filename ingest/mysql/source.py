@@ -73,8 +73,8 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         ]
         # One server id per task: the server disconnects the older of two readers with the same id.
         for reader, group in enumerate(grouped(ranges, tasks)):
-            for one in group:
-                one.start["reader"] = reader
+            for range_ in group:
+                range_.start["reader"] = reader
         return ranges
 
     def _known(self, progress: Progress) -> dict[str, Any]:
@@ -186,10 +186,10 @@ class MySqlComparison:
             return [schema_of(definition) for definition in definitions(connection, names).values()]
 
     def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
-        found = [(Progress.from_json(one), one) for one in reached if "server" in one]
+        found = [(Progress.from_json(offsets), offsets) for offsets in reached if "server" in offsets]
         if not found:
             return None
-        progress, offsets = max(found, key=lambda one: one[0].log.order)
+        progress, offsets = max(found, key=lambda pair: pair[0].log.order)
         settled = progress.settle is None or not progress.log.is_before(progress.settle)
         if progress.reads_tables or progress.unsettled or not settled:
             raise SourceError(
@@ -206,7 +206,7 @@ class MySqlComparison:
         settings, progress = self.source.settings, Progress.from_json(point.offsets)
         known = self.source.definitions_for(progress)
         with connected(settings.server) as connection:
-            facts = {one.name: one for one in captured_facts(connection, settings)}
+            facts = {table.name: table for table in captured_facts(connection, settings)}
             cursor = start_chunks(connection, facts[str(table.database), str(table.table)], settings.chunks)
             while not cursor.done:
                 chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)

@@ -48,9 +48,9 @@ def filled_columns(
         # A column that was dropped or renamed since cannot be read any more.
         present = set(added) if last is None else {column.name for column in last.columns}
         columns = [
-            one
-            for one in added
-            if one in present and (one in filled or history.had_column(version.name, one, version.file, version.pos))
+            name
+            for name in added
+            if name in present and (name in filled or history.had_column(version.name, name, version.file, version.pos))
         ]
         if columns:
             found.setdefault(version.name, []).extend(columns)

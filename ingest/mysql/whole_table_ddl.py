@@ -65,9 +65,9 @@ def barriers_of(
     seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool], *, drops: bool, renames: bool
 ) -> Iterator[Barrier]:
     """Yield the barriers of DDL that must be applied between batches, for captured tables only."""
-    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
+    renamed = [(logged.change.old_name, logged.change.name) for logged in seen if logged.change.old_name is not None]
     yield from (Barrier("drop", *name) for name in abandoned_names(renamed) if drops and is_captured(name))
-    for change in (one.change for one in seen if is_captured(one.change.name)):
+    for change in (logged.change for logged in seen if is_captured(logged.change.name)):
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
             yield Barrier(change.kind, *change.name)
             continue
@@ -81,9 +81,9 @@ def barriers_of(
 
 def not_followed(seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], bool]) -> Iterator[IgnoredChange]:
     """Yield changes of whole tables that are no barrier by the settings: the target keeps its rows, or its column."""
-    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
+    renamed = [(logged.change.old_name, logged.change.name) for logged in seen if logged.change.old_name is not None]
     yield from (IgnoredChange("drop", *name) for name in abandoned_names(renamed) if is_captured(name))
-    for change in (one.change for one in seen if is_captured(one.change.name)):
+    for change in (logged.change for logged in seen if is_captured(logged.change.name)):
         if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  mypy narrows the type by `==`, not by `in`
             yield IgnoredChange(change.kind, *change.name)
         elif change.kind == "rows-moved" and change.removes_rows:
@@ -94,13 +94,13 @@ def not_followed(seen: Sequence[LoggedDdl], is_captured: Callable[[TableName], b
 
 def log_ignored(ignored: Iterable[IgnoredChange]) -> None:
     """Log a warning for each change of a whole table that is not applied."""
-    for one in ignored:
-        table = f"{one.database}.{one.table}"
-        match one.kind:
+    for change in ignored:
+        table = f"{change.database}.{change.table}"
+        match change.kind:
             case "rename-column":
-                columns = ",".join(f"{old}->{new}" for old, new in one.columns)
-                log.warning("event=rename_not_followed table=%s columns=%s note=%s", table, columns, _KEPT[one.kind])
+                columns = ",".join(f"{old}->{new}" for old, new in change.columns)
+                log.warning("event=rename_not_followed table=%s columns=%s note=%s", table, columns, _KEPT[change.kind])
             case "rows-moved":
-                log.warning("event=rows_moved_unlogged table=%s how=%s note=%s", table, one.how, _KEPT[one.kind])
+                log.warning("event=rows_moved_unlogged table=%s how=%s note=%s", table, change.how, _KEPT[change.kind])
             case kind:
                 log.warning("event=%s_not_followed table=%s note=%s", kind, table, _KEPT[kind])

@@ -58,11 +58,13 @@ def require_published(
     What the start refuses is refused later too: rows that are left out would be missing without a word.
     """
     versions = progress.versions
-    known = [one for one in chosen(tables, settings) if one.name in versions and versions[one.name].oid == one.oid]
+    known = [
+        table for table in chosen(tables, settings) if table.name in versions and versions[table.name].oid == table.oid
+    ]
     found = list(check_publication(connection, settings.publication, known))
     log_warnings(found)
     # A new table is added to the publication, but one that was in it has been removed by somebody.
-    require_ready([_as_error(one) if one.error is TableNotPublished else one for one in found])
+    require_ready([_as_error(finding) if finding.error is TableNotPublished else finding for finding in found])
 
 
 def _as_error(finding: ServerFinding) -> ServerFinding:

@@ -38,7 +38,7 @@ def noted(
     existing = {table.name: table for table in tables}
     note_uncompared(progress, existing)
     # A table that was created again was dropped.
-    dropped = {one.name for one in progress.altered if one.kind == "drop"}
+    dropped = {altered.name for altered in progress.altered if altered.kind == "drop"}
     found: dict[TableName, tuple[AlteredKind, Sequence[str]]] = {
         name: change
         for name, before in progress.versions.items()
@@ -69,9 +69,9 @@ def with_altered(
     """Return the state with these changes of tables, which are acted on once the log has passed its current end."""
     # Later than the commit of the change, which the catalog showed.
     position = reachable_end(connection)
-    earlier = {one.name: one for one in progress.altered}
+    earlier = {altered.name: altered for altered in progress.altered}
     # A table that was altered again needs to be read again only once, after the last change.
-    kept = [one for one in progress.altered if one.name not in found]
+    kept = [altered for altered in progress.altered if altered.name not in found]
     new = [
         _again(AlteredTable(kind, name, position, tuple(columns)), earlier.get(name))
         for name, (kind, columns) in found.items()
@@ -110,27 +110,27 @@ def _is_same(version: TableVersion | None, table: PgTableFacts) -> bool:
 
 def applied(settings: PgSettings, progress: PgProgress) -> PgProgress | None:
     """Return the batch that applies the changes which the log has passed; None without such changes."""
-    due = [one for one in progress.altered if one.position <= progress.log]
+    due = [altered for altered in progress.altered if altered.position <= progress.log]
     if not due:
         return None
-    dropped = [one.name for one in due if one.kind == "drop"]
+    dropped = [altered.name for altered in due if altered.kind == "drop"]
     if dropped and not settings.follows_drop:
         for schema, table in dropped:
             log.warning("event=drop_not_followed table=%s.%s note=%s", schema, table, _KEPT)
     kinds: set[str] = {"added-columns", "changed-values", "replaced", *(["drop"] if settings.follows_drop else [])}
-    barriers = tuple(one.barrier for one in due if one.kind in kinds)
+    barriers = tuple(altered.barrier for altered in due if altered.kind in kinds)
     ignored = [
-        one.kind
-        for one in due
-        if one.kind in {"rows-moved", "rename-column", "unpublished"}
-        or (one.kind == "drop" and not settings.follows_drop)
+        altered.kind
+        for altered in due
+        if altered.kind in {"rows-moved", "rename-column", "unpublished"}
+        or (altered.kind == "drop" and not settings.follows_drop)
     ]
     # Tables that are new are read, and nothing else has changed.
-    if changed := [one for one in due if one.kind != "new"]:
+    if changed := [altered for altered in due if altered.kind != "new"]:
         log.info("event=definitions_changed tables=%s position=%s", _written(changed), lsn_text(progress.log))
     batch = PgBatch(progress.log, (), barriers, ignored=tuple(ignored))
-    later = tuple(one for one in progress.altered if one not in due)
-    new = [one.name for one in due if one.kind in {"new", "replaced"}]
+    later = tuple(altered for altered in progress.altered if altered not in due)
+    new = [altered.name for altered in due if altered.kind in {"new", "replaced"}]
     return replace(forgotten(progress, dropped), altered=later, batch=batch).reading(new)
 
 
@@ -140,7 +140,7 @@ def forgotten(progress: PgProgress, dropped: Collection[TableName]) -> PgProgres
         progress.without(dropped),
         known=tuple(name for name in progress.known if name not in dropped),
         versions={name: version for name, version in progress.versions.items() if name not in dropped},
-        altered=tuple(one for one in progress.altered if one.name not in dropped),
+        altered=tuple(altered for altered in progress.altered if altered.name not in dropped),
     )
 
 

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 def captured(connection: PgConnection, settings: PgSettings) -> list[PgTableFacts]:
     """Return the tables that exist now and are captured."""
-    return [one for one in selected(connection, settings) if one.has_key]
+    return [table for table in selected(connection, settings) if table.has_key]
 
 
 def selected(connection: PgConnection, settings: PgSettings) -> list[PgTableFacts]:
@@ -40,7 +40,7 @@ def publish(connection: PgConnection, settings: PgSettings, names: Sequence[Tabl
 
 def check_keys(known: Sequence[PgTableFacts]) -> None:
     """Raise SchemaConflict if a table that is captured has lost its primary key."""
-    keyless = [one.qualified for one in known if not one.has_key]
+    keyless = [table.qualified for table in known if not table.has_key]
     if keyless:
         raise SchemaConflict(
             "captured tables have no primary key any more, so that their rows cannot be distinguished",
@@ -51,7 +51,7 @@ def check_keys(known: Sequence[PgTableFacts]) -> None:
 
 def check_logged(connection: PgConnection, tables: Sequence[PgTableFacts], known: Sequence[PgTableFacts]) -> None:
     """Raise SchemaConflict if a captured table, or a partition of one, is UNLOGGED. `tables` are all that exist."""
-    unlogged = [one.qualified for one in known if one.is_unlogged]
+    unlogged = [table.qualified for table in known if table.is_unlogged]
     if any(table.is_partition and table.persistence == UNLOGGED for table in tables):
         unlogged += [part for _, part, is_foreign in parts_without_log(connection, known) if not is_foreign]
     if unlogged:
@@ -65,7 +65,7 @@ def check_logged(connection: PgConnection, tables: Sequence[PgTableFacts], known
 def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: bool) -> list[PgTableFacts]:
     """Return the tables to capture; with `must`, an empty list is a ConfigError."""
     found = selected(connection, settings)
-    keyless = [one.qualified for one in found if not one.has_key]
+    keyless = [table.qualified for table in found if not table.has_key]
     if keyless and settings.keyless_stops:
         raise ConfigError(
             "Source tables of PostgreSQL table synchronization job cannot contain table which doesn't have primary "
@@ -80,8 +80,8 @@ def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: b
     ]
     if unlogged:
         note = "no log has their changes: ALTER TABLE ... SET LOGGED"
-        log.warning("event=tables_unlogged left_out=%s note=%s", ",".join(one.qualified for one in unlogged), note)
-    keyed = [one for one in found if one.has_key]
+        log.warning("event=tables_unlogged left_out=%s note=%s", ",".join(table.qualified for table in unlogged), note)
+    keyed = [table for table in found if table.has_key]
     if not keyed and must:
         seen = [table.qualified for table in list_tables(connection)]
         raise NothingCaptured(

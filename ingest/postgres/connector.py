@@ -158,7 +158,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
 
         settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
-            return {one.name: one.rows for one in captured(connection, settings)}
+            return {table.name: table.rows for table in captured(connection, settings)}
 
     def resume_point(self, config: PostgresConfig, request: SourceRequest, reached: Offsets) -> str | None:
         from penstock.ingest.postgres.offsets import PgProgress

@@ -28,7 +28,7 @@ _COVERING = frozenset({ROWS_MOVED, "replaced", "drop"})
 
 def reported(progress: PgProgress) -> dict[TableName, int]:
     """Return the tables that lost rows without a logged change, each with the position in the log."""
-    return {one.name: one.position for one in progress.altered if one.kind in _COVERING}
+    return {altered.name: altered.position for altered in progress.altered if altered.kind in _COVERING}
 
 
 def tables_with_gone(
@@ -42,10 +42,10 @@ def tables_with_gone(
     `tables` have their `parts` of the last plan. What has left a table since then is found by the next one.
     """
     found: dict[TableName, list[str]] = {}
-    for table, one in _gone(connection, partitions):
-        if table in tables and one.position >= reported.get(table, 0):
-            found.setdefault(table, []).append(one.name)
-    now = {one.name: one for one in list_tables(connection)} if found else {}
+    for table, partition in _gone(connection, partitions):
+        if table in tables and partition.position >= reported.get(table, 0):
+            found.setdefault(table, []).append(partition.name)
+    now = {table.name: table for table in list_tables(connection)} if found else {}
     left = {name for name in found.keys() & now.keys() if moved_partitions(connection, tables[name], now[name])[1]}
     return {name: names for name, names in found.items() if name not in left}
 

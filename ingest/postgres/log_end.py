@@ -57,7 +57,7 @@ class LogEnd:
         if found is None:
             return progress.log
         # A change of a table is acted on once the log has passed it, also in a bounded run.
-        settle = max([progress.settle, *(one.position for one in progress.altered)])
+        settle = max([progress.settle, *(altered.position for altered in progress.altered)])
         may_wait = until is None and not progress.reads_tables and settle <= progress.log
         # While tables are read, the position at which they are consistent is not known yet, so a bounded run
         # continues.

@@ -118,7 +118,7 @@ class PgProgress(CopyProgress[KeyChunk]):
 
     @property
     def unread(self) -> list[TableName]:
-        new = [one.name for one in self.altered if one.kind == "new"]
+        new = [table.name for table in self.altered if table.kind == "new"]
         return [*super(PgProgress, self).unread, *new]
 
     def to_json(self) -> Offsets:
@@ -129,7 +129,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             "barriers": [barrier_json(barrier) for barrier in self.batch.barriers],
             "as_of": lsn_text(self.batch.as_of) if self.batch.as_of else None,
             "without": [list(name) for name in self.batch.without],
-            "emptied": [list(one) for one in self.batch.emptied],
+            "emptied": [list(name) for name in self.batch.emptied],
             "ignored": list(self.batch.ignored),
         }
         made: Offsets = {
@@ -160,8 +160,8 @@ class PgProgress(CopyProgress[KeyChunk]):
             "settle": lsn_text(self.settle) if self.settle else None,
             "exact_from": lsn_text(self.exact_from) if self.exact_from else None,
             "fresh": [list(name) for name in self.fresh],
-            "emptied": [list(one) for one in self.emptied],
-            "altered": [one.to_json() for one in self.altered],
+            "emptied": [list(name) for name in self.emptied],
+            "altered": [table.to_json() for table in self.altered],
             "sample": self.sample.to_json() if self.sample is not None else None,
             "reread": self.reread,
             "signals": list(self.signals),
@@ -196,7 +196,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             emptied=_emptied(value.get("emptied", ())),
             # Offsets of an older release have only the names.
             versions={(schema, table): _version(value, *version) for schema, table, *version in known if version},
-            altered=tuple(AlteredTable.from_json(one) for one in value.get("altered", ())),
+            altered=tuple(AlteredTable.from_json(table) for table in value.get("altered", ())),
             sample=LogSample.from_json(value["sample"]) if "sample" in value else None,
             reread=str(value.get("reread", "")),
             signals=tuple(value.get("signals", ())),
@@ -204,7 +204,7 @@ class PgProgress(CopyProgress[KeyChunk]):
             refused=tuple(value.get("refused", ())),
             batch=PgBatch(
                 parse_lsn(batch.get("from", "0/0")),
-                tuple(KeyChunk.from_json(one) for one in batch.get("chunks", ())),
+                tuple(KeyChunk.from_json(chunk) for chunk in batch.get("chunks", ())),
                 tuple(map(barrier_from, batch.get("barriers", ()))),
                 parse_lsn(batch.get("as_of", "0/0")),
                 _names(batch.get("without", ())),

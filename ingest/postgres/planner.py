@@ -163,7 +163,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         known = [table for table in tables if table.name in progress.known and includes(*table.name)]
         check_logged(connection, tables, known)
         # A table that is excluded before it was read as a whole is new when it is included again.
-        names = {one.name for one in found}
+        names = {table.name for table in found}
         progress = forgotten(progress, [name for name in progress.unread if name not in names])
         progress = self._with_new_tables(connection, progress, found)
         if progress.batch.barriers:
@@ -182,7 +182,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         return replace(progress, batch=replace(progress.batch, as_of=as_of))
 
     def captured_tables(self, connection: PgConnection) -> Mapping[TableName, PgTableFacts]:
-        return {one.name: one for one in captured(connection, self.settings)}
+        return {table.name: table for table in captured(connection, self.settings)}
 
     def first_chunk(self, connection: PgConnection, table: PgTableFacts) -> KeyChunk | None:
         return first_chunk(connection, table)
@@ -204,10 +204,10 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         # While tables are read as of a position, the log stays there. For a new table it has to continue first.
         if self.settings.reads_exactly and progress.reads_tables:
             return progress
-        gone = {one.name for one in progress.altered if one.kind == "drop"}
-        check_keys([one for one in found if one.name in progress.known and one.name not in gone])
-        new = [one for one in found if one.has_key and one.name not in progress.known]
-        fresh = [one.name for one in new]
+        gone = {altered.name for altered in progress.altered if altered.kind == "drop"}
+        check_keys([table for table in found if table.name in progress.known and table.name not in gone])
+        new = [table for table in found if table.has_key and table.name not in progress.known]
+        fresh = [table.name for table in new]
         if not fresh:
             return progress
         # The next start would refuse these, after rows of theirs have replaced each other.

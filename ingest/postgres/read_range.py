@@ -121,7 +121,7 @@ class PgRangeReading:
     def _messages(self, oddities: Counter[str], done: int, *, binary: bool) -> Iterator[tuple[DecodedChunk, int]]:
         """Yield the changes after the first `done` rows, with the number of rows so far."""
         settings = self.settings
-        first, last = (parse_lsn(one) for one in self.start[LOG])
+        first, last = (parse_lsn(position) for position in self.start[LOG])
         part = WalRange(settings.slot, (settings.publication.name,), first, last, binary)
         with ExitStack() as stack:
             catalog = stack.enter_context(connected(settings.server))
@@ -148,10 +148,12 @@ class PgRangeReading:
                 partitions.take(block)
                 found, truncations = decoder.decode(block)
                 # If TRUNCATE is followed, the batch before has emptied the tables.
-                for one in truncations if not settings.follows_truncate else ():
+                for truncation in truncations if not settings.follows_truncate else ():
                     oddities[TRUNCATE] += 1
-                    log.warning("event=truncate_not_followed table=%s.%s note=%s", one.database, one.table, _KEPT)
-                batches = [completed(catalog, one, oddities, settings.demand) for one in found]
+                    log.warning(
+                        "event=truncate_not_followed table=%s.%s note=%s", truncation.database, truncation.table, _KEPT
+                    )
+                batches = [completed(catalog, batch, oddities, settings.demand) for batch in found]
                 batches = [_after(batch, max(done, self._first_row(batch))) for batch in batches]
                 decoded = DecodeResult([batch for batch in batches if len(batch)], truncations=truncations)
                 yield DecodedChunk(decoded, sum(map(len, decoded.batches)), messages.size), decoder.rows
@@ -197,7 +199,7 @@ class PgRangeReading:
         A name that a table had before it was renamed may be known to no plan.
         """
         known = self.start.get(KEYS)
-        return not self.settings.reads_new_tables or known is None or any(one[:2] == name for one in known.values())
+        return not self.settings.reads_new_tables or known is None or any(table[:2] == name for table in known.values())
 
     def _last_key(self, logged: LoggedRelation) -> tuple[str, ...] | None:
         """Return the primary key that a table of this name had when the batch was planned."""

@@ -40,13 +40,15 @@ class Received:
             return cls(parts[0].data, np.concatenate(starts), np.concatenate(ends))
         # Only the bytes from the first to the last message of each part are copied.
         firsts = [int(part.start[0]) if len(part) else 0 for part in parts]
-        used = [one.data[first : int(one.end[-1]) if len(one) else 0] for one, first in zip(parts, firsts, strict=True)]
+        used = [
+            part.data[first : int(part.end[-1]) if len(part) else 0] for part, first in zip(parts, firsts, strict=True)
+        ]
         places = np.cumsum([0, *map(len, used)])
         moves = [place - first for place, first in zip(places[:-1].tolist(), firsts, strict=True)]
         return cls(
             np.concatenate([*used, np.zeros(SPARE, np.uint8)]),
-            np.concatenate([one.start + move for one, move in zip(parts, moves, strict=True)]),
-            np.concatenate([one.end + move for one, move in zip(parts, moves, strict=True)]),
+            np.concatenate([part.start + move for part, move in zip(parts, moves, strict=True)]),
+            np.concatenate([part.end + move for part, move in zip(parts, moves, strict=True)]),
         )
 
     def __len__(self) -> int:

@@ -94,7 +94,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
             if moved:
                 content[MOVED] = [[*name, lsn_text(position)] for name, position in moved.items()]
             if batch.emptied:
-                content[EMPTIED] = [list(one) for one in batch.emptied]
+                content[EMPTIED] = [list(name) for name in batch.emptied]
             parts.append((first, content, progress.log - batch.start))
         skips = self.skips_if_lost(progress.reread)
         return [
@@ -105,7 +105,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         """Return whether all columns of captured tables are decoded from the binary format."""
         with connected(self.settings.server) as connection:
             # A stream has one format for all values, so one column of another type decides for all.
-            oids = [one.oid for one in captured(connection, self.settings)]
+            oids = [table.oid for table in captured(connection, self.settings)]
             return all(relation.is_binary for relation in relations(connection, oids).values())
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
@@ -148,7 +148,7 @@ class PgComparison:
     def tables(self) -> list[SourceSchema]:
         self._keep_log()
         with connected(self.source.settings.server) as connection:
-            oids = [one.oid for one in captured(connection, self.source.settings)]
+            oids = [table.oid for table in captured(connection, self.source.settings)]
             return [relation.source_schema for relation in relations(connection, oids).values()]
 
     def _keep_log(self) -> None:
@@ -164,11 +164,11 @@ class PgComparison:
         self._slot = ""
 
     def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
-        found = [(PgProgress.from_json(one), one) for one in reached if "server" in one]
+        found = [(PgProgress.from_json(offsets), offsets) for offsets in reached if "server" in offsets]
         if not found:
             return None
         # If two batches end at the same position, the later one may have read rows that the first one lacks.
-        progress, offsets = max(found, key=lambda one: (one[0].log, one[0].is_settled))
+        progress, offsets = max(found, key=lambda pair: (pair[0].log, pair[0].is_settled))
         if not progress.is_settled:
             raise SourceError(
                 "the snapshots of some tables are still being read: they can be compared once the log has passed"
@@ -201,7 +201,7 @@ class PgComparison:
         settings = self.source.settings
         name = (str(table.database), str(table.table))
         with connected(settings.server) as connection:
-            facts = {one.name: one for one in captured(connection, self.source.settings)}
+            facts = {table.name: table for table in captured(connection, self.source.settings)}
             whole = first_chunk(connection, facts[name]) if name in facts else None
         if whole is None:
             return

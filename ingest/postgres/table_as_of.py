@@ -171,7 +171,7 @@ def _touched(batch: ChangeBatch, changes: list[ChangeBatch]) -> Bools:
     """Return which rows have a key that occurs in the changes."""
     both = with_newest_columns([batch, *changes])
     key = list(batch.schema.primary_keys)
-    numbers = row_numbers(pa.Table.from_batches([one.rows.select(key) for one in both]).combine_chunks())
+    numbers = row_numbers(pa.Table.from_batches([batch.rows.select(key) for batch in both]).combine_chunks())
     found: Bools = np.isin(numbers[: len(batch)], numbers[len(batch) :])
     return found
 
@@ -228,11 +228,11 @@ def _changes(
                     position=lsn_text(at),
                     hint=log.remedy,
                 )
-            for one in decoded:
+            for change in decoded:
                 # Without FULL, a deleted row has only the values of its key.
-                if one.relation.identity != FULL and (one.batch.kinds != INSERT).any():
+                if change.relation.identity != FULL and (change.batch.kinds != INSERT).any():
                     raise _unknown(log, relation, at)
-            found += [one.batch for one in decoded if len(one.batch)]
+            found += [change.batch for change in decoded if len(change.batch)]
     return found
 
 

@@ -196,8 +196,10 @@ def _consumers(found: object, subscription: str) -> list[str]:
 
 def _ledgers(found: object) -> list[tuple[int, int]]:
     stats = _object(found)
-    given = [expected(one, dict, "an entry of ledgers") for one in expected(stats.get("ledgers", []), list, "ledgers")]
-    ledgers = [(member(one, "ledgerId", int), member(one, "entries", int)) for one in given]
+    given = [
+        expected(node, dict, "an entry of ledgers") for node in expected(stats.get("ledgers", []), list, "ledgers")
+    ]
+    ledgers = [(member(node, "ledgerId", int), member(node, "entries", int)) for node in given]
     # The newest ledger is still written: its entries are counted separately.
     if ledgers:
         current = expected(stats.get("currentLedgerEntries", 0), int, "currentLedgerEntries")

@@ -140,7 +140,7 @@ class PulsarSource:
         # Entries of the first ledger that are not read yet, and all of the ledgers between it and the newest one.
         read = at.entry + 1 if at.is_message else at.entry
         first = max(0, older[at.ledger] - read) if at.ledger in older else 0
-        return _entries(at, last) + first + sum(older[one] for one in older if at.ledger < one < last.ledger)
+        return _entries(at, last) + first + sum(older[ledger] for ledger in older if at.ledger < ledger < last.ledger)
 
     def mirror(self, offsets: Offsets) -> None:
         """Acknowledge the messages before the last message of the previous batch.

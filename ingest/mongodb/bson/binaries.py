@@ -12,7 +12,7 @@ from penstock.ingest.database.buffers import gathered
 from penstock.ingest.mongodb.bson.elements import Block, check_places
 from penstock.ingest.mongodb.bson.text_columns import in_places, joined
 
-_HEX = np.frombuffer(b"".join(b"%02x" % one for one in range(256)), np.uint8).reshape(256, 2)
+_HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 # Binaries up to this length are encoded as matrices of one length.
 _SHORT_BINARY = 64
@@ -36,9 +36,9 @@ def binaries(block: Block, start: Int64s, length: Int64s) -> pa.Array:
     begin, size = begin + 4 * old, size - 4 * old
     check_places(size >= 0, start)
     pieces, places = [], []
-    for one in np.unique(size[size <= _SHORT_BINARY]).tolist():
-        chosen = np.flatnonzero(size == one)
-        pieces.append(_base64(gathered(data, begin[chosen], one), one))
+    for count in np.unique(size[size <= _SHORT_BINARY]).tolist():
+        chosen = np.flatnonzero(size == count)
+        pieces.append(_base64(gathered(data, begin[chosen], count), count))
         places.append(chosen)
     others = np.flatnonzero(size > _SHORT_BINARY)
     if len(others):

@@ -24,9 +24,9 @@ def decimal_digits(data: Bytes, start: Int64s) -> pa.Array:
     simple &= (scale >= 0) & (scale <= _MOST_SCALE) & ~(negative & (low == 0))
     pieces: list[pa.Array] = []
     places: list[Int64s] = []
-    for one in np.unique(scale[simple]).tolist():
-        chosen = np.flatnonzero(simple & (scale == one))
-        pieces.append(_of_scale(low[chosen].astype(np.int64), negative[chosen], one))
+    for digits in np.unique(scale[simple]).tolist():
+        chosen = np.flatnonzero(simple & (scale == digits))
+        pieces.append(_of_scale(low[chosen].astype(np.int64), negative[chosen], digits))
         places.append(chosen)
     others = np.flatnonzero(~simple)
     if len(others):
@@ -47,4 +47,4 @@ def _unusual_decimals(data: Bytes, start: Int64s) -> pa.Array:
     from bson.decimal128 import Decimal128
 
     found = gathered(data, start, 16)
-    return pa.array([str(Decimal128.from_bid(one.tobytes())) for one in found], pa.string())
+    return pa.array([str(Decimal128.from_bid(number.tobytes())) for number in found], pa.string())

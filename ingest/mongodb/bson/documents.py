@@ -40,15 +40,15 @@ def columns_and_keys(
     With `hex_ids` an ObjectId in `_id` is only its digits.
     """
     by_name: dict[bytes, list[ElementSegment]] = {}
-    for one in segments(block, at):
-        by_name.setdefault(one.name, []).append(one)
+    for segment in segments(block, at):
+        by_name.setdefault(segment.name, []).append(segment)
     ids = by_name.pop(b"_id", [])
     keys = _keys(block, ids, len(at), oddities, hex_ids=hex_ids)
     columns = {
         name.decode("utf-8", "replace"): column_of(block, some, len(at), oddities)
         for name, some in ({} if only_keys else by_name).items()
     }
-    return keys, frozenset(one.kind for one in ids), columns
+    return keys, frozenset(segment.kind for segment in ids), columns
 
 
 def column_of(block: Block, some: Sequence[ElementSegment], count: int, oddities: Counter[str]) -> pa.Array:
@@ -100,10 +100,10 @@ def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str
                     pieces.append(member(block.data, start))
                     owners.append(lanes[within])
         if depth < len(path) - 1:
-            inner = [one for one in found if one.kind in {DOCUMENT, ARRAY}]
-            chosen = np.concatenate([one.lanes for one in inner]) if inner else np.empty(0, np.int64)
+            inner = [segment for segment in found if segment.kind in {DOCUMENT, ARRAY}]
+            chosen = np.concatenate([segment.lanes for segment in inner]) if inner else np.empty(0, np.int64)
             order = np.argsort(chosen, kind="stable")
-            places = np.concatenate([one.start for one in inner])[order] if inner else np.empty(0, np.int64)
+            places = np.concatenate([segment.start for segment in inner])[order] if inner else np.empty(0, np.int64)
             lanes = lanes[chosen[order]]
     pieces.append(column_of(block, found, len(places), oddities))
     return in_places(pieces, [*owners, lanes], len(at))
@@ -112,13 +112,13 @@ def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str
 def _by_kind(some: Iterable[ElementSegment]) -> Iterable[tuple[int, Int64s, Int64s, Int64s]]:
     """Yield type, lanes, positions and lengths of the elements of each type, in the order of lanes."""
     by_kind: dict[int, list[ElementSegment]] = {}
-    for one in some:
-        by_kind.setdefault(one.kind, []).append(one)
+    for segment in some:
+        by_kind.setdefault(segment.kind, []).append(segment)
     for kind, group in by_kind.items():
         if len(group) == 1:
             yield kind, group[0].lanes, group[0].start, group[0].length
             continue
-        lanes = np.concatenate([one.lanes for one in group])
+        lanes = np.concatenate([segment.lanes for segment in group])
         order = np.argsort(lanes, kind="stable")
         start, length = _concatenated(group)
         yield kind, lanes[order], start[order], length[order]
@@ -126,7 +126,7 @@ def _by_kind(some: Iterable[ElementSegment]) -> Iterable[tuple[int, Int64s, Int6
 
 def _concatenated(some: Sequence[ElementSegment]) -> tuple[Int64s, Int64s]:
     """Return positions and lengths of the elements, segment by segment."""
-    return np.concatenate([one.start for one in some]), np.concatenate([one.length for one in some])
+    return np.concatenate([segment.start for segment in some]), np.concatenate([segment.length for segment in some])
 
 
 def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Counter[str], depth: int = 0) -> pa.Array:
@@ -147,15 +147,15 @@ def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Co
     count = len(start)
     if not some:
         return repeated("{}" if kind == DOCUMENT else "[]", count)
-    if len(some) == some[-1].step + 1 and all(len(one.lanes) == count for one in some):
+    if len(some) == some[-1].step + 1 and all(len(segment.lanes) == count for segment in some):
         return _alike(block, kind, some, oddities, depth)
     values = _values(block, some, oddities, depth)
     if kind == DOCUMENT:
-        names, numbers = np.unique(np.array([one.name for one in some], object), return_inverse=True)
+        names, numbers = np.unique(np.array([segment.name for segment in some], object), return_inverse=True)
         prefixes = pa.array([f"{json_quoted(name.decode('utf-8', 'replace'))}:" for name in names], pa.string())
-        each = np.repeat(numbers, [len(one.lanes) for one in some])
+        each = np.repeat(numbers, [len(segment.lanes) for segment in some])
         values = joined(prefixes.take(pa.array(each)), values)
-    lanes = np.concatenate([one.lanes for one in some])
+    lanes = np.concatenate([segment.lanes for segment in some])
     # Segments are in the order of their steps, and the sort is stable: the members of a document stay in order.
     ordered = values.take(pa.array(np.argsort(lanes, kind="stable")))
     offsets = np.zeros(count + 1, np.int32)
@@ -168,32 +168,32 @@ def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Co
 def _alike(block: Block, kind: int, some: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
     """Return nested documents that all have the same names and types, in the same order."""
     parts: list[pa.Array | str] = []
-    for number, one in enumerate(some):
-        name = f"{json_quoted(one.name.decode('utf-8', 'replace'))}:" if kind == DOCUMENT else ""
-        parts += [("," if number else "{" if kind == DOCUMENT else "[") + name, _json(block, one, oddities, depth)]
+    for number, segment in enumerate(some):
+        name = f"{json_quoted(segment.name.decode('utf-8', 'replace'))}:" if kind == DOCUMENT else ""
+        parts += [("," if number else "{" if kind == DOCUMENT else "[") + name, _json(block, segment, oddities, depth)]
     return joined(*parts, "}" if kind == DOCUMENT else "]")
 
 
 def _values(block: Block, some: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
     """Return the JSON of all elements, in the order of the segments."""
-    begins = np.cumsum([0, *(len(one.lanes) for one in some)])
+    begins = np.cumsum([0, *(len(segment.lanes) for segment in some)])
     by_kind: dict[int, list[int]] = {}
-    for number, one in enumerate(some):
-        by_kind.setdefault(one.kind, []).append(number)
+    for number, segment in enumerate(some):
+        by_kind.setdefault(segment.kind, []).append(number)
     pieces, places = [], []
     for kind, numbers in by_kind.items():
-        start, length = _concatenated([some[one] for one in numbers])
+        start, length = _concatenated([some[number] for number in numbers])
         pieces.append(_json(block, ElementSegment(0, kind, b"", start, start, length), oddities, depth))
-        places.append(np.concatenate([np.arange(begins[one], begins[one + 1]) for one in numbers]))
+        places.append(np.concatenate([np.arange(begins[number], begins[number + 1]) for number in numbers]))
     return in_places(pieces, places, int(begins[-1]))
 
 
-def _json(block: Block, one: ElementSegment, oddities: Counter[str], depth: int) -> pa.Array:
-    if one.kind == NULL:
-        return repeated("null", len(one.start))
-    if one.kind in _NESTED:
-        return _nested(block, one.kind, one.start, one.length, oddities, depth + 1)
-    made = json_texts(block, one.kind, one.start, one.length, oddities)
+def _json(block: Block, segment: ElementSegment, oddities: Counter[str], depth: int) -> pa.Array:
+    if segment.kind == NULL:
+        return repeated("null", len(segment.start))
+    if segment.kind in _NESTED:
+        return _nested(block, segment.kind, segment.start, segment.length, oddities, depth + 1)
+    made = json_texts(block, segment.kind, segment.start, segment.length, oddities)
     return made.fill_null("null") if made.null_count else made
 
 

@@ -174,7 +174,7 @@ def _lengths(block: Block, kind: int, start: Int64s) -> Int64s:
     if kind == REGEX:
         raw = block.raw
         try:
-            ends = [raw.index(b"\0", raw.index(b"\0", one) + 1) + 1 for one in start.tolist()]
+            ends = [raw.index(b"\0", raw.index(b"\0", begin) + 1) + 1 for begin in start.tolist()]
         except ValueError as reason:
             raise _damaged(int(start[0])) from reason
         return np.fromiter(ends, np.int64, len(start)) - start

@@ -70,7 +70,7 @@ def json_texts(block: Block, kind: int, start: Int64s, length: Int64s, oddities:
             return _doubles(block.data, start, oddities)
         case 5:
             return binaries(block, start, length)
-    return pa.array([_rare(block.raw, kind, one) for one in start.tolist()], pa.string())
+    return pa.array([_rare(block.raw, kind, begin) for begin in start.tolist()], pa.string())
 
 
 def quoted_texts(texts: pa.Array) -> pa.Array:
@@ -78,12 +78,12 @@ def quoted_texts(texts: pa.Array) -> pa.Array:
     special = pc.match_substring_regex(texts, r'["\\\x00-\x1f]')
     if pc.any(special).as_py():
         places = np.flatnonzero(special.to_numpy(zero_copy_only=False))
-        escaped = pa.array([json_quoted(one)[1:-1] for one in texts.take(pa.array(places)).to_pylist()], pa.string())
+        escaped = pa.array([json_quoted(text)[1:-1] for text in texts.take(pa.array(places)).to_pylist()], pa.string())
         texts = pc.replace_with_mask(texts, special, escaped)
     return joined('"', texts, '"')
 
 
-_UPPER = {f"\\u{one:04x}": f"\\u{one:04X}" for one in range(32)}
+_UPPER = {f"\\u{code:04x}": f"\\u{code:04X}" for code in range(32)}
 
 
 def json_quoted(text: str) -> str:
@@ -127,7 +127,7 @@ def _doubles(data: Bytes, start: Int64s, oddities: Counter[str]) -> pa.Array:
     texts = pc.if_else(pa.array(plain & (values == np.trunc(values))), joined(texts, ".0"), texts)
     others = np.flatnonzero(~plain & finite)
     if len(others):
-        made = pa.array([java_double(one) for one in values[others].tolist()], pa.string())
+        made = pa.array([java_double(number) for number in values[others].tolist()], pa.string())
         texts = pc.replace_with_mask(texts, pa.array(~plain & finite), made)
     if finite.all():
         return texts

@@ -52,7 +52,7 @@ class EventDecoder:
             if self.includes(*name):
                 chosen = np.flatnonzero(is_row & (events.table == table))
                 found += by_spelling(self._table(events, chosen, numbers[chosen], name), self.documents)
-        return [one for one in found if len(one)]
+        return [batch for batch in found if len(batch)]
 
     def _table(self, events: Events, chosen: Int64s, numbers: Int64s, name: TableName) -> ChangeBatch:
         rule = self.images.rule(*name, (KEY,))
@@ -105,19 +105,19 @@ class EventDecoder:
 
 def _needs_old(rule: ImageRule) -> bool:
     # `_id` never changes, so only other columns can move a row.
-    return rule.before_images == "all" or not {one.lower() for one in rule.watch} <= {KEY}
+    return rule.before_images == "all" or not {column.lower() for column in rule.watch} <= {KEY}
 
 
 def _unordered(rule: ImageRule) -> list[str]:
     """Return the columns of the target table's sequence.field that a delete with only `_id` lacks."""
-    return sorted(one for one in rule.sequence if one.lower() != KEY)
+    return sorted(column for column in rule.sequence if column.lower() != KEY)
 
 
 def _old_kinds(deletes: np.ndarray, rule: ImageRule) -> np.ndarray:
-    moves = rule.before_images != "all" or not {one.lower() for one in rule.watch} <= {KEY}
+    moves = rule.before_images != "all" or not {column.lower() for column in rule.watch} <= {KEY}
     return np.where(deletes, DELETE, DELETE if moves else UPDATE_BEFORE)
 
 
 def _new_kinds(changed: np.ndarray, rule: ImageRule) -> np.ndarray:
-    moves = _needs_old(rule) and not {one.lower() for one in rule.watch} <= {KEY}
+    moves = _needs_old(rule) and not {column.lower() for column in rule.watch} <= {KEY}
     return np.where(changed, INSERT if moves else UPDATE_AFTER, INSERT)

@@ -114,38 +114,40 @@ def time_of_last(reply: Reply) -> ClusterTime:
 
 def _positions(some: Sequence[ElementSegment], count: int) -> Int64s:
     found = np.full(count, -1, np.int64)
-    for one in some:
-        found[one.lanes] = one.start
+    for segment in some:
+        found[segment.lanes] = segment.start
     return found
 
 
 def _documents(some: Sequence[ElementSegment], count: int) -> Int64s:
-    return _positions([one for one in some if one.kind == DOCUMENT], count)
+    return _positions([segment for segment in some if segment.kind == DOCUMENT], count)
 
 
 def _operations(block: Block, some: Sequence[ElementSegment], count: int) -> Int64s:
     found = np.full(count, len(ROWS) + len(OTHERS), np.int64)
     numbers = {name: number for number, name in enumerate(ROWS + OTHERS)}
-    for one in some:
-        texts = plain_texts(block, one.kind, one.start, one.length, Counter()).dictionary_encode()
+    for segment in some:
+        texts = plain_texts(block, segment.kind, segment.start, segment.length, Counter()).dictionary_encode()
         known = np.array([numbers.get(name, len(numbers)) for name in texts.dictionary.to_pylist()], np.int64)
-        found[one.lanes] = known[texts.indices.to_numpy()]
+        found[segment.lanes] = known[texts.indices.to_numpy()]
     return found
 
 
 def _tables(block: Block, some: Sequence[ElementSegment], count: int) -> tuple[Int64s, tuple[TableName, ...]]:
     """Return a number for each event, and the names of the collections by number: 0 if an event has no collection."""
     found, names = np.zeros(count, np.int64), [("", "")]
-    for one in some:
+    for segment in some:
         # The documents of one collection are equal byte by byte, so each is read once.
-        size = unsigned_at(block.data, one.start, 4)
-        texts = slices(pa.binary(), block.data, one.start, size, np.zeros(len(one.start), bool)).dictionary_encode()
-        found[one.lanes] = texts.indices.to_numpy() + len(names)
+        size = unsigned_at(block.data, segment.start, 4)
+        texts = slices(
+            pa.binary(), block.data, segment.start, size, np.zeros(len(segment.start), bool)
+        ).dictionary_encode()
+        found[segment.lanes] = texts.indices.to_numpy() + len(names)
         names += [_name(document) for document in texts.dictionary.to_pylist()]
     return found, tuple(names)
 
 
 def _name(document: bytes) -> TableName:
     parts = members(document)
-    database, collection = (text_at(document, parts[one][1]) if one in parts else "" for one in ("db", "coll"))
+    database, collection = (text_at(document, parts[name][1]) if name in parts else "" for name in ("db", "coll"))
     return database, collection

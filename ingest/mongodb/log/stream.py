@@ -51,7 +51,7 @@ def streamed(connection: MongoConnection, part: LogPart) -> Iterator[tuple[Event
             if len(reply.documents):
                 together.append(reply)
             # Small replies are decoded together, because the cost of a column hardly depends on its length.
-            full = sum(len(one.documents) for one in together) >= _TOGETHER or _size(together) >= _TOGETHER_BYTES
+            full = sum(len(reply.documents) for reply in together) >= _TOGETHER or _size(together) >= _TOGETHER_BYTES
             if together and (is_end or full or not len(reply.documents)):
                 yield _events(together, part.end), _size(together)
                 together = []
@@ -72,8 +72,8 @@ def _size(replies: Sequence[Reply]) -> int:
 
 def _events(replies: Sequence[Reply], end: ClusterTime) -> Events:
     """Return the events of these replies before the end."""
-    one = joined(replies)
-    return Events.of(one.block, one.documents).before_time(end)
+    reply = joined(replies)
+    return Events.of(reply.block, reply.documents).before_time(end)
 
 
 def _replies(connection: MongoConnection, part: LogPart, opens: dict[str, Any]) -> Iterator[tuple[Reply, bool]]:

@@ -37,19 +37,19 @@ def selected_collections(connection: MongoConnection, tables: CapturedTables, li
     """Return the selected collections, with views; `literal` is the only database, if the pattern is a name."""
     names = [literal] if literal is not None else databases(connection)
     found = [collection for name in names for collection in _collections(connection, name)]
-    return [one for one in found if tables.includes(*one.table)]
+    return [collection for collection in found if tables.includes(*collection.table)]
 
 
 def databases(connection: MongoConnection) -> list[str]:
     """Return the databases of users."""
     found = connection.command("admin", {"listDatabases": 1, "nameOnly": True})["databases"]
-    return [str(one["name"]) for one in found if one["name"] not in _INTERNAL]
+    return [str(database["name"]) for database in found if database["name"] not in _INTERNAL]
 
 
 def _collections(connection: MongoConnection, database: str) -> list[Collection]:
     found = connection.client[database].list_collections(session=connection.session)
-    listed = [_collection(database, one) for one in found if not str(one["name"]).startswith("system.")]
-    return sorted(listed, key=lambda one: one.name)
+    listed = [_collection(database, node) for node in found if not str(node["name"]).startswith("system.")]
+    return sorted(listed, key=lambda collection: collection.name)
 
 
 def _collection(database: str, listed: Mapping[str, Any]) -> Collection:

@@ -31,7 +31,7 @@ def joined(replies: Sequence[Reply]) -> Reply:
     if len(replies) == 1:
         return last
     begins = itertools.accumulate((len(reply.block.raw) for reply in replies[:-1]), initial=0)
-    documents = np.concatenate([one.documents + begin for one, begin in zip(replies, begins, strict=True)])
+    documents = np.concatenate([reply.documents + begin for reply, begin in zip(replies, begins, strict=True)])
     return Reply(Block(b"".join(reply.block.raw for reply in replies)), documents, last.cursor, last.token, last.time)
 
 

@@ -44,7 +44,7 @@ class IdChunk:
         """
         from bson import decode
 
-        found = {name: decode(b64decode(one)) for name, one in (("min", self.lower), ("max", self.upper)) if one}
+        found = {name: decode(b64decode(text)) for name, text in (("min", self.lower), ("max", self.upper)) if text}
         return {**found, "hint": {"_id": 1}} if found else {}
 
     def to_json(self) -> list[Any]:

@@ -45,14 +45,14 @@ class CapturedRows:
         self._learn(segment, np.flatnonzero(kinds == events.TABLE_MAP) + begin)
         rows = np.flatnonzero(ROWS[kinds]) + begin
         ids = np.unique(_table_ids(segment, rows)).tolist()
-        return any(self._captured.get(one, True) for one in ids)
+        return any(self._captured.get(number, True) for number in ids)
 
     def _learn(self, segment: Segment, maps: Int64s) -> None:
         ids, first = np.unique(_table_ids(segment, maps), return_index=True)
-        for one, place in zip(ids.tolist(), maps[first].tolist(), strict=True):
-            if one not in self._captured:
+        for number, place in zip(ids.tolist(), maps[first].tolist(), strict=True):
+            if number not in self._captured:
                 with events.reading(segment, place, "a table map in the binlog"):
-                    self._captured[one] = self._includes(*table_name(segment.body(place)[_ID_BYTES:]))
+                    self._captured[number] = self._includes(*table_name(segment.body(place)[_ID_BYTES:]))
 
 
 def _table_ids(segment: Segment, some: Int64s | Bools) -> Int64s:

@@ -113,9 +113,9 @@ class RangeCutter:
     def take_back(self, span: tuple[int, int]) -> None:
         """Leave out the row events of a span of the current file, in the open range and in closed ones."""
         self._rolled_back.append(span)
-        for place, one in enumerate(self.ranges):
-            if one.file == self.file and one.until > span[0]:
-                self.ranges[place] = replace(one, rolled_back=(*one.rolled_back, span))
+        for place, range_ in enumerate(self.ranges):
+            if range_.file == self.file and range_.until > span[0]:
+                self.ranges[place] = replace(range_, rolled_back=(*range_.rolled_back, span))
 
     def close(self) -> None:
         """Close the open range after the last event followed."""

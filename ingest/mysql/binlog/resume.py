@@ -120,7 +120,7 @@ def _check_same_log(connection: Connection, facts: ServerFacts, stored: LogPosit
     committing = set() if facts.is_mariadb else set(owned_transactions(connection))
     missing = _missing_on_mariadb(connection, stored) if facts.is_mariadb else _missing_on_mysql(connection, stored)
     # A binlog that was reset lacks millions of transactions: only the first that is not committing is of interest.
-    if missing and (facts.is_mariadb or not all(one in committing for one in transactions_in(missing))):
+    if missing and (facts.is_mariadb or not all(transaction in committing for transaction in transactions_in(missing))):
         raise BinlogReset(
             "the server's binlog is not the one that this pipeline read before",
             position=stored,
@@ -139,8 +139,8 @@ def _missing_on_mariadb(connection: Connection, stored: LogPosition) -> str:
     return ", ".join(part for part in stored.gtid.split(",") if part and not known.has(part))
 
 
-def _same_base(one: str, other: str) -> bool:
-    return one.rpartition(".")[0] == other.rpartition(".")[0]
+def _same_base(file: str, other: str) -> bool:
+    return file.rpartition(".")[0] == other.rpartition(".")[0]
 
 
 def _check_mysql_sets(connection: Connection, stored: LogPosition) -> None:

@@ -81,7 +81,7 @@ def _await_committed(connection: Connection, logged: Callable[[], MySqlGtidSet])
     if not under_way or _are_committed(connection, under_way, _MOMENT_S):
         return
     known = logged()
-    committing = [one for one in under_way if known.has(one)]
+    committing = [transaction for transaction in under_way if known.has(transaction)]
     if committing and not _are_committed(connection, committing, _SETTLE_S):
         raise _commits_too_long(",".join(committing))
 

@@ -227,8 +227,10 @@ class SchemaHistory:
 
     def had_column(self, name: Name, column: str, file: str, pos: int) -> bool:
         """Return whether the table had a column of this name before a position."""
-        earlier = [one for one in self.versions.get(name, ()) if one.place < (file_number(file), pos)]
-        return any(column == had.name for one in earlier if one.definition for had in one.definition.columns)
+        earlier = [version for version in self.versions.get(name, ()) if version.place < (file_number(file), pos)]
+        return any(
+            column == had.name for version in earlier if version.definition for had in version.definition.columns
+        )
 
     def part(self, choice: TableChoice, start: LogPosition, end: LogPosition) -> HistoryPart:
         """Return the versions that a read task needs for the range [start, end)."""

@@ -180,8 +180,8 @@ def _of_four_bytes(error: UnicodeError) -> tuple[str, int]:
     """Return `?` for a code of GB 18030 of four bytes without a character, as the server does."""
     assert isinstance(error, UnicodeDecodeError)
     code = error.object[error.start : error.start + 4]
-    is_whole = len(code) == 4 and all(0x81 <= one <= 0xFE for one in code[::2])
-    if is_whole and all(0x30 <= one <= 0x39 for one in code[1::2]):
+    is_whole = len(code) == 4 and all(0x81 <= byte <= 0xFE for byte in code[::2])
+    if is_whole and all(0x30 <= byte <= 0x39 for byte in code[1::2]):
         return "?", error.start + 4
     return "\ufffd", error.end
 

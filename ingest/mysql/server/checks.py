@@ -204,7 +204,7 @@ def _prepared(connection: Connection, wanted: CheckedPlan) -> Iterator[ServerFin
     if isinstance(found, pymysql.MySQLError) or not found:
         return
     ids = (row[-1] for row in found[:5])
-    names = ", ".join(one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in ids)
+    names = ", ".join(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in ids)
     message = "rows that prepared XA transactions have changed are missing if tables are first read before their commit"
     fix = "XA COMMIT or XA ROLLBACK them before the first start, or read their tables again after it (--reset TABLE)"
     yield warning_finding(SourceError, message, names, "no prepared transaction", fix)

@@ -69,7 +69,7 @@ def _of_columns(
         yield replace(error_finding(MissingGrant, message, seen, "SELECT on the table", fix), hiding=name)
         return
     needs = [column.name for column in definition.columns if demand.includes(column.name)]
-    denied = [one for one in needs if isinstance(tried(connection, _selecting(one, table)), pymysql.MySQLError)]
+    denied = [need for need in needs if isinstance(tried(connection, _selecting(need, table)), pymysql.MySQLError)]
     denied += sorted(demand.unknown)
     if denied:
         some = ", ".join(map(quoted, denied))

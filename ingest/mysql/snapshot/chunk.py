@@ -142,7 +142,7 @@ def key_rows(connection: Connection, chunk: Chunk, keys: pa.Table) -> Iterator[l
     # in the binlog during the read are needed.
     values = [keys[column.name].to_pylist() for column in columns if column is not None]
     rows = zip(*values, strict=True)
-    literals = [tuple(write(one) for write, one in zip(spell, row, strict=True)) for row in rows]
+    literals = [tuple(write(value) for write, value in zip(spell, row, strict=True)) for row in rows]
     for start in range(0, len(literals), _KEYS_A_QUERY):
         yield literals[start : start + _KEYS_A_QUERY]
 

@@ -109,7 +109,7 @@ def _pairs(eight: UInt64s, form: str) -> UInt64s:
     `form` has a `d` for each byte that is a digit.
     """
     # The first character is in the lowest byte.
-    mask = int.from_bytes(bytes(0x0F if one == "d" else 0 for one in form), "little")
+    mask = int.from_bytes(bytes(0x0F if letter == "d" else 0 for letter in form), "little")
     digits = eight & np.uint64(mask)
     return digits * np.uint64(10) + (digits >> np.uint64(8))
 

@@ -53,7 +53,7 @@ def changes_between(
                 break
     kept = [(file, _remaining(batch, rolled_back.in_file(file))) for file, batch in changes]
     # Positions within a file are below 2^40.
-    return [replace(one, positions=one.positions + (file_number(file) << 40)) for file, one in kept if len(one)]
+    return [replace(batch, positions=batch.positions + (file_number(file) << 40)) for file, batch in kept if len(batch)]
 
 
 def _remaining(batch: ChangeBatch, spans: Sequence[Span]) -> ChangeBatch:

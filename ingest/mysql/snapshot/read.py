@@ -239,7 +239,9 @@ def selections(
         (definition.database, definition.table): (definition, *_selected(definition, policy, zone))
         for definition in definitions
     }
-    found = {name: described(demand, len(one.columns), condition) for name, (one, demand, condition) in parts.items()}
+    found = {
+        name: described(demand, len(table.columns), condition) for name, (table, demand, condition) in parts.items()
+    }
     return {name: lines for name, lines in found.items() if lines}
 
 

@@ -223,16 +223,14 @@ def joined(before: RowImages, after: RowImages, order: Int64s) -> RowImages:
         return before if len(before) else after  # which are in order
     cells = [
         Cells(
-            one.data,
-            np.concatenate([one.start, other.start])[order],
-            np.concatenate([one.length, other.length])[order],
-            np.concatenate([one.null, other.null])[order],
+            old.data,
+            np.concatenate([old.start, new.start])[order],
+            np.concatenate([old.length, new.length])[order],
+            np.concatenate([old.null, new.null])[order],
         )
-        for one, other in zip(before.cells, after.cells, strict=True)
+        for old, new in zip(before.cells, after.cells, strict=True)
     ]
-    unchanged = [
-        np.concatenate([one, other])[order] for one, other in zip(before.unchanged, after.unchanged, strict=True)
-    ]
+    unchanged = [np.concatenate([old, new])[order] for old, new in zip(before.unchanged, after.unchanged, strict=True)]
     end = np.concatenate([before.end, after.end])[order]
     return RowImages(cells, unchanged, end, before.binary or after.binary)
 

@@ -116,18 +116,18 @@ def _from_server(
     wait_for_standbys(connection)
     now = relations(connection, [relation.oid]).get(relation.oid)
     # Without the table or its key columns no row can be found, so all of them count as gone.
-    if now is None or not set(relation.key) <= {one.name for one in now.columns}:
+    if now is None or not set(relation.key) <= {column.name for column in now.columns}:
         return rows, wanted
-    there = {one.name: one for one in now.columns}
+    there = {column.name: column for column in now.columns}
     names = [name for name, mask in missing.items() if mask.any()]
     for name in names:
         if name not in there:
             oddities[COLUMN_GONE] += int(missing[name].sum())
-    selected = [one for one in relation.columns if one.name in names and one.name in there]
+    selected = [column for column in relation.columns if column.name in names and column.name in there]
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     keys = [key_literals(connection, columns[name].take(pa.array(wanted))) for name in relation.key]
     types = [str(_sql_type(connection, now, name)) for name in relation.key]
-    shapes = [Shape.of(one) for one in (_NUMBER, *(column.type for column in selected))]
+    shapes = [Shape.of(type_) for type_ in (_NUMBER, *(column.type for column in selected))]
     seen = np.zeros(len(wanted), np.bool_)
     for first in range(0, len(wanted), _KEYS_AT_ONCE):
         some = range(first, min(first + _KEYS_AT_ONCE, len(wanted)))
@@ -138,7 +138,7 @@ def _from_server(
         )
         names_of_keys = ", ".join(f"k{number}" for number in range(len(keys)))
         match = " AND ".join(f"t.{quoted(name)} = k.k{number}" for number, name in enumerate(relation.key))
-        values = ", ".join(as_logged(f"t.{quoted(one.name)}", one.type) for one in selected)
+        values = ", ".join(as_logged(f"t.{quoted(column.name)}", column.type) for column in selected)
         select_ = (
             f"SELECT k.n::int8{', ' if values else ''}{values} FROM (VALUES {', '.join(lines)}) k(n, {names_of_keys}) "
             f"JOIN {own_rows(now.name, now.kind)} t ON {match}"
@@ -147,12 +147,12 @@ def _from_server(
         found = list(cells_of(rows_of(messages), shapes))
         places = binary_column(found[0], _NUMBER, oddities).to_numpy(zero_copy_only=False).astype(np.int64)
         seen[places] = True
-        for one, cells in zip(selected, found[1:], strict=True):
-            column = value_column(cells, relation, one, oddities, binary=one.type.is_binary)
-            mask = missing[one.name]
+        for declared, cells in zip(selected, found[1:], strict=True):
+            column = value_column(cells, relation, declared, oddities, binary=declared.type.is_binary)
+            mask = missing[declared.name]
             to = wanted[places]
             chosen = mask[to]
-            columns[one.name] = _placed(columns[one.name], to[chosen], column.filter(pa.array(chosen)))
+            columns[declared.name] = _placed(columns[declared.name], to[chosen], column.filter(pa.array(chosen)))
     return pa.RecordBatch.from_arrays(list(columns.values()), names=rows.schema.names), wanted[~seen]
 
 

@@ -120,7 +120,7 @@ def _rights(
         yield error_finding(MissingGrant, message, "no REPLICATION", "REPLICATION", fix)
     if not tables:
         return
-    some = ", ".join(str(one.oid) for one in tables)
+    some = ", ".join(str(table.oid) for table in tables)
     denied = connection.rows(
         "SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         f"WHERE c.oid IN ({some}) AND NOT (has_table_privilege(c.oid, 'SELECT') AND "

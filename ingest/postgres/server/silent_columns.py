@@ -49,12 +49,12 @@ NONE = SilentColumns()
 
 def silent_columns(connection: PgConnection, oid: int = 0, newest: int | None = None) -> dict[int, SilentColumns]:
     """Return such columns by the number of their table: of all tables, or of one without labels after `newest`."""
-    one = f"AND c.oid = {oid} " if oid else ""
+    of_table = f"AND c.oid = {oid} " if oid else ""
     older = "" if newest is None else f"WHERE e.oid <= {newest}::oid "
     rows = connection.rows(
         "WITH RECURSIVE own AS (SELECT a.attrelid, a.attnum, a.atttypid, a.attgenerated <> '' AS made FROM pg_class c "
         "JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition "
-        f"AND c.oid >= {_FIRST_OF_USERS} {one}AND a.attnum > 0 AND NOT a.attisdropped "
+        f"AND c.oid >= {_FIRST_OF_USERS} {of_table}AND a.attnum > 0 AND NOT a.attisdropped "
         f"AND (a.atttypid >= {_FIRST_OF_USERS} OR a.attgenerated <> '')), "
         "inside(kind, part) AS (SELECT atttypid, atttypid FROM own WHERE NOT made UNION SELECT i.kind, p.part "
         f"FROM inside i CROSS JOIN LATERAL ({_IN_A_TYPE}) p(part) WHERE p.part >= {_FIRST_OF_USERS}), "

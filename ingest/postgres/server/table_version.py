@@ -78,7 +78,7 @@ class TableVersion:
         # A dropped column has no name any more.
         places = zip_longest(now, then[: min(len(now), earlier.columns)], fillvalue=_UNKNOWN)
         now = [place if place != _UNKNOWN else place_then for place, place_then in places]
-        former = [one for one in dict.fromkeys(then) if one not in now]
+        former = [name for name in dict.fromkeys(then) if name not in now]
         return replace(self, names="".join([*now, *former]), published=earlier.published)
 
     def name_of(self, number: int) -> str:
@@ -102,7 +102,7 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
 
 
 def _version(table: PgTableFacts, key: tuple[str, ...], columns: Mapping[str, tuple[int, str]]) -> TableVersion:
-    made = {name: one for name, (_, one) in columns.items()}
+    made = {name: column for name, (_, column) in columns.items()}
     marks = zlib.crc32(json.dumps([made.get(name) for name in key]).encode())
     marked = {number: _mark(name) for name, (number, _) in columns.items()}
     names = "".join(marked.get(number, _UNKNOWN) for number in range(1, table.columns + 1))

@@ -27,7 +27,7 @@ _STANDBYS = (
 
 def wait_for_standbys(connection: PgConnection) -> None:
     """Wait until no session waits for a synchronous standby: its commit is logged before its rows are visible."""
-    has_standbys, sees_sessions, applies = (one == "t" for one in connection.rows(_STANDBYS)[0])
+    has_standbys, sees_sessions, applies = (text == "t" for text in connection.rows(_STANDBYS)[0])
     if not has_standbys:
         return
     if not sees_sessions:
@@ -109,7 +109,7 @@ def _runs_older(connection: PgConnection, before: int) -> bool:
     A server that crashed may give numbers again that were in no flushed log. `before` may then be higher than its next
     number, and stays so while nothing is written. If no transaction runs, all that ran at the crash have ended.
     """
-    oldest, next_ = (int(str(one)) for one in connection.rows(_OLDEST_AND_NEXT)[0])
+    oldest, next_ = (int(str(number)) for number in connection.rows(_OLDEST_AND_NEXT)[0])
     return oldest < before and oldest != next_
 
 

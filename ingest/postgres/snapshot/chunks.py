@@ -64,7 +64,7 @@ class KeyChunk:
         row = f"({', '.join(map(quoted, self.key))})"
         for sign, bound in ((">", self.lower), ("<=", self.upper)):
             if bound:
-                values = (f"{connection.literal(one)}::{kind}" for one, kind in zip(bound, self.types, strict=True))
+                values = (f"{connection.literal(value)}::{kind}" for value, kind in zip(bound, self.types, strict=True))
                 # Unlike MySQL, PostgreSQL uses the index for a comparison of rows.
                 parts.append(f"{row} {sign} ({', '.join(values)})")
         return " AND ".join(parts) or "true"
@@ -155,8 +155,8 @@ def chunk_batches(
         if not len(messages):
             continue
         arrays = [
-            value_column(cells, relation, one, oddities, binary=one.type.is_binary)
-            for one, cells in zip(relation.columns, cells_of(messages, shapes), strict=True)
+            value_column(cells, relation, column, oddities, binary=column.type.is_binary)
+            for column, cells in zip(relation.columns, cells_of(messages, shapes), strict=True)
         ]
         rows = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in relation.columns])
         yield ChangeBatch.inserts(relation.source_schema, rows, row)
@@ -179,14 +179,17 @@ def _selected(relation: Relation, policy: DemandPolicy | None) -> tuple[Demand, 
 
 def columns_selected(found: Mapping[int, Relation], policy: DemandPolicy | None) -> dict[int, list[str]]:
     """Return the columns that are selected of each table, by its number."""
-    demands = {oid: needed(policy, one.source_schema) for oid, one in found.items()}
+    demands = {oid: needed(policy, relation.source_schema) for oid, relation in found.items()}
     return {oid: [column.name for column in found[oid].columns if demands[oid].includes(column.name)] for oid in found}
 
 
 def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return descriptions of the selected part of each table that is not read as a whole."""
-    parts = {one.name: (one, *_selected(one, policy)) for one in found}
-    lines = {name: described(demand, len(one.columns), condition) for name, (one, demand, condition) in parts.items()}
+    parts = {relation.name: (relation, *_selected(relation, policy)) for relation in found}
+    lines = {
+        name: described(demand, len(relation.columns), condition)
+        for name, (relation, demand, condition) in parts.items()
+    }
     return {name: some for name, some in lines.items() if some}
 
 
@@ -210,7 +213,7 @@ def in_chunk(connection: PgConnection, chunk: KeyChunk, keys: pa.Table) -> Bools
     for first in range(0, len(keys), _KEYS_AT_ONCE):
         rows = zip(*(column[first : first + _KEYS_AT_ONCE] for column in columns), strict=True)
         lines = (
-            f"({place}, {', '.join(f'{one}::{kind}' for one, kind in zip(row, chunk.types, strict=True))})"
+            f"({place}, {', '.join(f'{value}::{kind}' for value, kind in zip(row, chunk.types, strict=True))})"
             for place, row in enumerate(rows)
         )
         found = connection.rows(

@@ -64,7 +64,7 @@ class RowCells(ABC):
     def columns(self, shapes: Sequence[Shape]) -> Iterator[Cells]:
         """Yield the cells of each column. UnexpectedMessage if a row ends before its last column."""
         all_present = repeated(value=False, count=len(self.at))
-        widths = {one.width: repeated(one.width, len(self.at)) for one in set(shapes) if one.width is not None}
+        widths = {shape.width: repeated(shape.width, len(self.at)) for shape in set(shapes) if shape.width is not None}
         place = 0
         while place < len(shapes):
             # A row that has ended is followed by another or by spare bytes, so this reads no other memory.

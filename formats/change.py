@@ -208,11 +208,11 @@ class ImageRule:
 
     def watches(self, name: str) -> bool:
         """Return whether a source column is watched. A catalog may fold names that the source spells in mixed case."""
-        return name.lower() in {one.lower() for one in self.watch}
+        return name.lower() in {column.lower() for column in self.watch}
 
     def orders_by(self, name: str) -> bool:
         """Return whether a source column decides which row of a key is newest."""
-        return name.lower() in {one.lower() for one in self.sequence}
+        return name.lower() in {column.lower() for column in self.sequence}
 
 
 class ImagePolicy(Protocol):

@@ -40,7 +40,7 @@ class ComputedColumn:
         if function not in COMPUTED_FUNCTIONS:
             known = ", ".join(sorted(COMPUTED_FUNCTIONS))
             raise ConfigError(f"Unsupported expression: {match[1]}. Supported expressions are: {known}")
-        fold = (lambda one: one) if case_sensitive else str.lower
+        fold = (lambda name: name) if case_sensitive else str.lower
         arguments = tuple(_argument(part, fold) for part in _parts(match[2]))
         column = cls(fold(name.strip()), function, arguments)
         COMPUTED_FUNCTIONS[function].check(column.name, arguments)

@@ -46,10 +46,10 @@ class ColumnRules:
     def wanted(self, source: SourceSchema) -> tuple[DeclaredColumn, ...]:
         """Return the table columns for a source schema. SchemaConflict when two of them have the same name."""
         columns = tuple(
-            DeclaredColumn(self.name(one.name), self._type(source, one), one.comment)
-            for one in source.fields
+            DeclaredColumn(self.name(field.name), self._type(source, field), field.comment)
+            for field in source.fields
             # No table has a column without a name, so a value in it makes its row bad.
-            if one.name.strip()
+            if field.name.strip()
         )
         names = [column.name for column in columns]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -94,19 +94,19 @@ def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRule
     single message of a topic can declare anything; such a declaration is not treated as a change of the source.
     """
     existing = {column.name: column.type for column in schema.fields} if schema else {}
-    for one in source.fields:
-        if not one.name.strip():
+    for declared in source.fields:
+        if not declared.name.strip():
             continue
         try:
-            type_ = paimon_type(source.dialect, one, rules.mapping)
+            type_ = paimon_type(source.dialect, declared, rules.mapping)
         except SchemaConflict as error:
-            return f"column {one.name}: {error.message}"
-        old = existing.get(rules.name(one.name))
-        if old is None or is_known(source.dialect, one) or rules.policy.is_lenient:
+            return f"column {declared.name}: {error.message}"
+        old = existing.get(rules.name(declared.name))
+        if old is None or is_known(source.dialect, declared) or rules.policy.is_lenient:
             continue
         if change_of(old, type_, rules.mapping).verdict is Verdict.REFUSE:
             return (
-                f"column {one.name} is declared as {one.type}, which is an unknown type, and the table has "
+                f"column {declared.name} is declared as {declared.type}, which is an unknown type, and the table has "
                 f"{type_json(old)}"
             )
     return None
@@ -115,12 +115,14 @@ def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRule
 def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> tuple[str, ...]:
     """Return the NOT NULL columns for which the source, if it declares nullability, allows nulls or has no column."""
     # Most formats do not declare nullability, and then nothing follows from a missing declaration.
-    if all(one.nullable is None for one in source.fields):
+    if all(field.nullable is None for field in source.fields):
         return ()
-    filled = rules.made | {rules.name(one.name) for one in source.fields if one.nullable is False}
+    filled = rules.made | {rules.name(field.name) for field in source.fields if field.nullable is False}
     keys = {*schema.primary_keys, *schema.partition_keys}
     return tuple(
-        one.name for one in schema.fields if not one.type.nullable and one.name not in filled and one.name not in keys
+        field.name
+        for field in schema.fields
+        if not field.type.nullable and field.name not in filled and field.name not in keys
     )
 
 
@@ -199,11 +201,11 @@ def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules:
     table = [source.comment for source in sources if source.comment is not None and source.comments_follow]
     for source in sources:
         differing = {comment.name for comment in drift_of(source, "", schema, rules).comments}
-        for one in rules.wanted(source):
-            if one.name in differing:
-                wanted[one.name] = one.comment or ""
-            elif one.comment is not None:
-                seen.add(one.name)
+        for column in rules.wanted(source):
+            if column.name in differing:
+                wanted[column.name] = column.comment or ""
+            elif column.comment is not None:
+                seen.add(column.name)
     changes: list[SchemaChange] = [
         UpdateColumnComment(name, text or None) for name, text in wanted.items() if name not in seen
     ]

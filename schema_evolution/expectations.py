@@ -126,14 +126,14 @@ def _without(change: ChangeBatch, kept: Flags, before: npt.NDArray[np.int64]) ->
     return change.filter(kept)
 
 
-def _violation(change: ChangeBatch, one: Expectation, row: int) -> DecodeError:
+def _violation(change: ChangeBatch, expectation: Expectation, row: int) -> DecodeError:
     schema = change.schema
     keys = [name for name in schema.primary_keys if name in change.rows.schema.names]
     key = ", ".join(f"{name}={change.rows.column(name)[row].as_py()}" for name in keys)
     return DecodeError(
-        f"a row does not meet the expectation {one.name}, and nothing of the batch was committed",
+        f"a row does not meet the expectation {expectation.name}, and nothing of the batch was committed",
         source=".".join(filter(None, (schema.database, schema.table))) or None,
-        condition=one.condition,
+        condition=expectation.condition,
         key=key or None,
         offset=int(change.positions[row]),
         hint="correct the row at the source, or choose the action drop or dead-letter for the expectation",

@@ -74,12 +74,12 @@ class ExpressionColumns:
         for item in items or (Item("*"),):
             if item.value is None:
                 # `*` leaves out the columns that another item computes under the same name.
-                for one in self._change.schema.fields:
-                    if one.name not in named:
-                        yield self._masked(one, masks)
+                for source_field in self._change.schema.fields:
+                    if source_field.name not in named:
+                        yield self._masked(source_field, masks)
             elif isinstance(item.value, ColumnReference) and item.value.name in self._places:
-                one = self._change.schema.fields[self._places[item.value.name]]
-                yield self._masked(replace(one, name=item.name), masks, item.value.name)
+                declared = self._change.schema.fields[self._places[item.value.name]]
+                yield self._masked(replace(declared, name=item.name), masks, item.value.name)
             else:
                 field, values = self._computed(item.name, item.value)
                 yield _with_mask(field, values, masks[item.name]) if item.name in masks else (field, values)

@@ -75,19 +75,19 @@ class Fit:
         return FittedRows(replace(fitted, rows=rows), bad, misfits.nulled, misfits.inexact)
 
     def _columns(self, batch: ChangeBatch, misfits: Misfits) -> list[pa.Array]:
-        fields = {one.name: one for one in self.schema.fields}
-        computed = {one.name for one in self.computed}
-        names = [self.rules.name(one.name) for one in batch.schema.fields]
+        fields = {field.name: field for field in self.schema.fields}
+        computed = {column.name for column in self.computed}
+        names = [self.rules.name(field.name) for field in batch.schema.fields]
         given = dict(zip(names, self._given(batch), strict=True))
         for name, column in given.items():
             if not name.strip():
                 rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
                 misfits.add(rows, f"a value has no valid column name: {name!r}")
         done: dict[str, pa.Array] = {}
-        for one in self.schema.fields:
-            if one.name not in computed:
-                done[one.name] = self._column(one, batch, given.get(one.name), misfits)
-        types, inexact = {name: one.type for name, one in fields.items()}, misfits.inexact
+        for target in self.schema.fields:
+            if target.name not in computed:
+                done[target.name] = self._column(target, batch, given.get(target.name), misfits)
+        types, inexact = {name: field.type for name, field in fields.items()}, misfits.inexact
         # On fitted values, and in an order in which each column follows the columns that it refers to.
         for column in self.computed:
             target = fields.get(column.name)
@@ -95,7 +95,7 @@ class Fit:
                 values = column.values(Columns(done, types, self.now_millis, misfits), len(batch))
                 done[column.name] = fit_column(values, target, self.rules.mapping, misfits)
         misfits.inexact = inexact  # what an expression cuts is what it asks for
-        return [done[one.name] for one in self.schema.fields]
+        return [done[field.name] for field in self.schema.fields]
 
     def _given(self, batch: ChangeBatch) -> list[pa.Array]:
         columns: list[pa.Array] = batch.rows.columns
@@ -142,7 +142,7 @@ class Fit:
 def _arrow_schemas(table: TableSchema) -> tuple[pa.Schema, pa.Schema]:
     """Return the table's Arrow schema, and the same one with all columns nullable."""
     arrow = arrow_schema(table.fields)
-    return arrow, pa.schema([one.with_nullable(True) for one in arrow])  # noqa: FBT003 -- Arrow's own signature
+    return arrow, pa.schema([field.with_nullable(True) for field in arrow])  # noqa: FBT003 -- Arrow's own signature
 
 
 def whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np.bool_] | None, tuple[BadRecord, ...]]:

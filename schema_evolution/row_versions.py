@@ -36,7 +36,7 @@ _FIELDS = (
     SourceField(POSITION, f"{TYPED}STRING"),
     SourceField(END_POSITION, f"{TYPED}STRING"),
 )
-COLUMNS = frozenset(one.name for one in _FIELDS)
+COLUMNS = frozenset(field.name for field in _FIELDS)
 _DIGITS, _SUB_DIGITS = 20, 6
 # The length of what follows the name of the stream in a position.
 NUMBERS = 1 + _DIGITS + 1 + _SUB_DIGITS

@@ -84,7 +84,7 @@ class SourceConditions:
             return None
         if node.name in self.types:
             return node.name
-        item = next((one.value for one in self.made if one.name == node.name), None)
+        item = next((column.value for column in self.made if column.name == node.name), None)
         return item.name if isinstance(item, ColumnReference) and item.name in self.types else None
 
 

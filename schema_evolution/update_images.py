@@ -65,8 +65,8 @@ def key_only_deletes(change: ChangeBatch) -> Flags:
     keys = {*change.schema.primary_keys}
     others = [
         column
-        for one, column in zip(change.schema.fields, change.rows.columns, strict=True)
-        if one.name not in keys and not (one.type or "").startswith(TYPED)
+        for field, column in zip(change.schema.fields, change.rows.columns, strict=True)
+        if field.name not in keys and not (field.type or "").startswith(TYPED)
     ]
     if not keys or not others:
         return np.zeros(len(change), np.bool_)

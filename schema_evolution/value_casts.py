@@ -40,7 +40,11 @@ def fit_column(
         return parsed_json(column, type_, target.name, misfits)
     if pa.types.is_list(column.type) and isinstance(type_, ArrayType):
         return fit_lists(
-            column, type_, target.name, misfits, lambda elements, one, found: fit_column(elements, one, mapping, found)
+            column,
+            type_,
+            target.name,
+            misfits,
+            lambda elements, field, found: fit_column(elements, field, mapping, found),
         )
     if pa.types.is_duration(column.type):
         return _durations(column, type_, target.name, mapping, misfits, in_key=in_key)

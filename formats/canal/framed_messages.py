@@ -136,9 +136,9 @@ class FramedBlock:
             if mask:
                 offset = _WORD * number
                 at = self.begins[places] + offset if offset < EDGE else self.ends[places] + (offset - 2 * EDGE)
-                one = (words[at] & mask) * weight
-                one ^= one >> _SHIFT
-                sums += one
+                product = (words[at] & mask) * weight
+                product ^= product >> _SHIFT
+                sums += product
         return sums
 
     def _compared(self, known: KnownFrames, places: Int64s, frames: Int64s) -> tuple[Mask, Int64s, Int64s]:

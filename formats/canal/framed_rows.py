@@ -57,7 +57,7 @@ class FramedTable:
         some: list[TableBlock] = []
         for block in self.blocks:
             some.append(block)
-            if sum(len(one.ends) for one in some) >= PIECE // 2:
+            if sum(len(block.ends) for block in some) >= PIECE // 2:
                 yield _joined(some)
                 some = []
         if some:
@@ -82,7 +82,7 @@ def add_framed(
             _add_block(found, begin, known, tables)
     added: Mask = np.zeros(len(messages), np.bool_)
     # In the order in which the tables come first, as on the other paths.
-    for table in sorted(tables.values(), key=lambda one: int(one.blocks[0].messages.numbers[0])):
+    for table in sorted(tables.values(), key=lambda rows: int(rows.blocks[0].messages.numbers[0])):
         if table.count >= fewest:
             added[_add_table(table, messages, options, decoded)] = True
     if not added.any():
@@ -169,7 +169,7 @@ def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, 
     fields, keys = declared_columns(table.types, table.keys)
     if not pieces or fields is None:
         return nothing
-    parsed = joined_pieces(pieces, [one.name for one in fields])
+    parsed = joined_pieces(pieces, [field.name for field in fields])
     if parsed is None:
         return nothing
     states_no_key = table.keys != bytes(ABSENT) and not read_names(table.keys)

@@ -155,8 +155,8 @@ def canal_message(change: ChangeBatch, rows: Sequence[int]) -> bytes:
 
 def _cells(change: ChangeBatch, row: int) -> dict[str, str | None]:
     return {
-        one.name: _text(column.slice(row, 1), one.type or "")
-        for one, column in zip(change.schema.fields, change.rows, strict=True)
+        field.name: _text(column.slice(row, 1), field.type or "")
+        for field, column in zip(change.schema.fields, change.rows, strict=True)
     }
 
 

@@ -86,20 +86,20 @@ def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa
     bits = kind.length or 1
     width = (bits + 7) // 8
 
-    def one(text: str) -> bytes:
+    def big_endian(text: str) -> bytes:
         if not text.isdecimal() or len(text) > _MOST_DIGITS or bits > _MOST_BITS or int(text) >> bits:
             raise ValueError(f"{text[:40]!r} is not a {bits}-bit number")
         return int(text).to_bytes(width, "big")
 
     # No server has such a column, and the type mapping rejects the type later.
     if bits > _MOST_BITS:
-        return map_distinct(texts, one, pa.binary(), what, faults)
+        return map_distinct(texts, big_endian, pa.binary(), what, faults)
     try:
         numbers = texts.cast(pa.uint64())
     except pa.ArrowInvalid:
-        return map_distinct(texts, one, pa.binary(), what, faults)
+        return map_distinct(texts, big_endian, pa.binary(), what, faults)
     if bits < 64 and pc.any(pc.greater(numbers, pa.scalar((1 << bits) - 1, pa.uint64()))).as_py():
-        return map_distinct(texts, one, pa.binary(), what, faults)
+        return map_distinct(texts, big_endian, pa.binary(), what, faults)
     filled = numbers.fill_null(0).to_numpy().astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
     offsets = np.arange(len(texts) + 1, dtype=np.int32) * width
     whole = pa.Array.from_buffers(

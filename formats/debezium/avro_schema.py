@@ -84,7 +84,7 @@ class RecordSchema:
 
     def row_columns(self) -> tuple[AvroColumn, ...]:
         """Return the columns of the row that this envelope contains in `after`, else in `before`."""
-        members = {one["name"]: one["type"] for one in self.whole.get("fields", ())}
+        members = {field["name"]: field["type"] for field in self.whole.get("fields", ())}
         rows = [members[name] for name in ("after", "before") if name in members]
         columns = columns_of(rows[0]) if rows else ()
         if sends_other_types(members.get("source", {}).get("connect.name")):
@@ -94,7 +94,7 @@ class RecordSchema:
 
 def columns_of(record: Mapping[str, Any]) -> tuple[AvroColumn, ...]:
     """Return the columns of a resolved record schema."""
-    return tuple(_column(one) for one in record.get("fields", ()))
+    return tuple(_column(field) for field in record.get("fields", ()))
 
 
 def compile_schema(schema: Any) -> RecordSchema:
@@ -113,7 +113,7 @@ def compile_schema(schema: Any) -> RecordSchema:
 
 def _without_logical(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_without_logical(one) for one in schema]
+        return [_without_logical(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     return {key: _without_logical(value) for key, value in schema.items() if key != "logicalType"}
@@ -122,7 +122,7 @@ def _without_logical(schema: Any) -> Any:
 def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[str, ...]) -> dict[str, Any]:
     """Return `schema` with every named type written out, null removed, and only the properties that matter."""
     if isinstance(schema, list):
-        others = [one for one in schema if one != "null"]
+        others = [branch for branch in schema if branch != "null"]
         if len(others) != 1:
             raise DecodeError(f"{'.'.join(path) or 'the record'} is a union of several types", reason=BAD_VALUE)
         return _resolved(others[0], named, namespace, path)
@@ -169,7 +169,7 @@ def _without_source_column(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _takes_no_bytes(schema: Mapping[str, Any]) -> bool:
     if schema["type"] == "record":
-        return all(_takes_no_bytes(one["type"]) for one in schema["fields"])
+        return all(_takes_no_bytes(field["type"]) for field in schema["fields"])
     return schema["type"] == "null" or (schema["type"] == "fixed" and schema.get("size") == 0)
 
 
@@ -181,11 +181,11 @@ def _resolved_name(
     if found["type"] == "record":
         found["fields"] = [
             {
-                "name": one["name"],
-                "type": _resolved(one["type"], named, own, (*path, one["name"])),
-                **({"doc": one["doc"]} if one.get("doc") else {}),
+                "name": member["name"],
+                "type": _resolved(member["type"], named, own, (*path, member["name"])),
+                **({"doc": member["doc"]} if member.get("doc") else {}),
             }
-            for one in schema["fields"]
+            for member in schema["fields"]
         ]
     named[name if "." in name or not own else f"{own}.{name}"] = found
     return found

@@ -31,7 +31,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Number):
         return double(value)
     if isinstance(value, list):
-        return [plain_value(one) for one in value]
+        return [plain_value(member) for member in value]
     if not isinstance(value, dict):
         return value
     if value and next(iter(value)).startswith("$"):
@@ -39,7 +39,7 @@ def plain_value(value: Any) -> Any:
             return _special(value)
         except (KeyError, TypeError, AttributeError, InvalidOperation) as error:
             raise ValueError(f"{next(iter(value))} contains {str(value)[:80]}") from error
-    return {name: plain_value(one) for name, one in value.items()}
+    return {name: plain_value(member) for name, member in value.items()}
 
 
 def _special(value: Mapping[str, Any]) -> Any:
@@ -71,7 +71,7 @@ def _special(value: Mapping[str, Any]) -> Any:
             return _MARKS[next(iter(value))]
         case {"$undefined": _}:
             return None
-    return {name: plain_value(one) for name, one in value.items()}
+    return {name: plain_value(member) for name, member in value.items()}
 
 
 def double(digits: str) -> Number | str:

@@ -99,7 +99,7 @@ class TableMessages:
         subs = (kinds != DELETE).astype(np.int32)
         if with_before:
             befores = self._read(self.members.before, wanted, faults)
-            if [one.type for one in befores] != [column.type for column in columns]:
+            if [column.type for column in befores] != [column.type for column in columns]:
                 return nothing  # the values decide the type of some columns, and the record path reads them together
             columns = _interleaved(befores, columns)
             at, times = np.repeat(at, 2), np.repeat(times, 2)

@@ -87,7 +87,7 @@ class MatchPlan:
             np.array(scalars, np.int64),
             layout.scalars[scalars][:, None],
             np.array(name_at, np.int64)[:, None],
-            np.array([len(one) - at for one, at in zip(gaps, name_at, strict=False)], np.int64)[:, None],
+            np.array([len(gap) - at for gap, at in zip(gaps, name_at, strict=False)], np.int64)[:, None],
             (~is_text).astype(np.int64)[:, None],
             len(gaps[-1]),
             np.flatnonzero(is_text),

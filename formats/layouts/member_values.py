@@ -124,10 +124,10 @@ class LayoutRows:
 
     def differ(self, member: int, other: int) -> Mask:
         """Return in which messages the bytes of two members differ, quotation marks included."""
-        one, two = self.layout.scalar_number[member], self.layout.scalar_number[other]
-        starts, other_starts = self.starts[one], self.starts[two]
-        sizes = self.ends[one] - starts
-        different: Mask = (sizes != self.ends[two] - other_starts) | (self.quoted[one] != self.quoted[two])
+        this, that = self.layout.scalar_number[member], self.layout.scalar_number[other]
+        starts, other_starts = self.starts[this], self.starts[that]
+        sizes = self.ends[this] - starts
+        different: Mask = (sizes != self.ends[that] - other_starts) | (self.quoted[this] != self.quoted[that])
         words, last = self.piece.words, len(self.piece.words) - 1
         for offset in range(0, int(sizes.max(initial=0)), 8):
             shown = np.clip(sizes - offset, 0, 8)

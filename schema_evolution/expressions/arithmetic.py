@@ -30,12 +30,14 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
     if sign == "whole /":
         return _divided_whole(left, right)
     # The sum of two SMALLINT values need not be one.
-    left, right = (pc.cast(one, pa.int64()) if pa.types.is_integer(one.type) else one for one in (left, right))
-    if not all(is_number(one.type) or pa.types.is_null(one.type) for one in (left, right)):
+    left, right = (
+        pc.cast(values, pa.int64()) if pa.types.is_integer(values.type) else values for values in (left, right)
+    )
+    if not all(is_number(values.type) or pa.types.is_null(values.type) for values in (left, right)):
         raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast strings to numbers first")
     operation = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[sign]
-    decimals = any(pa.types.is_decimal(one.type) for one in (left, right))
-    if decimals and not any(pa.types.is_floating(one.type) for one in (left, right)):
+    decimals = any(pa.types.is_decimal(values.type) for values in (left, right))
+    if decimals and not any(pa.types.is_floating(values.type) for values in (left, right)):
         return _decimal(sign, operation, left, right)
     try:
         return operation(left, right)

@@ -58,7 +58,9 @@ class _Evaluation:
             case Cast(value, type_, tries):
                 return self._cast(self.of(value), type_, Misfits() if tries else self._misfits)
             case Case(branches, default):
-                return self._case([(self.of(one), self.of(value)) for one, value in branches], self.of(default))
+                return self._case(
+                    [(self.of(condition), self.of(value)) for condition, value in branches], self.of(default)
+                )
 
     def _column(self, name: str) -> pa.Array:
         found = self._columns.get(name)
@@ -71,7 +73,7 @@ class _Evaluation:
             value = operate(name, given)
             return FUNCTIONS[name].values(given, self._moment) if value is None else value
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as reason:
-            types = ", ".join(str(one.type) for one in given)
+            types = ", ".join(str(values.type) for values in given)
             raise ConfigError(f"{name} does not accept {types}: {reason}") from reason
 
     def _cast(self, value: Values, type_: DataType, misfits: Misfits) -> Values:

@@ -90,7 +90,7 @@ def children(node: Node) -> tuple[Node, ...]:
         case Cast(value=value):
             return (value,)
         case Case(branches, default):
-            return (*(one for branch in branches for one in branch), default)
+            return (*(node for branch in branches for node in branch), default)
     return ()
 
 

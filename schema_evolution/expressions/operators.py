@@ -60,11 +60,11 @@ def aligned(left: Values, right: Values) -> tuple[Values, Values]:
     """
     if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return left, right
-    for one, other, turned in ((left, right, False), (right, left, True)):
-        if pa.types.is_boolean(one.type) and is_number(other.type):
-            pair = pc.cast(one, pa.int8()), other
-        elif pa.types.is_string(one.type) and pa.types.is_temporal(other.type):
-            pair = _as_time(one, other.type), other
+    for first, other, turned in ((left, right, False), (right, left, True)):
+        if pa.types.is_boolean(first.type) and is_number(other.type):
+            pair = pc.cast(first, pa.int8()), other
+        elif pa.types.is_string(first.type) and pa.types.is_temporal(other.type):
+            pair = _as_time(first, other.type), other
         else:
             continue
         return (pair[1], pair[0]) if turned else pair
@@ -151,7 +151,7 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
         case "is not null":
             return pc.is_valid(given[0])
         case "in":
-            pairs = (_COMPARED["="](*aligned(given[0], one)) for one in given[1:])
+            pairs = (_COMPARED["="](*aligned(given[0], candidate)) for candidate in given[1:])
             found = next(pairs)
             for pair in pairs:
                 # True if any is equal; null if none is equal and one of them is null.

@@ -68,5 +68,5 @@ def _shallow(node: Node) -> Node:
         depth += 1
         if depth > DEEPEST:
             raise RecursionError
-        level = [inner for one in level for inner in children(one)]
+        level = [inner for node in level for inner in children(node)]
     return node

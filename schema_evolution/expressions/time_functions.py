@@ -147,7 +147,9 @@ def _per_unit(value: Values, of: str) -> int:
 
 
 def _months_later(stamp: Values, months: Values, rows: int) -> pa.Array:
-    stamp, months = (pa.repeat(one, rows) if isinstance(one, pa.Scalar) else one for one in (stamp, months))
+    stamp, months = (
+        pa.repeat(operand, rows) if isinstance(operand, pa.Scalar) else operand for operand in (stamp, months)
+    )
     valid = pc.and_(pc.is_valid(stamp), pc.is_valid(months))
     # numpy adds months to dates in units of months. The day within the month is added afterwards, up to the last
     # day of the resulting month, and then the time of day.
@@ -164,7 +166,7 @@ def _months_later(stamp: Values, months: Values, rows: int) -> pa.Array:
 def difference(given: Sequence[Values], moment: Moment) -> Values:
     """Return the whole units from the first time to the second, negative when the second is earlier."""
     per_unit = _per_unit(given[0], "timestampdiff")
-    begin, end = (pc.cast(stamps(one), pa.timestamp("us")) for one in given[1:])
+    begin, end = (pc.cast(stamps(operand), pa.timestamp("us")) for operand in given[1:])
     micros = pc.cast(pc.subtract(end, begin), pa.int64())
     if per_unit > 0:
         # Towards zero, so that a unit counts only when it is complete, in both directions.

@@ -139,7 +139,9 @@ def _member(schema: Mapping[str, Any], mapping: TypeMapping) -> DataType:
 def _carried(schema: Mapping[str, Any], mapping: TypeMapping) -> DataType:
     match schema["type"]:
         case "record":
-            return RowType(tuple(Field(NO_ID, one["name"], _member(one["type"], mapping)) for one in schema["fields"]))
+            return RowType(
+                tuple(Field(NO_ID, field["name"], _member(field["type"], mapping)) for field in schema["fields"])
+            )
         case "array":
             return ArrayType(_member(schema["items"], mapping))
         case "map":

@@ -36,7 +36,7 @@ class TypeMapping:
             if not name:
                 continue
             if name not in known:
-                shown = sorted(one.replace("_", "-") for one in known)
+                shown = sorted(name.replace("_", "-") for name in known)
                 raise ConfigError(
                     f"Unsupported type mapping option: {option}",
                     hint=did_you_mean(option.lower(), shown, f"the options are {', '.join(shown)}"),

@@ -18,7 +18,8 @@ from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.interpreter import Interpreter
 
 _HELP = """Statements end with ; and may have several lines. Tab completes names and keywords. The arrows up and down
-show the history, Ctrl-R searches it. Ctrl-C drops what is typed, or ends a stream; Ctrl-D, quit; or \\q ends the shell.
+show the history, Ctrl-R searches it. Ctrl-C drops what is typed, or ends a statement or a stream; Ctrl-D, quit; or \\q
+ends the shell.
 SHOW TABLES; DESCRIBE t; SHOW CREATE TABLE t; SHOW PROCEDURES; SET 'execution.runtime-mode' = 'streaming';"""
 _QUIT = {"quit", "exit", "\\q"}
 _CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)

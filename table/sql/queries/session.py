@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from penstock.table.sql.grammar.statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
 from penstock.table.sql.queries.engine_errors import engine_error, missing_table, no_information_schema
 from penstock.table.sql.queries.global_tables import is_global
+from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.table_rows import TableRows
 from penstock.table.values.optional import duckdb_module
@@ -74,7 +76,8 @@ class Session:
         """Return the rows of one statement. ConfigError with DuckDB's message when DuckDB rejects it."""
         prepared = self.prepared(sql)
         with self._errors_of(sql):
-            return self._connection.sql(prepared).to_arrow_table()
+            rows: pa.Table = interruptible(self._connection, lambda: self._connection.sql(prepared).to_arrow_table())
+            return rows
 
     def begin(self, statement: ScriptPart) -> None:
         """Begin a statement: it reads the tables at their newest snapshots, and its errors name their place."""
@@ -160,7 +163,7 @@ class Session:
         """Run a statement for its effect inside this session, such as creating a view or a temporary table."""
         prepared = self.prepared(sql)
         with self._errors_of(sql):
-            self._connection.execute(prepared)
+            interruptible(self._connection, lambda: self._connection.execute(prepared))
 
     def batches(self, sql: str) -> Generator[pa.RecordBatch]:
         """Yield the rows of a statement, batch by batch."""
@@ -169,7 +172,11 @@ class Session:
     def prepared_batches(self, prepared: str) -> Generator[pa.RecordBatch]:
         """Yield the rows of a statement that is in DuckDB's dialect, batch by batch."""
         try:
-            yield from self._connection.sql(prepared).to_arrow_reader(65536)
+            begin = partial(self._connection.sql(prepared).to_arrow_reader, 65536)
+            # Closed at once: the connection begins no other query while a result is open.
+            with interruptible(self._connection, begin) as reader:
+                while (batch := interruptible(self._connection, partial(next, reader, None))) is not None:
+                    yield batch
         except (self._duckdb.Error, pa.ArrowException, OSError) as reason:
             raise self._refused(prepared, reason) from reason
 

@@ -17,7 +17,7 @@ import pytest
 import penstock
 from penstock.pipelines.commands.sql_shell import history_file, is_complete
 from penstock.table.sql.interpreter import Interpreter
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, until
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
 _PROGRAM = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main())"
@@ -93,6 +93,26 @@ def test_statements_are_typed_completed_and_remembered(tmp_path: Path) -> None:
     history = (tmp_path / "penstock" / "sql_history").read_text(encoding="utf-8")
     assert "+insert into shop.orders" in history
     assert (tmp_path / "penstock" / "sql_history").stat().st_mode & 0o77 == 0
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_long_statement_and_not_the_shell(tmp_path: Path) -> None:
+    terminal = Terminal(["sql", "--warehouse", str(tmp_path / "warehouse")], tmp_path)
+    terminal.expect(r"sql>")
+    before = cpu_seconds(terminal.process)
+    terminal.type("select count(*) from range(100000000) a, range(1000000) b where a.range % 7 = b.range % 11;\r")
+    until(lambda: cpu_seconds(terminal.process) > before + 2, "the query computes")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.expect(r"interrupted")
+    terminal.type("select 40 + 2 as answer;\r")
+    terminal.expect(r"42")
+    terminal.type("quit;\r")
+    assert terminal.process.wait(240) == 0
+
+
+def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ class CatalogSettings:
         """Return the catalog as users see it."""
         from penstock.table.catalog.catalog import Catalog  # tasks need no part of it, and it takes long to import
 
-        return Catalog(self.warehouse, backend=self.backend)
+        return Catalog(self.warehouse, dict(self.options), backend=self.backend)
 
     @property
     def backend(self) -> CatalogBackend:

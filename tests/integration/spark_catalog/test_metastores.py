@@ -129,6 +129,8 @@ def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: 
     assert rows(spark, "SELECT k FROM copied") == [(3,), (4,)]
     assert catalog.table("shop.copied").primary_keys == ["k"]
     assert catalog.tables("shop") == ["copied", "sales"]
+    options = dict(rows(spark, f"SELECT * FROM {name}.sys.catalog_options"))
+    assert options["metastore"] == catalog.options["metastore"]
     spark.sql("DROP TABLE copied")
     assert "copied" in refusal(spark, "SELECT * FROM copied")
     assert catalog.tables("shop") == ["sales"]

@@ -15,6 +15,7 @@ from penstock.table.catalog.settings import CatalogSettings, forget_tables
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.validation import UnusableName
+from penstock.table.sql.queries.global_tables import global_table
 
 ROOT = Path(__file__).resolve().parents[4]
 FIRST = create_schema([("id", "INT"), ("v", "STRING")], options={"bucket": "-1"}, now=1)
@@ -79,6 +80,17 @@ def test_secrets_are_resolved_where_the_catalog_is_opened(tmp_path: Path, monkey
         settings.databases()
     monkeypatch.setenv("SYNC_OF_THE_TEST", "false")
     assert settings.databases() == []
+
+
+def test_a_catalog_knows_the_options_that_opened_it(tmp_path: Path) -> None:
+    options = {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db"}
+    catalog = CatalogSettings.of(str(tmp_path), options).open()
+    assert catalog.options == options
+    assert [row["key"] for row in global_table(catalog, ("sys", "catalog_options")).to_pylist()] == [
+        "metastore",
+        "uri",
+        "warehouse",
+    ]
 
 
 def test_stores_beside_the_catalog_do_not_learn_its_kind(tmp_path: Path) -> None:

@@ -155,4 +155,9 @@ def did_you_mean(
 def _close_matches(name: str, known: Iterable[str], most: int, cutoff: float) -> list[str]:
     import difflib  # needed for errors only, and every process imports this module
 
-    return difflib.get_close_matches(name, list(known), most, cutoff)
+    # A name in another case is nearer than any other.
+    spelt: dict[str, list[str]] = {}
+    for one in dict.fromkeys(known):
+        spelt.setdefault(one.casefold(), []).append(one)
+    found = difflib.get_close_matches(name.casefold(), spelt, most, cutoff)
+    return [one for folded in found for one in spelt[folded]][:most]

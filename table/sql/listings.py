@@ -23,8 +23,8 @@ from penstock.table.values.partition_text import listed_text
 from penstock.table.values.sql_text import backquoted, literal
 from penstock.table.values.types import Field, with_nullability
 
-# A row of DESCRIBE: column, type, nullable, key, comment.
-_Described: TypeAlias = tuple[str, str, bool | None, str, str | None]
+# A row of DESCRIBE: column, type, nullable, key, default, comment.
+_Described: TypeAlias = tuple[str, str, bool | None, str, str | None, str | None]
 
 
 def show(context: SqlContext, statement: Show) -> pa.Table:
@@ -113,13 +113,13 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
     name = context.full_name(statement.name)
     if parse_name(name)[2] is not None:
         schema = context.catalog.system_table(name).schema
-        fields: list[_Described] = [(field.name, str(field.type), field.nullable, "", None) for field in schema]
+        fields: list[_Described] = [(field.name, str(field.type), field.nullable, "", None, None) for field in schema]
         return _described(_chosen(name, fields, statement.column))
     table = context.catalog.table(name)
     keys = dict.fromkeys(table.primary_keys, "PRI")
     keys |= {name: f"{keys[name]}, PAR" if name in keys else "PAR" for name in table.partition_keys}
     columns: list[_Described] = [
-        (field.name, _type(field), field.type.nullable, keys.get(field.name, ""), field.description)
+        (field.name, _type(field), field.type.nullable, keys.get(field.name, ""), field.default, field.description)
         for field in table.definition.fields
     ]
     shows_details = statement.extended and statement.column is None
@@ -128,18 +128,21 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
 
 def _chosen(table: str, columns: Sequence[_Described], column: str | None) -> Sequence[_Described]:
     """Return all columns, or the one that the statement names."""
-    found = [entry for entry in columns if column in {None, entry[0]}]
+    if column is None:
+        return columns
+    found = [entry for entry in columns if entry[0] == column]
+    found = found or [entry for entry in columns if entry[0].lower() == column.lower()]
     if not found:
         names = [entry[0] for entry in columns]
-        hint = did_you_mean(str(column), names, f"the columns are {', '.join(names)}")
+        hint = did_you_mean(column, names, f"the columns are {', '.join(names)}")
         raise ConfigError(f"the table has no column {column!r}", table=table, hint=hint)
     return found
 
 
 def _details(name: str, table: Table) -> Iterator[_Described]:
     """Yield what EXTENDED shows behind the columns, in the rows of Spark."""
-    yield "", "", None, "", None
-    yield "# Detailed Table Information", "", None, "", None
+    yield "", "", None, "", None, None
+    yield "# Detailed Table Information", "", None, "", None, None
     details = {
         "Name": name,
         "Comment": table.comment,
@@ -150,17 +153,18 @@ def _details(name: str, table: Table) -> Iterator[_Described]:
     }
     for key, text in details.items():
         if text:
-            yield key, str(text), None, "", None
+            yield key, str(text), None, "", None, None
 
 
 def _described(columns: Sequence[_Described]) -> pa.Table:
-    names, types, nullable, key, comments = zip(*columns, strict=True)
+    names, types, nullable, key, defaults, comments = zip(*columns, strict=True)
     return pa.table(
         {
             "column": pa.array(names, pa.string()),
             "type": pa.array(types, pa.string()),
             "nullable": pa.array(nullable, pa.bool_()),
             "key": pa.array(key, pa.string()),
+            "default": pa.array(defaults, pa.string()),
             "comment": pa.array(comments, pa.string()),
         }
     )

@@ -27,6 +27,7 @@ def test_an_error_without_a_hint_has_the_advice_of_its_class(kind: type[Penstock
 STATEMENTS = {
     "CREATE TABLE d.t (id INT)": "IF NOT EXISTS",
     "SHOW TABLES IN nothing": "CREATE DATABASE",
+    "DESCRIBE d.T": "did you mean d.t?",
     "ALTER TABLE d.t ADD COLUMN id INT": "another name",
     "ALTER TABLE d.t DROP COLUMN id": "drop the table",
     "ALTER TABLE d.t DROP PARTITION (dt = 'mon')": "DELETE FROM",

@@ -48,11 +48,22 @@ def test_comments_of_a_table_and_its_columns_are_set_and_removed(shop: Interpret
 
 
 def test_a_column_is_described_alone(shop: Interpreter) -> None:
-    described = {"column": "id", "type": "INT", "nullable": False, "key": "PRI", "comment": None}
-    for statement in ("DESCRIBE orders id", "DESC EXTENDED shop.orders id", "DESCRIBE TABLE orders `id`"):
+    described = {"column": "id", "type": "INT", "nullable": False, "key": "PRI", "default": None, "comment": None}
+    for statement in (
+        "DESCRIBE orders id",
+        "DESCRIBE orders ID",
+        "DESC EXTENDED shop.orders id",
+        "DESCRIBE TABLE orders `id`",
+    ):
         assert rows(shop, statement) == [described]
     assert [one["column"] for one in rows(shop, "DESCRIBE `orders$snapshots` commit_kind")] == ["commit_kind"]
     assert "did you mean status?" in refusal(shop, "DESCRIBE orders statsu")
+
+
+def test_a_description_has_the_defaults_of_columns(shop: Interpreter) -> None:
+    rows(shop, "ALTER TABLE orders ALTER COLUMN status SET DEFAULT 'new'")
+    assert {one["column"]: one["default"] for one in rows(shop, "DESCRIBE orders")}["status"] == "new"
+    assert [one["default"] for one in rows(shop, "DESCRIBE orders id")] == [None]
 
 
 def test_a_database_is_described_with_extended_too(shop: Interpreter) -> None:

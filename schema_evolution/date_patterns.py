@@ -33,7 +33,7 @@ _MONTHS = [
 ]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
-Piece = Callable[[dt.datetime, int], str]
+PatternPart = Callable[[dt.datetime, int], str]
 
 
 def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
@@ -141,11 +141,11 @@ def _literal(part: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _pieces(pattern: str) -> tuple[Piece, ...]:
+def _pieces(pattern: str) -> tuple[PatternPart, ...]:
     return tuple(_piece(part, pattern) for part in _split(pattern))
 
 
-def _piece(part: str, pattern: str) -> Piece:
+def _piece(part: str, pattern: str) -> PatternPart:
     if not part[0].isalpha():
         text = _literal(part)
         return lambda moment, nanos: text

@@ -22,7 +22,7 @@ from penstock.table.compaction.policy import Pick
 from penstock.table.merge.bounded_merge import SortedRun, Step, batch_rows, steps
 from penstock.table.merge.key_groups import visible_rows
 from penstock.table.merge.merge_rows import merge_rows
-from penstock.table.merge.sorted_runs import Levels, Run
+from penstock.table.merge.sorted_runs import FileRun, Levels
 from penstock.table.meta.data_file import DataFile
 from penstock.table.values.buffers import bounded
 
@@ -138,7 +138,7 @@ class _Compaction:
             self._spec.merge, step.parts, drop_deletes=self._drops, levels=step.levels, repeats=step.repeats
         )
 
-    def _read(self, run: Run, rows: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, run: FileRun, rows: int) -> Iterator[pa.RecordBatch]:
         expiry = self._spec.expiry
         for file in run.data_files:
             batches = self._bucket.reader.read(file, vector=self._bucket.vectors.get(file.name), batch_rows=rows)

@@ -10,7 +10,7 @@ from penstock.table.compaction.policy import Pick
 from penstock.table.compaction.record_expiry import RecordExpiry
 from penstock.table.files.encoding import encoding_of
 from penstock.table.merge.engines.registry import merge_spec
-from penstock.table.merge.sorted_runs import KeyedFile, Levels, Run, Section, sections
+from penstock.table.merge.sorted_runs import FileRun, KeyedFile, Levels, Section, sections
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
@@ -181,4 +181,4 @@ class _Planning:
 
 
 def _alone(keyed: KeyedFile) -> Section:
-    return Section((Run(keyed.file.level, (keyed,)),), in_order=True)
+    return Section((FileRun(keyed.file.level, (keyed,)),), in_order=True)

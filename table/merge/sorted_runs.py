@@ -58,7 +58,7 @@ class KeyedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FileRun:
     """Files of one level with disjoint key ranges, in key order: reading one after the other returns sorted rows."""
 
     level: int
@@ -84,7 +84,7 @@ class Section:
     `in_order`: of two rows of a key, the row in the later run is the newer one, so sequence numbers need not be read.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[FileRun, ...]
     in_order: bool
 
     @property
@@ -160,7 +160,7 @@ def sections(files: Iterable[DataFile], key_types: Sequence[DataType]) -> list[S
 def _section(members: list[KeyedFile]) -> Section:
     by_level = {level: list(files) for level, files in groupby(sorted(members, key=_level), _level)}
     # Rows move up level by level, so that the highest level has the oldest rows. Level 0 is the newest and follows.
-    runs = [Run(level, tuple(files)) for level, files in sorted(by_level.items(), reverse=True) if level > 0]
+    runs = [FileRun(level, tuple(files)) for level, files in sorted(by_level.items(), reverse=True) if level > 0]
     runs += _level0_runs(by_level.get(0, []))
     return Section(tuple(runs), _in_order(runs))
 
@@ -169,7 +169,7 @@ def _level(keyed: KeyedFile) -> int:
     return keyed.file.level
 
 
-def _level0_runs(files: list[KeyedFile]) -> list[Run]:
+def _level0_runs(files: list[KeyedFile]) -> list[FileRun]:
     """Return as few runs as possible in which every file follows the older files that it overlaps."""
     age = {file.name: place for place, file in enumerate(reversed(newest_first(keyed.file for keyed in files)))}
     files = sorted(files, key=lambda keyed: age[keyed.file.name])
@@ -182,7 +182,7 @@ def _level0_runs(files: list[KeyedFile]) -> list[Run]:
         older = (lows[:i] <= highs[i]) & (highs[:i] >= lows[i])
         layer[i] = 1 + layer[:i][older].max(initial=-1)
     layers = [[files[i] for i in np.flatnonzero(layer == number)] for number in range(int(layer.max(initial=-1)) + 1)]
-    return [Run(0, tuple(sorted(members, key=lambda keyed: keyed.low))) for members in layers]
+    return [FileRun(0, tuple(sorted(members, key=lambda keyed: keyed.low))) for members in layers]
 
 
 def _ranges(files: Sequence[KeyedFile]) -> tuple[Ints, Ints]:
@@ -193,7 +193,7 @@ def _ranges(files: Sequence[KeyedFile]) -> tuple[Ints, Ints]:
     return np.array([places[k.low] for k in files], np.int64), np.array([places[k.high] for k in files], np.int64)
 
 
-def _in_order(runs: Sequence[Run]) -> bool:
+def _in_order(runs: Sequence[FileRun]) -> bool:
     # A newer run must begin above all sequence numbers of the older files that it overlaps. That is not so when two
     # writers numbered their rows independently; then only the numbers themselves order the rows.
     files = [keyed for run in runs for keyed in run.files]

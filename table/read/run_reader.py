@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.file_reader import BATCH_ROWS, FileReader
 from penstock.table.merge.bounded_merge import SortedRun
-from penstock.table.merge.sorted_runs import Run, Section
+from penstock.table.merge.sorted_runs import FileRun, Section
 
 # A merge keeps one batch per run in memory, so larger batches pay off only when there are few runs.
 _FEW_RUNS, MANY_ROWS = 10, 65_536
@@ -34,11 +34,11 @@ class RunReader:
         size = min(self.batch_rows, MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS)
         return [SortedRun(run.level, self._batches(run, size)) for run in section.runs]
 
-    def batches(self, run: Run) -> Iterator[pa.RecordBatch]:
+    def batches(self, run: FileRun) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a run."""
         return self._batches(run, self.batch_rows)
 
-    def _batches(self, run: Run, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, run: FileRun, batch_rows: int) -> Iterator[pa.RecordBatch]:
         # A missing count is not 0: files of old versions may contain deletes.
         mixed = any(file.delete_row_count != 0 for file in run.data_files)
         reader = self.with_kind if mixed else self.plain

@@ -44,7 +44,7 @@ Unchanged = dict[str, "Bools"]  # column -> rows whose value the log does not co
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedRows:
+class LoggedRows:
     """Rows of one table. Values in `unchanged` are null until they are looked up."""
 
     batch: ChangeBatch
@@ -70,14 +70,14 @@ class LogDecoder:
         self.rows = 0  # of all tables so far
         self._commit_ms = -1
 
-    def decode(self, block: MessageBlock) -> tuple[list[DecodedRows], list[Truncation]]:
+    def decode(self, block: MessageBlock) -> tuple[list[LoggedRows], list[Truncation]]:
         """Return the changes of a block."""
         rows = np.flatnonzero(_ROWS[block.tag])
         number = np.cumsum(_ROWS[block.tag]) + (self.rows - 1)
         self.rows += len(rows)
         times = self._commit_times(block)
         oids = block.unsigned(rows, 1)
-        found: list[DecodedRows] = []
+        found: list[LoggedRows] = []
         truncations: list[Truncation] = []
         first = 0
         # Between two messages of these kinds, all tables have the same columns.
@@ -137,7 +137,7 @@ class LogDecoder:
 
     def _table(
         self, block: MessageBlock, rows: Int64s, relation: Relation, number: Int64s, times: Int64s
-    ) -> DecodedRows:
+    ) -> LoggedRows:
         rule = self._images.rule(relation.schema, relation.table, relation.key)
         # A row message has its kind and the table's oid, then K (key), O (old row) or N (new row) before each
         # image.
@@ -178,7 +178,7 @@ class LogDecoder:
             for column, mask in zip(relation.columns, images.unchanged, strict=True)
             if mask.any() and mask[chosen].any()
         }
-        return DecodedRows(batch, relation, unchanged)
+        return LoggedRows(batch, relation, unchanged)
 
     @staticmethod
     def _updates(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.byte_buffers import Bools, Int64s
     from penstock.formats.change import ChangeBatch
     from penstock.formats.demand import DemandPolicy
-    from penstock.ingest.postgres.log.decode import DecodedRows
+    from penstock.ingest.postgres.log.decode import LoggedRows
     from penstock.ingest.postgres.server.connection import PgConnection
 
 ROW_GONE, COLUMN_GONE = "unchanged-value-of-deleted-row", "unchanged-value-of-dropped-column"
@@ -39,7 +39,7 @@ _NUMBER = PgType("int8")
 
 
 def completed(
-    connection: PgConnection, found: DecodedRows, oddities: Counter[str], policy: DemandPolicy | None = None
+    connection: PgConnection, found: LoggedRows, oddities: Counter[str], policy: DemandPolicy | None = None
 ) -> ChangeBatch:
     """Return the rows with all values that are needed; rows whose values are gone are left out and counted."""
     batch = found.batch

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.files.avro.pieces import Piece, Text, decimals, fixed, numbers, records, texts
+from penstock.table.files.avro.pieces import ShortBytes, Text, decimals, fixed, numbers, records, texts
 from penstock.table.files.avro.schema import COUNT, has_text_keys
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.buffers import decimal_words, filled_values, text_parts, validity
@@ -51,7 +51,7 @@ def encoded_blocks(columns: Sequence[pa.Array], fields: Sequence[Field]) -> Iter
         first = last
 
 
-def _pieces(array: pa.Array, type_: DataType) -> Iterator[Piece | Text]:
+def _pieces(array: pa.Array, type_: DataType) -> Iterator[ShortBytes | Text]:
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
         yield Text(*text_parts(_encoded(array, type_)))
         return

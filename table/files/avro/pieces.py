@@ -24,7 +24,7 @@ _LOW = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ShortBytes:
     """Up to eight bytes of each row, the first one in the lowest bits; bits above them are zero."""
 
     word: Words
@@ -39,7 +39,7 @@ class Text:
     data: Bytes
 
 
-def numbers(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[Piece]:
+def numbers(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
     """Yield zigzag varints: seven bits per byte, the lowest first, and the sign in the lowest bit of all."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     most = int(zigzag.max(initial=0))
@@ -59,12 +59,12 @@ def numbers(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[Pi
     yield from _after_branch([(word, np.minimum(size, _WORD)), (rest, np.maximum(size - _WORD, 0))], there, nullable)
 
 
-def fixed(words: Words, width: int, there: Flags | None, *, nullable: bool) -> Iterator[Piece]:
+def fixed(words: Words, width: int, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
     """Yield values of a fixed width."""
     yield from _after_branch([(words, np.full(len(words), width, np.int64))], there, nullable)
 
 
-def decimals(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[Piece]:
+def decimals(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
     """Yield numbers of at most 64 bits in as few bytes as they need, after their length, the highest byte first."""
     size = np.ones(len(values), np.int64)
     positive = values ^ (values >> 63)
@@ -80,14 +80,16 @@ def decimals(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[P
     yield from _after_branch(parts, there, nullable)
 
 
-def texts(array: pa.Array, there: Flags | None, *, nullable: bool) -> Iterator[Piece | Text]:
+def texts(array: pa.Array, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes | Text]:
     """Yield binaries after their length; the array has no nulls."""
     size, data = text_parts(array)
     yield from numbers(size, there, nullable=nullable)
     yield Text(size, data)
 
 
-def _after_branch(parts: Sequence[tuple[Words | None, Ints]], there: Flags | None, nullable: bool) -> Iterator[Piece]:
+def _after_branch(
+    parts: Sequence[tuple[Words | None, Ints]], there: Flags | None, nullable: bool
+) -> Iterator[ShortBytes]:
     """Yield the parts after the branch of their union, if they are nullable: 2 and the value, or 0 only."""
     if there is not None:
         parts = [(word, np.where(there, size, 0)) for word, size in parts]
@@ -103,10 +105,10 @@ def _after_branch(parts: Sequence[tuple[Words | None, Ints]], there: Flags | Non
             parts = [(np.broadcast_to(branch, len(size)), ones), *parts]
     for word, size in parts:
         if word is not None:
-            yield Piece(word, size)
+            yield ShortBytes(word, size)
 
 
-def records(pieces: Sequence[Piece | Text], count: int) -> tuple[Bytes, Ints]:
+def records(pieces: Sequence[ShortBytes | Text], count: int) -> tuple[Bytes, Ints]:
     """Return the bytes of all records one after another, and where each begins, and the last one ends."""
     bounds = np.zeros(count + 1, np.int64)
     for piece in pieces:
@@ -115,7 +117,7 @@ def records(pieces: Sequence[Piece | Text], count: int) -> tuple[Bytes, Ints]:
     out = np.zeros(int(bounds[-1]) + _WORD, np.uint8)
     at = bounds[:-1].copy()
     for piece in pieces:
-        if isinstance(piece, Piece):
+        if isinstance(piece, ShortBytes):
             _place(out, at, piece.word)
         else:
             _place_texts(out, at, piece)

@@ -20,7 +20,7 @@ from penstock.table.files.conditions import ColumnCondition
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
 from penstock.table.merge.key_groups import group_rows
 from penstock.table.merge.merge_rows import merge_groups
-from penstock.table.merge.sorted_runs import Levels, Run, sections
+from penstock.table.merge.sorted_runs import FileRun, Levels, sections
 from penstock.table.meta.data_file import EMPTY_STATS, DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import encode_rows
@@ -187,7 +187,7 @@ class MemoryBucket:
         schema = self.files.tables[file.name].schema
         return pa.Table.from_batches(self.files.read(file, vector=self.vectors.get(file.name)), schema)
 
-    def _batches(self, run: Run) -> Iterator[pa.RecordBatch]:
+    def _batches(self, run: FileRun) -> Iterator[pa.RecordBatch]:
         for file in run.data_files:
             yield from self.files.read(file)
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.table.files.file_reader import FileReader
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
 from penstock.table.merge.engines.registry import merge_spec
-from penstock.table.merge.sorted_runs import Run, sections
+from penstock.table.merge.sorted_runs import FileRun, sections
 from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.values.binary_row import encode_rows
@@ -49,7 +49,7 @@ def test_merged_golden_tables_equal_rows_of_java(name: str) -> None:
     if spec.engine.oldest_wins:
         files = [file for file in files if file.level > 0]
 
-    def read(run: Run) -> Iterator[pa.RecordBatch]:
+    def read(run: FileRun) -> Iterator[pa.RecordBatch]:
         for file in run.data_files:
             yield from reader.read(file, batch_rows=3)
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.formats.change import DecodeOptions, ImageRule
 from penstock.ingest.database.unordered_deletes import UNORDERED_DELETE
 from penstock.ingest.postgres.errors import IdentityTooWeak, UnexpectedMessage
-from penstock.ingest.postgres.log.decode import DecodedRows, LogDecoder
+from penstock.ingest.postgres.log.decode import LogDecoder, LoggedRows
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import Column, LoggedRelation, PgType, Relation
@@ -44,11 +44,11 @@ def decoder(options: DecodeOptions = KEY_CHANGES) -> LogDecoder:
     return LogDecoder(described, options, Counter())
 
 
-def decoded(*messages: bytes, options: DecodeOptions = KEY_CHANGES) -> list[DecodedRows]:
+def decoded(*messages: bytes, options: DecodeOptions = KEY_CHANGES) -> list[LoggedRows]:
     return decoder(options).decode(MessageBlock.of(Received.of(messages)))[0]
 
 
-def images(found: DecodedRows) -> list[Image]:
+def images(found: LoggedRows) -> list[Image]:
     return list(zip(found.batch.kinds.tolist(), found.batch.rows.to_pylist(), strict=True))
 
 

@@ -84,9 +84,9 @@ class Fit:
                 rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
                 misfits.add(rows, f"a value has no valid column name: {name!r}")
         done: dict[str, pa.Array] = {}
-        for target in self.schema.fields:
-            if target.name not in computed:
-                done[target.name] = self._column(target, batch, given.get(target.name), misfits)
+        for wanted in self.schema.fields:
+            if wanted.name not in computed:
+                done[wanted.name] = self._column(wanted, batch, given.get(wanted.name), misfits)
         types, inexact = {name: field.type for name, field in fields.items()}, misfits.inexact
         # On fitted values, and in an order in which each column follows the columns that it refers to.
         for column in self.computed:

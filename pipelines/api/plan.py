@@ -214,9 +214,9 @@ def _reason(shape: PipelineMapping, source: SourceSchema, declared: SourceField)
 
 
 def _made_here(shape: PipelineMapping, name: str) -> str:
-    for one in shape.new_tables.computed:
-        if one.name == name:
-            return f"computed by {one.function}({', '.join(argument.text for argument in one.arguments)})"
+    for computed in shape.new_tables.computed:
+        if computed.name == name:
+            return f"computed by {column.function}({', '.join(argument.text for argument in column.arguments)})"
     for column, kind in shape.new_tables.metadata:
         if column == name:
             return f"metadata column {kind}"

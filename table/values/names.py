@@ -25,12 +25,7 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
         length = len(name.encode())
     except UnicodeEncodeError:
         length = 0
-    if (
-        0 < length <= longest
-        and name.strip()
-        and name not in {".", ".."}
-        and not any(character in name for character in "/\0")
-    ):
+    if 0 < length <= longest and name.strip() and name not in {".", ".."} and not any(mark in name for mark in "/\0"):
         return name
     shown = name[:80].encode("utf-8", "backslashreplace").decode()
     hint = (

@@ -216,7 +216,7 @@ def _reason(shape: PipelineMapping, source: SourceSchema, declared: SourceField)
 def _made_here(shape: PipelineMapping, name: str) -> str:
     for computed in shape.new_tables.computed:
         if computed.name == name:
-            return f"computed by {column.function}({', '.join(argument.text for argument in column.arguments)})"
+            return f"computed by {computed.function}({', '.join(argument.text for argument in computed.arguments)})"
     for column, kind in shape.new_tables.metadata:
         if column == name:
             return f"metadata column {kind}"

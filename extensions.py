@@ -65,12 +65,12 @@ class Extensions(Generic[T]):
         found: dict[str, T] = {}
         for name in self.names():
             try:
-                one = self.find(name)
+                extension = self.find(name)
             except ConfigError as error:
                 log.warning("event=extension_not_imported group=%s name=%s reason=%s", self.group, name, error.message)
                 continue
-            if one is not None:
-                found[name] = one
+            if extension is not None:
+                found[name] = extension
         return found
 
 

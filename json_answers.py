@@ -78,12 +78,12 @@ def expected(value: object, kind: type[T], what: str) -> T:
 def expected_texts(value: object, what: str) -> dict[str, str]:
     """Return an object of texts; members without a value are left out, and numbers become text."""
     items = expected({} if value is None else value, dict, what).items()
-    return {str(name): _text(one, f"{what}.{name}") for name, one in items if one is not None}
+    return {str(name): _text(member, f"{what}.{name}") for name, member in items if member is not None}
 
 
 def expected_names(value: object, what: str) -> list[str]:
     """Return a list of texts."""
-    return [expected(one, str, f"an entry of {what}") for one in expected(value, list, what)]
+    return [expected(entry, str, f"an entry of {what}") for entry in expected(value, list, what)]
 
 
 def member(answer: Mapping[str, Any], name: str, kind: type[T]) -> T:

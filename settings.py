@@ -29,7 +29,7 @@ def _shown(name: str, value: Any) -> Any:
     if isinstance(value, str):
         return masked(name.replace("_", "."), value)
     if isinstance(value, dict):
-        return {key: _shown(str(key), one) for key, one in value.items()}
+        return {key: _shown(str(key), setting) for key, setting in value.items()}
     return value
 
 

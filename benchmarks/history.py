@@ -39,10 +39,10 @@ def main(count: int) -> None:
     for _ in range(2):
         for deletes, rounds in found.items():
             rounds.append(seconds(deletes, count))
-            inserts, updates = (1e6 * one / count for one in rounds[-1])
+            inserts, updates = (1e6 * seconds / count for seconds in rounds[-1])
             print(f"{deletes:8} {inserts:5.1f} us an insert, {updates:5.1f} us an update")
     for place, work in enumerate(("insert of a new key", "update of a random key")):
-        ours, hard = (min(one[place] for one in found[deletes]) * 1e6 / count for deletes in ("history", "hard"))
+        ours, hard = (min(round_[place] for round_ in found[deletes]) * 1e6 / count for deletes in ("history", "hard"))
         record(Figure(f"{work}, `deletes: history`", ours, "us of CPU", hard, "`deletes: hard`", less=True))
 
 

@@ -38,7 +38,9 @@ KINDS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
 def rows(number: int) -> pa.Table:
     first = number * ROWS // 2
     ids = pa.array(range(first, first + ROWS), pa.int64())
-    return pa.table({"id": ids, "name": pa.array([f"n{one}" for one in range(ROWS)]), "amount": pa.array([0.5] * ROWS)})
+    return pa.table(
+        {"id": ids, "name": pa.array([f"n{number}" for number in range(ROWS)]), "amount": pa.array([0.5] * ROWS)}
+    )
 
 
 def cost(work: Callable[[], object]) -> float:

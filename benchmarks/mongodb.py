@@ -105,19 +105,21 @@ def main(count: int) -> None:
                 return found
 
             def decode() -> int:
-                one, rows = decoder(), 0
+                decoding, rows = decoder(), 0
                 for first in range(0, len(replies), 20):
                     reply = joined(replies[first : first + 20])
-                    rows += sum(map(len, one.decode(Events.of(reply.block, reply.documents))))
+                    rows += sum(map(len, decoding.decode(Events.of(reply.block, reply.documents))))
                 return rows
 
             def source() -> int:
-                one = decoder()
-                return sum(len(batch) for events, _ in streamed(connection, part) for batch in one.decode(events))
+                decoding = decoder()
+                return sum(len(batch) for events, _ in streamed(connection, part) for batch in decoding.decode(events))
 
             def source_of_large_replies() -> int:
-                one = decoder()
-                return sum(len(batch) for events, _ in streamed(through_proxy, part) for batch in one.decode(events))
+                decoding = decoder()
+                return sum(
+                    len(batch) for events, _ in streamed(through_proxy, part) for batch in decoding.decode(events)
+                )
 
             def snapshot() -> int:
                 documents = DocumentRows(ColumnChoice(), Counter())

@@ -76,8 +76,8 @@ def read_alone(what: str, source: ChangeSource, start: Offsets, rows: int, goal:
     """Read what follows an offset into columns, and no further."""
     until, found, cpu = source.available(), 0, time.process_time()
     while (end := source.latest_offsets(start, NO_LIMIT, until)) != start:
-        for one in source.plan(start, end, 1):
-            found += sum(chunk.messages for chunk in source.chunks(one, DecodeOptions(before_images="key-changes")))
+        for range_ in source.plan(start, end, 1):
+            found += sum(chunk.messages for chunk in source.chunks(range_, DecodeOptions(before_images="key-changes")))
         start = end
     speed = found / (time.process_time() - cpu)
     if found < rows:

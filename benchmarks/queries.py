@@ -46,7 +46,9 @@ def filled(catalog: penstock.Catalog, name: str, rows: int) -> penstock.Table:
     with table.writer() as writer:
         for ids in np.array_split(np.arange(rows), max(1, rows // 100_000)):
             values = {n: chance.integers(0, 5_000 if n % 2 == 0 else 1 << 30, len(ids)) for n in range(11)}
-            texts = {f"c{n}": [f"v{one}-{n}" for one in found] if n % 2 == 0 else found for n, found in values.items()}
+            texts = {
+                f"c{n}": [f"v{value}-{n}" for value in found] if n % 2 == 0 else found for n, found in values.items()
+            }
             writer.write(pa.table({"id": ids, **texts}))
         writer.commit()
     table.compact()

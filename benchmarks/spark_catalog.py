@@ -81,7 +81,7 @@ def main(rows: int) -> None:
         goal = 1 / 1.2
         record(Figure(what, merges[0], "s", merges[1], "the join by hand", goal, goal_of_ratio=True, less=True))
         for way, found in times.items():
-            print(f"MERGE {way}: {', '.join(f'{one:.2f}' for one in found)} s")
+            print(f"MERGE {way}: {', '.join(f'{seconds:.2f}' for seconds in found)} s")
         counts = {table.refresh().count() for table in tables.values()}
         assert len(counts) == 1, counts
         asked = [took(lambda: spark.sql("DESCRIBE lake.shop.t0").collect()) for _ in range(30)]

@@ -129,7 +129,7 @@ def beside_rust(catalog: penstock.Catalog, folder: str, rows: pa.Table, runs: Ta
 
 
 def record_rust(work: str, rows: int, seconds: tuple[float, float], goal: float) -> None:
-    ours, theirs = (rows / one for one in seconds)
+    ours, theirs = (rows / spent for spent in seconds)
     print(f"| {work} | {ours:,.0f} | pypaimon-rust {theirs:,.0f} | {ours / theirs:.2f} |")
     record(Figure(work, ours, UNIT, theirs, "pypaimon-rust", goal, goal_of_ratio=True))
 

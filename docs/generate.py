@@ -29,7 +29,7 @@ DOCS = Path(__file__).resolve().parent
 
 
 def functions() -> str:
-    return _table("function | result", ([f"`{one.form}`", one.does] for one in FUNCTIONS.values()))
+    return _table("function | result", ([f"`{function.form}`", function.does] for function in FUNCTIONS.values()))
 
 
 def masks() -> str:
@@ -63,17 +63,17 @@ def _effect(title: str, key: str, field: FieldInfo) -> str:
 def _kind(field: FieldInfo) -> str:
     names = {seconds: "duration", size: "size", share: "share"}
     # Durations and sizes are numbers to pydantic. The functions that parse their texts show what they are.
-    given = (getattr(one, "func", None) for one in field.metadata)
-    return next((names[one] for one in given if one in names), _type(field.annotation))
+    given = (getattr(constraint, "func", None) for constraint in field.metadata)
+    return next((names[constraint] for constraint in given if constraint in names), _type(field.annotation))
 
 
 def _type(annotation: object) -> str:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
-        return ", ".join(f"`{one}`" for one in inner)
+        return ", ".join(f"`{part}`" for part in inner)
     if origin in {UnionType, Union}:
         # None means that the key is not set, which is no value that a file can have.
-        return " or ".join(dict.fromkeys(_type(one) for one in inner if one is not NoneType))
+        return " or ".join(dict.fromkeys(_type(part) for part in inner if part is not NoneType))
     if origin is tuple:
         return "list"
     if origin is dict:

@@ -16,7 +16,7 @@ _STOPS = {
 
 
 def table_options() -> str:
-    counts = {effect: sum(one.effect is effect for one in OPTIONS) for effect in Effect}
+    counts = {effect: sum(option.effect is effect for option in OPTIONS) for effect in Effect}
     head = (
         f"\n{len(OPTIONS)} options: {counts[Effect.ACTS]} act, {counts[Effect.REPORTED]} are reported,"
         f" {counts[Effect.REFUSED]} are refused.\n"

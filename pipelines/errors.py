@@ -80,10 +80,10 @@ def not_created(errors: Mapping[str, PenstockError]) -> PenstockError:
     found = list(errors.values())
     if len(found) == 1:
         return found[0]
-    kinds = {type(one) for one in found}
+    kinds = {type(error) for error in found}
     # Errors of one kind keep their exit code.
     kind = kinds.pop() if len(kinds) == 1 else ConfigError
-    hints = dict.fromkeys(one.hint for one in found if one.hint)
+    hints = dict.fromkeys(error.hint for error in found if error.hint)
     messages = {table: _in_one_line(error) for table, error in errors.items()}
     return kind(f"{len(found)} tables cannot be created", hint=";  ".join(hints) or None, **messages)
 

@@ -114,9 +114,11 @@ def small_files(warehouse: CatalogSettings, tables: list[str]) -> Iterator[Findi
     """Warn about tables with many small files: reading and committing them costs more than their rows do."""
     sizes = Sizes(warehouse).of(tables)
     small = {
-        name: one for name, one in sizes.items() if one.files >= _MANY_FILES and one.bytes < one.files * _SMALL_FILE
+        name: size
+        for name, size in sizes.items()
+        if size.files >= _MANY_FILES and size.bytes < size.files * _SMALL_FILE
     }
-    for name, (files, size) in sorted(small.items(), key=lambda one: -one[1].files)[:5]:
+    for name, (files, size) in sorted(small.items(), key=lambda pair: -pair[1].files)[:5]:
         yield Finding(
             "tables",
             "warning",
@@ -174,7 +176,7 @@ def check_spark(spec: PipelineSpec) -> Iterator[Finding]:
     check_worker_python()
     yield Finding("spark", "ok", f"Spark {pyspark_version()} runs this pipeline")
     if lacks := lacking():
-        names = "; ".join(f"{one.title} (Spark {text(one.since)})" for one in lacks)
+        names = "; ".join(f"{feature.title} (Spark {text(feature.since)})" for feature in lacks)
         yield Finding("spark", "ok", f"not with this Spark, but with a newer one: {names}")
     if installed() > NEWEST:
         yield Finding("spark", "warning", f"Penstock was tested with Spark {SUPPORTED}", f"install PySpark {SUPPORTED}")

@@ -175,7 +175,8 @@ def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema], *, sampled: bool
         # A sample may lack columns for its transforms, but the tables are created from the columns that it has.
         rows = [lacking_columns(schema) if sampled else schema for schema in schemas]
         after = [
-            replace(shape.shaped(one), is_partial=given.is_partial) for one, given in zip(rows, schemas, strict=True)
+            replace(shape.shaped(schema), is_partial=given.is_partial)
+            for schema, given in zip(rows, schemas, strict=True)
         ]
     except PenstockError:
         return []
@@ -200,15 +201,15 @@ def lacking_tables(lacking: IncompleteTables, hint: str, left_out: Collection[st
 
     Tables that cannot be created are skipped, since they were already reported.
     """
-    for one in (one for one in lacking.again if one.table not in left_out):
+    for difference in (difference for difference in lacking.again if difference.table not in left_out):
         fix = "the next run empties the table and copies its source tables again"
-        yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
-    for one in lacking.passed:
-        fix = f"copy it with  --reset {one.table} ; or leave it out with  newly-added-tables: false"
-        yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
-    for one in lacking.refused:
-        error = refusal([one], hint)
-        yield Finding("tables", "error", f"{one.table}: {one.reason}", error.hint or "", error.exit_code)
+        yield Finding("tables", "warning", f"{difference.table}: {difference.reason}", fix)
+    for difference in lacking.passed:
+        fix = f"copy it with  --reset {difference.table} ; or leave it out with  newly-added-tables: false"
+        yield Finding("tables", "warning", f"{difference.table}: {difference.reason}", fix)
+    for difference in lacking.refused:
+        error = refusal([difference], hint)
+        yield Finding("tables", "error", f"{difference.table}: {difference.reason}", error.hint or "", error.exit_code)
 
 
 def _readable(spec: PipelineSpec) -> Iterator[Finding]:

@@ -80,7 +80,7 @@ class ComparedColumns:
                 hint=_BY_QUERY,
             )
         own = {name for source in sources for name in shape.compared_columns(source)}
-        apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
+        apart = {column.name for column in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
         keys = source_keys(schema)
         # Other computed columns are not compared: they are null in rows that were written before they were added.
         computed = shape.new_tables.repeatable(own - apart).intersection(keys)

@@ -82,7 +82,7 @@ def letters_of(rows: pa.Table) -> list[Letter]:
             copies[letter.position] += 1
         elif before.attempt <= letter.attempt:
             found[letter.content] = replace(letter, copy=before.copy)
-    return sorted(found.values(), key=lambda one: one.order)
+    return sorted(found.values(), key=lambda letter: letter.order)
 
 
 def _letter(row: dict[str, Any], millis: int | None) -> Letter:
@@ -135,7 +135,7 @@ def _rows_of(table: Table, ours: pc.Expression, letters: Sequence[Letter]) -> pc
     there = table.scan(columns=list(_CONTENT), where=ours & pc.field("source_position").isin(list(positions)))
     shared = {content[0] for content in _contents(there.to_arrow()) if content not in chosen}
     where = pc.field("source_position").isin(pa.array(sorted(positions - shared), pa.string()))
-    pairs = [one for one in chosen if one[0] in shared]
+    pairs = [content for content in chosen if content[0] in shared]
     return ours & _any_of([where, *(_has_content(pair) for pair in pairs)])
 
 

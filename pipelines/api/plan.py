@@ -102,8 +102,15 @@ _CONSEQUENCES = {"drop": "drop (a dropped update leaves the row as it was before
 
 
 def _expectations(shape: PipelineMapping, sources: Sequence[SourceSchema]) -> tuple[str, ...]:
-    found = (one for source in sources for one in shape.table_rules.expected(source.database, source.table))
-    return tuple(dict.fromkeys(f"{one.condition}, or {_CONSEQUENCES.get(one.action, one.action)}" for one in found))
+    found = (
+        expectation for source in sources for expectation in shape.table_rules.expected(source.database, source.table)
+    )
+    return tuple(
+        dict.fromkeys(
+            f"{expectation.condition}, or {_CONSEQUENCES.get(expectation.action, expectation.action)}"
+            for expectation in found
+        )
+    )
 
 
 def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:
@@ -142,8 +149,8 @@ def _current(shape: PipelineMapping, target: str) -> TableSchema | None:
 def _changes(drifts: Sequence[Drift]) -> dict[str, str]:
     changes: dict[str, str] = {}
     for drift in drifts:
-        changes |= {one.name: f"add {one.name} {written(one.type)}" for one in drift.added}
-        changes |= {one.name: f"widen {one.name} to {written(one.type)}" for one in drift.widened}
+        changes |= {column.name: f"add {column.name} {written(column.type)}" for column in drift.added}
+        changes |= {column.name: f"widen {column.name} to {written(column.type)}" for column in drift.widened}
         for comment in drift.comments:
             changes.setdefault(comment.name, f"change the comment of {comment.name}")
     return changes
@@ -159,8 +166,8 @@ def _described(
     changes: Mapping[str, str],
 ) -> PlannedTable:
     # Reversed, so that the first one is shown if several sources have the column.
-    given = {shape.rules.name(one.name): (source, one) for source in reversed(sources) for one in source.fields}
-    columns = [_column(shape, one, given.get(one.name), schema, changes) for one in schema.fields]
+    given = {shape.rules.name(field.name): (source, field) for source in reversed(sources) for field in source.fields}
+    columns = [_column(shape, field, given.get(field.name), schema, changes) for field in schema.fields]
     known = set(schema.names)
     columns += [_added(shape, name, given.get(name), change) for name, change in changes.items() if name not in known]
     keys, partitions = tuple(schema.primary_keys), tuple(schema.partition_keys)

@@ -192,7 +192,7 @@ def _run_of(job: Job, folder: CheckpointFolder, spark: RunSession) -> Run:
 def summary(watch: RunMonitor) -> dict[str, object]:
     """Return the result of a run. `records` and the older name `rows` count changes before they are merged."""
     facts = watch.facts
-    records = {table: one["rows"] for table, one in facts["tables"].items()}
+    records = {table: counts["rows"] for table, counts in facts["tables"].items()}
     done = {"pipeline": watch.name, "batch": facts.get("batch"), "records": records, "rows": records}
     return done | {"bad": facts.get("bad", 0)}
 

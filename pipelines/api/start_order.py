@@ -61,7 +61,7 @@ def _needs_spark(spec: PipelineSpec, start: Offsets, planned: Offsets | None, *,
             return end != start
         small = source.small_weight() if isinstance(source, SmallBatchSource) else 0
         left = 0 if limit == NO_LIMIT else sum(source.lag(end).values())
-        return left + sum(one.weight for one in source.plan(start, end, 1)) > TIMES_SMALL * small
+        return left + sum(range_.weight for range_ in source.plan(start, end, 1)) > TIMES_SMALL * small
 
 
 @contextmanager

@@ -159,7 +159,7 @@ class Verification:
         before.find_keys(differing, (rows for rows, _, _ in self._source_rows(compared, sources, point)))
         after.find_keys(differing, _table_rows(compared, table, snapshot))
         keys, counts = differing_keys(compared.keys, before, after, self.most_keys)
-        ranges = tuple(compared.range_text(one) for one in differing[: self.most_keys].tolist())
+        ranges = tuple(compared.range_text(number) for number in differing[: self.most_keys].tolist())
         return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)
 
     def _common(self, table: Table) -> tuple[Snapshot | None, ComparisonPoint]:
@@ -170,8 +170,8 @@ class Verification:
         latest = table.store.snapshots.latest()
         newest_first = table.store.snapshots.newest_first()
         # The pipeline continues to commit while this runs: snapshots after `latest` are not compared.
-        made = (one for one in newest_first if latest is not None and one.id <= latest.id)
-        last = next((one for one in made if one.properties.get(PIPELINE) == self.pipeline), None)
+        made = (snapshot for snapshot in newest_first if latest is not None and snapshot.id <= latest.id)
+        last = next((snapshot for snapshot in made if snapshot.properties.get(PIPELINE) == self.pipeline), None)
         ends = [] if last is None else [range_of(last)[1]]
         reached = [] if self.reached is None else [self.reached]
         point = self.source.newest([*reached, *ends])
@@ -197,7 +197,7 @@ def _table_rows(compared: ComparedColumns, table: Table, snapshot: Snapshot | No
     if snapshot is None:
         return
     now, then = compared.layout.schema, table.store.schemas.get(snapshot.schema_id)
-    before = {one.id: one.name for one in then.fields}
+    before = {field.id: field.name for field in then.fields}
     columns = list(dict.fromkeys([*compared.columns, *compared.keys]))
     names = {name: before.get(now.field(name).id) for name in columns}
     schema = arrow_schema([now.field(name) for name in columns])

@@ -82,7 +82,9 @@ def _parsed(
 ) -> Given:
     idle = [flag.name for flag in flags if not flag.has_effect]
     if idle:
-        listed = f"Accepted, as by Paimon's commands, but without effect here:  {', '.join(f'--{one}' for one in idle)}"
+        listed = (
+            f"Accepted, as by Paimon's commands, but without effect here:  {', '.join(f'--{flag}' for flag in idle)}"
+        )
         parser.description = f"{(parser.description or '').rstrip('.')}. {listed}."
     for flag in flags:
         shown = flag.help if flag.has_effect else argparse.SUPPRESS

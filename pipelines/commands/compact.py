@@ -166,7 +166,9 @@ def _one_by_one(given: Given, catalog: Catalog, executor: Executor) -> dict[str,
     """Compact one table after the other. Each commits by itself, so those before one that fails stay compacted."""
     full, only, options = _full(given), _selection(given), _options(given)
     return {
-        name: [one.id for one in catalog.table(name).compact(full, only=only, options=options, executor=executor)]
+        name: [
+            snapshot.id for snapshot in catalog.table(name).compact(full, only=only, options=options, executor=executor)
+        ]
         for name in _tables(given, catalog)
     }
 

@@ -153,7 +153,7 @@ def _warn_of_no_match(pipeline: NamedPipeline, table: Table, given: Given) -> No
         return
     rows = table.scan(columns=list(_COLUMNS.values()), where=_where(pipeline, {})).to_arrow()
     for flag in asked:
-        there = sorted(one for one in rows[_COLUMNS[flag]].unique().to_pylist() if one is not None)
+        there = sorted(value for value in rows[_COLUMNS[flag]].unique().to_pylist() if value is not None)
         if (wanted := text(given, flag)) not in there:
             known = f"there are {', '.join(there)}" if there else "no dead letter has any"
             print(f"warning: no dead letter has the {flag} {wanted}: {known}", file=sys.stderr)
@@ -185,14 +185,14 @@ def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
     groups = rows.group_by(["target_table", "error_class"]).aggregate(wanted).to_pylist()
     found = [
         {
-            "target": one["target_table"],
-            "reason": one["error_class"],
-            "letters": one["source_position_count"],
-            "first": one["received_at_min"],
-            "last": one["received_at_max"],
-            "for_example": one["error_min"],
+            "target": group["target_table"],
+            "reason": group["error_class"],
+            "letters": group["source_position_count"],
+            "first": group["received_at_min"],
+            "last": group["received_at_max"],
+            "for_example": group["error_min"],
         }
-        for one in sorted(groups, key=lambda one: -one["source_position_count"])
+        for group in sorted(groups, key=lambda group: -group["source_position_count"])
     ]
     if wants_json(given):
         facts = {"pipeline": pipeline.name, "table": table.name, "letters": rows.num_rows, "groups": found}
@@ -200,20 +200,20 @@ def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
     print(f"{counted(rows.num_rows, 'dead letter')} of {pipeline.name} in {table.name}")
     if found:
         print()
-        print_rows(list(found[0]), [list(one.values()) for one in found])
+        print_rows(list(found[0]), [list(group.values()) for group in found])
     return 0
 
 
 def _show(rows: pa.Table, given: Given, limit: int) -> int:
     newest = rows.sort_by([("received_at", "descending")]).slice(0, limit).to_pylist()
     if wants_json(given):
-        return answer(given, {"letters": [one | {"raw_value": _plain(one["raw_value"])} for one in newest]})
-    for one in newest:
-        target = f" for {one['target_table']}" if one["target_table"] else ""
-        again = f", replayed {one['attempt']} times" if one["attempt"] else ""
-        print(f"{one['source_position']}{target}  {one['received_at']:%Y-%m-%d %H:%M:%S}{again}")
-        print(harmless(f"  {one['error_class']}: {one['error']}"))
-        print(harmless(f"  {_plain(one['raw_value'])[:_RAW]}"))
+        return answer(given, {"letters": [letter | {"raw_value": _plain(letter["raw_value"])} for letter in newest]})
+    for letter in newest:
+        target = f" for {letter['target_table']}" if letter["target_table"] else ""
+        again = f", replayed {letter['attempt']} times" if letter["attempt"] else ""
+        print(f"{letter['source_position']}{target}  {letter['received_at']:%Y-%m-%d %H:%M:%S}{again}")
+        print(harmless(f"  {letter['error_class']}: {letter['error']}"))
+        print(harmless(f"  {_plain(letter['raw_value'])[:_RAW]}"))
     return 0
 
 

@@ -41,9 +41,9 @@ def _finite(value: object) -> object:
         case float() if not isfinite(value):
             return str(value)
         case dict():
-            return {name: _finite(one) for name, one in value.items()}
+            return {name: _finite(member) for name, member in value.items()}
         case list() | tuple():
-            return [_finite(one) for one in value]
+            return [_finite(member) for member in value]
     return value
 
 

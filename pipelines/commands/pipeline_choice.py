@@ -133,10 +133,10 @@ def _filled(value: Any) -> Any:
     """Return the value without empty entries, and with other objects as text."""
     match value:
         case dict():
-            found = {str(name): _filled(one) for name, one in value.items()}
-            return {name: one for name, one in found.items() if one not in (None, {}, [])}
+            found = {str(name): _filled(member) for name, member in value.items()}
+            return {name: member for name, member in found.items() if member not in (None, {}, [])}
         case list() | tuple():
-            return [_filled(one) for one in value]
+            return [_filled(member) for member in value]
         case bool() | int() | float() | None:
             return value
     return str(value)
@@ -144,7 +144,7 @@ def _filled(value: Any) -> Any:
 
 def _without_secrets(value: Any, place: tuple[str, ...], variables: list[str]) -> Any:
     if isinstance(value, dict):
-        return {name: _without_secrets(one, (*place, name), variables) for name, one in value.items()}
+        return {name: _without_secrets(member, (*place, name), variables) for name, member in value.items()}
     if not (isinstance(value, str) and _SECRET.search(place[-1])) or _REFERENCE.search(value):
         return value
     # Flags may contain secrets in clear text. The file gets a reference to a variable, which the user has to

@@ -65,8 +65,8 @@ def command(name: str, words: list[str]) -> int:
 
 def _repair(given: Given) -> int:
     repaired = catalog_of(given).repair(text(given, "identifier"))
-    facts = [{"table": one.name, "outcome": one.outcome} for one in repaired]
-    listed = "".join(f"{one.name}  {one.outcome}\n" for one in repaired if one.outcome != "unchanged")
+    facts = [{"table": table.name, "outcome": table.outcome} for table in repaired]
+    listed = "".join(f"{table.name}  {table.outcome}\n" for table in repaired if table.outcome != "unchanged")
     return answer(given, {"tables": facts}, f"{listed}{counted(len(repaired), 'table')} compared with the metastore")
 
 

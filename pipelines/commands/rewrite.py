@@ -197,5 +197,9 @@ def _names(given: Given, source: Catalog) -> list[str]:
         raise ConfigError(
             "--target-table names one table, but several tables would be cloned", hint="select one with --table"
         )
-    names = [f"{one}.{name}" for one in ([database] if database else source.databases()) for name in source.tables(one)]
+    names = [
+        f"{own_database}.{name}"
+        for own_database in ([database] if database else source.databases())
+        for name in source.tables(own_database)
+    ]
     return chosen(given, names, "included-tables", "excluded-tables")

@@ -57,20 +57,21 @@ class SparkMerge:
         before = self.table.snapshots
         with in_words_of_the_merge(self.on, self.clauses):
             self._merge(session, self.statement(columns))
-        newest, users = max((one.id for one in before), default=0), {one.commit_user for one in before}
+        newest = max((snapshot.id for snapshot in before), default=0)
+        users = {snapshot.commit_user for snapshot in before}
         # The statement has a commit user of its own, and another job may have committed meanwhile.
         made = (
             snapshot
             for snapshot in self.table.refresh().snapshots
             if snapshot.id > newest and snapshot.commit_user not in users
         )
-        return [one.id for one in made]
+        return [snapshot.id for snapshot in made]
 
     def _merge(self, session: SparkSession, statement: str) -> None:
         try:
             _ran(session, statement)
         except ConfigError as error:
-            if any(one in error.message for one in _CHANGED_TWICE):
+            if any(text in error.message for text in _CHANGED_TWICE):
                 raise changed_twice(self.table) from error
             raise
 
@@ -82,7 +83,7 @@ class SparkMerge:
 
     def _clauses(self, source_columns: Sequence[str]) -> Iterator[str]:
         for group, head in _HEADS.items():
-            own = [one for one in self.clauses if one.action.rpartition("-")[0] == group]
+            own = [clause for clause in self.clauses if clause.action.rpartition("-")[0] == group]
             yield from self._guard(head, own)
             for clause in own:
                 yield f"{head}{clause.where} THEN {self._change(clause, source_columns)}"
@@ -118,7 +119,7 @@ class SparkMerge:
             raise ConfigError("* needs a source with a name", source=self.source, hint="(SELECT ...) AS s")
         chosen = source_columns_of(self.table, source_columns)
         names = [field.name for field in self.table.definition.fields]
-        return {name: f"{_quoted(own)}.{_quoted(one)}" for name, one in zip(names, chosen, strict=True)}
+        return {name: f"{_quoted(own)}.{_quoted(column)}" for name, column in zip(names, chosen, strict=True)}
 
 
 def _quoted(name: str) -> str:

@@ -117,7 +117,7 @@ def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> Pipeline
     goes_to = {source: target for source, target in goes_to.items() if target not in state.parked}
     found = filled.differences(goes_to)
     check = f"  ->  {pipeline.command('check')}" if pipeline.file else ""
-    warned = [f"{one.table} is missing rows: {one.reason}{check}" for one in found]
+    warned = [f"{difference.table} is missing rows: {difference.reason}{check}" for difference in found]
     return replace(state, warnings=(*state.warnings, *warned))
 
 

@@ -102,7 +102,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
             reached,
             number(given, "limit") or 20,
             frozenset(words_of(given.get("ignore-columns", ()))),
-            {table: str(one["reason"]) for table, one in checkpoint.parked().items()},
+            {table: str(parked["reason"]) for table, parked in checkpoint.parked().items()},
             spec.sink.ignore_incompatible,
         )
         try:

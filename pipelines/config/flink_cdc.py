@@ -121,8 +121,8 @@ def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mappi
     """
     for name, rules in (("route", routes), ("transform", [rule for rule in transforms if rule.get("source-table")])):
         for number, rule in enumerate(rules):
-            earlier = (one for one in rules[:number] if name == "route" or one.get("filter"))
-            if any(_shares(str(one.get("source-table")), str(rule.get("source-table"))) for one in earlier):
+            earlier = (rule for rule in rules[:number] if name == "route" or rule.get("filter"))
+            if any(_shares(str(before.get("source-table")), str(rule.get("source-table"))) for before in earlier):
                 raise ConfigError(
                     f"a {name} matches tables of an earlier one",
                     key=f"{name}.{number}.source-table",

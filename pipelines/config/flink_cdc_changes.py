@@ -40,9 +40,9 @@ def events(given: Any) -> list[str]:
     written = [str(text).strip().lower().removesuffix(".event") for text in texts]
     every = get_args(EventType)
     known = {"all", *every, *(part for event in every for part in event.split("."))}
-    if unknown := next((one for one in written if one and one not in known), None):
+    if unknown := next((word for word in written if word and word not in known), None):
         raise ConfigError(f"unknown schema change {unknown!r}", hint=f"the schema changes are {', '.join(every)}")
-    return [event for event in every if any(one in {"all", event, *event.split(".")} for one in written)]
+    return [event for event in every if any(word in {"all", event, *event.split(".")} for word in written)]
 
 
 def followed_statements(behavior: str, sink: Mapping[str, Any], tables: Sequence[str]) -> dict[str, str]:

@@ -41,11 +41,11 @@ def examined(
         found = error.errors()
         # A misspelt key causes two errors, unknown key and missing key. Only the unknown key is in the file, so it is
         # reported first and the missing one is dropped.
-        unknown = [one for one in found if one["type"] == "extra_forbidden"]
-        meant = {(*tuple(one["loc"])[:-1], _beside(tuple(one["loc"]))) for one in unknown}
-        rest = [one for one in found if one not in unknown]
-        rest = [one for one in rest if one["type"] != "missing" or tuple(one["loc"]) not in meant]
-        return [_config_error(one, line_of) for one in (*unknown, *rest)]
+        unknown = [fault for fault in found if fault["type"] == "extra_forbidden"]
+        meant = {(*tuple(fault["loc"])[:-1], _beside(tuple(fault["loc"]))) for fault in unknown}
+        rest = [fault for fault in found if fault not in unknown]
+        rest = [fault for fault in rest if fault["type"] != "missing" or tuple(fault["loc"]) not in meant]
+        return [_config_error(fault, line_of) for fault in (*unknown, *rest)]
 
 
 def _beside(place: Place) -> str | None:
@@ -55,23 +55,23 @@ def _beside(place: Place) -> str | None:
     return nearest(name, _keys_below(place[:-1]) - {name})
 
 
-def _config_error(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
-    place = tuple(one["loc"])
+def _config_error(fault: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
+    place = tuple(fault["loc"])
     where = ".".join(map(str, place))
     line = line_of(place)
-    if one["type"] == "extra_forbidden":
+    if fault["type"] == "extra_forbidden":
         return ConfigError(f"`{place[-1]}` is unknown", key=where, line=line, hint=_nearest(place))
-    if one["type"] == "missing":
+    if fault["type"] == "missing":
         return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="see docs/options.md")
-    if one["type"] == UNKNOWN_TYPE:
-        return unknown_type(one["ctx"]["given"], key=f"{where}.type", line=line_of((*place, "type")))
-    if one["type"] in _WANTED or one["type"] in _NAMED:
-        return _of_another_kind(one, place, line)
+    if fault["type"] == UNKNOWN_TYPE:
+        return unknown_type(fault["ctx"]["given"], key=f"{where}.type", line=line_of((*place, "type")))
+    if fault["type"] in _WANTED or fault["type"] in _NAMED:
+        return _of_another_kind(fault, place, line)
     # An error of our own that a validator raised, with its hint and facts.
-    wrong = one.get("ctx", {}).get("error")
+    wrong = fault.get("ctx", {}).get("error")
     if isinstance(wrong, Wrong):
         return ConfigError(wrong.message, key=where, line=line, hint=wrong.hint, **wrong.facts)
-    return ConfigError(str(one["msg"]).removeprefix("Value error, "), key=where or None, line=line)
+    return ConfigError(str(fault["msg"]).removeprefix("Value error, "), key=where or None, line=line)
 
 
 _MAPPING, _LIST = "keys and values", "a list"
@@ -93,9 +93,9 @@ _NAMED = {
 }
 
 
-def _of_another_kind(one: Any, place: Place, line: int | None) -> ConfigError:
+def _of_another_kind(fault: Any, place: Place, line: int | None) -> ConfigError:
     """Return the error for a value of the wrong type: the value, the expected type, and how to write it."""
-    where, given, hint = ".".join(map(str, place)), one["input"], None
+    where, given, hint = ".".join(map(str, place)), fault["input"], None
     match given:
         case str():
             shown = masked(where, repr(given))
@@ -105,11 +105,11 @@ def _of_another_kind(one: Any, place: Place, line: int | None) -> ConfigError:
             shown = "a list"
         case _:
             shown = str(given)
-    wanted = _WANTED.get(one["type"])
+    wanted = _WANTED.get(fault["type"])
     if wanted is None:
-        message = f"{shown} is not allowed here: {str(one['msg']).replace('Input', 'it', 1)}"
-        if one["type"] == "literal_error":
-            hint = did_you_mean(str(given), re.findall(r"'([^']+)'", one["ctx"]["expected"]))
+        message = f"{shown} is not allowed here: {str(fault['msg']).replace('Input', 'it', 1)}"
+        if fault["type"] == "literal_error":
+            hint = did_you_mean(str(given), re.findall(r"'([^']+)'", fault["ctx"]["expected"]))
     else:
         message = f"expected {wanted}, not {shown}" if given is not None else f"a value is missing: expected {wanted}"
     if wanted == _MAPPING:
@@ -152,8 +152,8 @@ def _sections() -> dict[str, frozenset[str]]:
     def visit(node: Any, place: tuple[str, ...]) -> None:
         # Sections are referred to directly, as items of a list, as alternatives to null, and by the type of the
         # source.
-        for one in [node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())]:
-            target = schema["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+        for branch in [node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())]:
+            target = schema["$defs"][branch["$ref"].rpartition("/")[2]] if "$ref" in branch else branch
             keys = target.get("properties", {})
             if keys:
                 found[_shown(place)] = found.get(_shown(place), frozenset()) | keys.keys()

@@ -201,7 +201,9 @@ class PipelineSpec(Strict):
             raise ValueError(
                 f"a source of type {self.source.type} does not support reading tables again: set position-lost to fail"
             )
-        if self.errors.bad_record != "dead-letter" and any(one.action == "dead-letter" for one in self.expect):
+        if self.errors.bad_record != "dead-letter" and any(
+            expectation.action == "dead-letter" for expectation in self.expect
+        ):
             raise ValueError(
                 "an expectation has the action dead-letter, and there is no table for dead letters: set "
                 "errors: {bad-record: dead-letter}"

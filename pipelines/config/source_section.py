@@ -29,7 +29,9 @@ class _RegisteredSource:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        models = {name: one.config.__pydantic_core_schema__ for name, one in CONNECTORS.importable().items()}
+        models = {
+            name: connector.config.__pydantic_core_schema__ for name, connector in CONNECTORS.importable().items()
+        }
         return handler(core_schema.tagged_union_schema(models, discriminator="type"))
 
 

@@ -62,9 +62,9 @@ def _targets(routes: Sequence[RouteConfig], rules: FreshnessRules) -> Iterator[t
         for route in routes
         if not set("{$") & set(route.sink_table) and not route.replace_symbol
     }
-    for one in routes:
-        if one.sink_table in found:
-            found[one.sink_table].add(rules.others if one.freshness is None else _millis(one.freshness))
+    for route in routes:
+        if route.sink_table in found:
+            found[route.sink_table].add(rules.others if route.freshness is None else _millis(route.freshness))
     yield from found.items()
 
 

@@ -90,9 +90,9 @@ def _dumpable(value: Any) -> Any:
     """Convert paths, enums and similar objects to strings."""
     match value:
         case Mapping():
-            return {str(key): _dumpable(one) for key, one in value.items()}
+            return {str(key): _dumpable(member) for key, member in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [_dumpable(one) for one in value]
+            return [_dumpable(member) for member in value]
         case None | bool() | int() | float():
             return value
     return str(value)
@@ -202,8 +202,8 @@ def _mapping(node: yaml.MappingNode, place: Place, document: _Document) -> Any:
         document.lines[(*place, name)] = line
         found[name] = _plain(value, (*place, name), document)
     # Of several merged mappings the earlier one wins, as YAML defines it.
-    for one in merged:
-        found = one | found  # the mapping's own keys win over merged ones
+    for mapping in merged:
+        found = mapping | found  # the mapping's own keys win over merged ones
     if list(found) == ["secret"]:  # {secret: path}
         reference = f"${{file:{found['secret']}}}"
         return reference if _is_kept(place, document) else _resolved(reference, node)
@@ -212,7 +212,7 @@ def _mapping(node: yaml.MappingNode, place: Place, document: _Document) -> Any:
 
 def _merged(node: yaml.Node, place: Place, document: _Document) -> list[Any]:
     """Return the mappings that `<<: *anchor` or `<<: [*one, *two]` merges."""
-    parts = [_plain(one, place, document) for one in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
+    parts = [_plain(part, place, document) for part in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
     if not all(isinstance(part, dict) for part in parts):
         raise ConfigError("`<<` needs a mapping", line=node.start_mark.line + 1, hint="<<: *anchor")
     return parts

@@ -60,7 +60,7 @@ def due_buckets(warehouse: CatalogSettings, table: str) -> list[DueBucket]:
     if snapshot is None or schema.typed[WRITE_ONLY]:
         return []
     found = _all_buckets(store, table, snapshot, schema.id)
-    return [one for one in found if _compactor(warehouse, one).is_due()]
+    return [bucket for bucket in found if _compactor(warehouse, bucket).is_due()]
 
 
 def due_in_full(
@@ -84,7 +84,7 @@ def due_in_full(
     # The batch's tasks have compacted their own buckets, unless that compaction was lost.
     left = left - own if whole else left | own
     found = _all_buckets(store, table, snapshot, schema, full=True)
-    return [one for one in found if (one.partition, one.bucket) in left]
+    return [bucket for bucket in found if (bucket.partition, bucket.bucket) in left]
 
 
 def _all_buckets(
@@ -177,9 +177,9 @@ def _next(store: TableStore, user: str) -> int:
     """
     last = next(
         (
-            one.commit_identifier
-            for one in store.snapshots.newest_first()
-            if one.commit_user == user and one.commit_identifier != BATCH_IDENTIFIER
+            snapshot.commit_identifier
+            for snapshot in store.snapshots.newest_first()
+            if snapshot.commit_user == user and snapshot.commit_identifier != BATCH_IDENTIFIER
         ),
         -1,
     )

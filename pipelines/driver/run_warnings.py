@@ -65,7 +65,7 @@ class RunWarnings:
                 log.warning(
                     "event=deletes_without_effect table=%s deletes=%d example=%s reason=%s hint=%s",
                     table,
-                    sum(one.unordered for name, one in report.tables if name == table),
+                    sum(counts.unordered for name, counts in report.tables if name == table),
                     of_range.unordered_at,
                     "these messages contain only the key, and no value of the table's sequence.field, so that its rows"
                     " stay",

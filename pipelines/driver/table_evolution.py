@@ -101,7 +101,7 @@ class TableEvolution:
         self._leave_out(table, found, error)
 
     def _leave_out(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
-        sources = ", ".join(sorted({f"{one.schema.database}.{one.schema.table}" for one in found}))
+        sources = ", ".join(sorted({f"{seen.schema.database}.{seen.schema.table}" for seen in found}))
         hint = error.hint if isinstance(error, KeylessTable) else LEFT_OUT_HINT
         if error.hint and not isinstance(error, KeylessTable | UnusableName):
             hint = f"{error.hint}; {hint}"
@@ -159,13 +159,13 @@ def _others_in(
     """Return the other source tables with rows in the table, except tables with the same change in this batch."""
     if barrier.kind == "read-again":
         return ""
-    alike = {(one.database, one.table) for one in barriers if _are_alike(one, barrier)}
+    alike = {(other.database, other.table) for other in barriers if _are_alike(other, barrier)}
     found = [source for source, target in sources.items() if target == table]
     return ",".join(".".join(source) for source in found if source not in alike)
 
 
-def _are_alike(one: Barrier, other: Barrier) -> bool:
-    return one.columns == other.columns and (one.kind == other.kind or {one.kind, other.kind} <= _EMPTYING)
+def _are_alike(barrier: Barrier, other: Barrier) -> bool:
+    return barrier.columns == other.columns and (barrier.kind == other.kind or {barrier.kind, other.kind} <= _EMPTYING)
 
 
 def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reader: BatchReader, targets: Targets) -> None:

@@ -99,8 +99,8 @@ def _added_columns(
 ) -> dict[tuple[str, str], set[str]]:
     """Return the new columns of each source table that the schemas seen in a batch have."""
     tables: dict[tuple[str, str], set[str]] = {}
-    for one in found:
-        schema = one.schema
+    for seen in found:
+        schema = seen.schema
         added = {field.name for field in schema.fields if reader.mapping.column(field.name) not in current.names}
         if added and schema.database is not None and schema.table is not None:
             tables.setdefault((schema.database, schema.table), set()).update(added)

@@ -71,7 +71,7 @@ class TableWatermarks:
         found: dict[str, int] = {}
         for table, texts in options.items():
             if wants_watermark(texts):
-                times = [one.at(planned, idle_millis(texts)) for one in self._of_table(table, report)]
+                times = [watermark.at(planned, idle_millis(texts)) for watermark in self._of_table(table, report)]
                 known = [time for time in times if time is not None]
                 found |= {table: min(known)} if known else {}
         return found

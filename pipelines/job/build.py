@@ -83,7 +83,7 @@ def known_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> tuple[str, .
 
 def databases(spec: PipelineSpec, warehouse: CatalogSettings) -> list[str]:
     """Return the databases of the warehouse that the pipeline may write to; they need not exist yet."""
-    routed = {one.sink_table.partition(".")[0] for one in spec.route}
+    routed = {route.sink_table.partition(".")[0] for route in spec.route}
     # Routes may name databases by parts of the source's names, which only the rows show. Then all databases are
     # searched.
     if spec.sink.database is not None and not any("{" in name or "$" in name for name in routed):
@@ -240,7 +240,7 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
     names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns.values()]
     computed = tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns]))
     metadata = tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True))
-    made = frozenset({*(one.name for one in computed), *(name for name, _ in metadata)})
+    made = frozenset({*(column.name for column in computed), *(name for name, _ in metadata)})
     return NewTables(
         rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive, policy, made),
         keys=KeyRules(

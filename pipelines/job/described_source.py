@@ -62,7 +62,9 @@ def captured_tables(
     """Return the captured tables. The source has described the tables in `found`."""
     kind, request = connector(spec), request_of(spec)
     capture = kind.capture(spec.source, request)
-    names = with_undescribed([name_of(one) for one in found], filled, lambda: kind.undescribed(spec.source, request))
+    names = with_undescribed(
+        [name_of(schema) for schema in found], filled, lambda: kind.undescribed(spec.source, request)
+    )
     gone = away(names, filled, capture)
     if capture.follows_drop:
         names = [*names, *gone]
@@ -98,7 +100,7 @@ def plan_tables(
     left_out = planned.left_out
     copies = captured.lacking.to_copy(left_out)
     # The tables that the user names, and the tables that lack rows, each once.
-    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *(one.table for one in copies)]))
+    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *(copy.table for copy in copies)]))
     reread = _sources_of(reset, names, shape)
     # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
     # have to be read as of a position.
@@ -128,9 +130,9 @@ def prepare_tables(
     captured = captured_tables(spec, shape, filled, found)
     plan = plan_tables(spec, shape, warehouse, filled, found, captured)
     captured.lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
-    for one in plan.copies:
-        sources = ",".join(map(source_text, one.sources))
-        log.warning("event=table_copied_again table=%s sources=%s reason=%s", one.table, sources, one.reason)
+    for copy in plan.copies:
+        sources = ",".join(map(source_text, copy.sources))
+        log.warning("event=table_copied_again table=%s sources=%s reason=%s", copy.table, sources, copy.reason)
     warn_of_adoption(filled)
     plan.tables.create(spec.sink, warehouse)
     left_out, preparation = plan.tables.left_out, plan.preparation

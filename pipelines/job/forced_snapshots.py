@@ -31,7 +31,7 @@ def refuse_forced(spec: PipelineSpec, goes_to: Mapping[SourceName, str | None], 
 
 def _deferred(spec: PipelineSpec, goes_to: Mapping[SourceName, str | None]) -> Iterator[str]:
     rules = spec.freshness
-    yield from (one.sink_table for one in spec.route if one.freshness)
+    yield from (route.sink_table for route in spec.route if route.freshness)
     for (database, table), target in goes_to.items():
         if target is not None and rules.interval(database or None, table or None):
             yield target

@@ -59,7 +59,7 @@ def unmet_rules(
         *_columns_made(spec, shape, taken, failing, sampled=sampled),
     ]
     # A transform that fails, as with a lookup in a table that does not exist, is found again by each rule on its rows.
-    return list({str(one): one for one in found}.values())
+    return list({str(error): error for error in found}.values())
 
 
 def check_rules(
@@ -74,7 +74,7 @@ def check_rules(
     if len(found) == 1:
         raise found[0]
     if found:
-        each = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in found]
+        each = [f"{error.message}{f' ({error.hint})' if error.hint else ''}" for error in found]
         raise ConfigError(f"{len(found)} rules cannot be applied", hint="; ".join(each[:10]), rules=len(found))
 
 
@@ -93,10 +93,10 @@ def _transforms(
         # Only the first rule that matches a table applies, so that a rule which is never the first has no effect.
         first = shape.table_rules.transform(schema.database, schema.table)
         if first is not None:
-            meant.setdefault(next(n for n, one in enumerate(rules) if one is first), []).append(schema)
+            meant.setdefault(next(n for n, rule in enumerate(rules) if rule is first), []).append(schema)
     for number, rule in enumerate(rules):
         if number in meant:
-            if not any((one.database, one.table) in hiding for one in meant[number]):
+            if not any((schema.database, schema.table) in hiding for schema in meant[number]):
                 yield from _columns_of_rule(shape, rule, meant[number], failing, sampled=sampled)
         elif not any(rule.tables.match(*name) for name in before):
             yield _no_table("transform", rule.tables, schemas)
@@ -113,13 +113,13 @@ def _columns_of_rule(
     """Yield errors for masks, keys and partitions with a column that no matched table has after the projection."""
     try:
         given = map(lacking_columns, matched) if sampled else matched
-        shaped = [shaped_unless_failing(shape, one, failing) for one in given]
-        after = {field.name for one in shaped for field in one.fields}
+        shaped = [shaped_unless_failing(shape, schema, failing) for schema in given]
+        after = {field.name for schema in shaped for field in schema.fields}
     except ConfigError as error:  # the error of an expression
         yield error
         return
     there = columns_there(shape, matched)
-    for name in (rule.masks or {}).keys() - after if not any(one.is_partial for one in matched) else ():
+    for name in (rule.masks or {}).keys() - after if not any(schema.is_partial for schema in matched) else ():
         if shape.rules.name(name) not in there:
             yield _no_column(f"mask on {name!r}", rule.tables.text, name, after, ConfigError)
     folded = {*map(shape.rules.name, after), *there, *shape.made}
@@ -132,7 +132,7 @@ def _columns_of_rule(
 def columns_there(shape: PipelineMapping, matched: Sequence[SourceSchema]) -> set[str]:
     """Return the columns that the target tables already have: a source may have dropped a column that a rule names."""
     found: set[str] = set()
-    for target in {shape.target(one.database, one.table) for one in matched} - {None}:
+    for target in {shape.target(schema.database, schema.table) for schema in matched} - {None}:
         try:
             found.update(shape.warehouse.opened(str(target)).schema().names)
         except (TableMissing, UnusableName):
@@ -145,7 +145,7 @@ def _routes(
 ) -> Iterator[ConfigError]:
     rules = shape.table_rules.routes
     names = [*((schema.database, schema.table) for schema in schemas), *before]
-    met = {next((number for number, one in enumerate(rules) if one.tables.match(*name)), None) for name in names}
+    met = {next((number for number, rule in enumerate(rules) if rule.tables.match(*name)), None) for name in names}
     for number, rule in enumerate(rules):
         if number not in met:
             yield _no_table("route", rule.tables, schemas)
@@ -163,9 +163,9 @@ def _expectations(
         matched = [schema for schema in schemas if rule.tables.match(schema.database, schema.table)]
         if not matched and not any(rule.tables.match(*name) for name in before):
             yield _no_table("expectation", rule.tables, schemas)
-        for one in (one for one in matched if (one.database, one.table) not in hiding):
+        for schema in (schema for schema in matched if (schema.database, schema.table) not in hiding):
             try:
-                shape.examined(lacking_columns(one) if sampled else one)
+                shape.examined(lacking_columns(schema) if sampled else schema)
             except ConfigError as error:
                 yield error
 
@@ -195,10 +195,12 @@ def _columns_made(
     try:
         # A projection may rename, drop and compute columns, so keys are compared with the columns after it.
         given = map(lacking_columns, schemas) if sampled else schemas
-        shaped = [shaped_unless_failing(shape, one, failing) for one in given]
+        shaped = [shaped_unless_failing(shape, schema, failing) for schema in given]
     except ConfigError:  # already reported with its rule
         return
-    names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | columns_there(shape, schemas)
+    names = {shape.rules.name(field.name) for schema in shaped for field in schema.fields} | columns_there(
+        shape, schemas
+    )
     if not shaped:
         return
     known = names | shape.made
@@ -208,18 +210,18 @@ def _columns_made(
                 yield _no_column(f"{kind} {name!r}", "any captured table", name, known)
     for computed in shape.new_tables.computed:
         for name in computed.references:
-            if name not in known and not any(one.is_partial for one in shaped):
+            if name not in known and not any(schema.is_partial for schema in shaped):
                 yield _no_column(
                     f"computed column {computed.name!r} is computed from {name!r}", "any captured table", name, known
                 )
     for table, keys in sink.multiple_table_partition_keys.items():
-        own = [one for one in shaped if one.table == table]
+        own = [schema for schema in shaped if schema.table == table]
         if not own:
             known_tables = sorted(schema.table or "" for schema in schemas)
             yield NoSuchTable(
                 f"partition keys are set for {table}, which is not a captured table", hint=_nearest(table, known_tables)
             )
-        columns = {shape.rules.name(field.name) for one in own for field in one.fields} | shape.made
+        columns = {shape.rules.name(field.name) for schema in own for field in schema.fields} | shape.made
         for name in keys if own else ():
             if shape.rules.name(name) not in columns:
                 yield _no_column(f"partition key {name!r}", table, name, columns)

@@ -114,7 +114,7 @@ def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) 
     Only the `most` newest snapshots are searched.
     """
     newest = islice(store.snapshots.newest_first(), most)
-    return next((one for one in newest if one.properties.get(PIPELINE) == pipeline), None)
+    return next((snapshot for snapshot in newest if snapshot.properties.get(PIPELINE) == pipeline), None)
 
 
 def was_committed_before(

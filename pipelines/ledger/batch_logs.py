@@ -94,7 +94,7 @@ class BatchLogs:
             return None
         finished = [(log, number - 1) for log in (OFFSETS, COMMITS) if number]
         files = finished + ([(OFFSETS, number)] if planned is not None else [])
-        is_known = all(self._read(log, one).partition(b"\n")[0] == _VERSION for log, one in files)
+        is_known = all(self._read(log, file).partition(b"\n")[0] == _VERSION for log, file in files)
         return NextBatch(number, last.offsets, planned) if is_known else None
 
     def query(self) -> str | None:

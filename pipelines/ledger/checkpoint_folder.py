@@ -100,7 +100,9 @@ class CheckpointFolder:
         requests = [
             (name, folder.read_json(name, REQUESTED_AGAIN)) for name in names if name.startswith(SNAPSHOT_REQUEST)
         ]
-        snapshots = tuple((name, tuple(one["tables"]), str(one.get("where", ""))) for name, one in requests if one)
+        snapshots = tuple(
+            (name, tuple(request["tables"]), str(request.get("where", ""))) for name, request in requests if request
+        )
         return Signals(PAUSED in names, STOP in names, snapshots)
 
     @property

@@ -105,7 +105,7 @@ class FilledTables:
                 wanted.setdefault(target, []).append(source)
         with ThreadPoolExecutor(THREADS) as pool:
             found = pool.map(lambda item: self._difference(item[0], item[1], seen_before), wanted.items())
-            return [one for one in found if one is not None]
+            return [difference for difference in found if difference is not None]
 
     def _difference(
         self, table: str, sources: list[SourceName], seen_before: Collection[SourceName]
@@ -167,9 +167,9 @@ class FilledTables:
     def accept(self, found: Iterable[Difference]) -> None:
         """Accept these tables as they are. The rows they lack are not reported again."""
         found = list(found)
-        here = {source: one.table for one in found for source in one.sources}
+        here = {source: difference.table for difference in found for source in difference.sources}
         if found:
-            self.resumed -= {one.table for one in found}
+            self.resumed -= {difference.table for difference in found}
             self.sources |= here
             self.left = {source: target for source, target in self.left.items() if source not in here}
             self._renew_marks(set(here.values()))
@@ -246,8 +246,8 @@ class FilledTables:
 
     def _save(self) -> None:
         marks = {
-            table: {"created": one.created, "snapshot": one.snapshot, "user": one.user, "batch": one.batch}
-            for table, one in sorted(self.marks.items())
+            table: {"created": mark.created, "snapshot": mark.snapshot, "user": mark.user, "batch": mark.batch}
+            for table, mark in sorted(self.marks.items())
         }
         self.recorded_kind = self.kind or self.recorded_kind or ""
         content = {"version": VERSION, "sources": _rows(self.sources), "left_out": _rows(self.left), "tables": marks}

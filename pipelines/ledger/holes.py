@@ -52,18 +52,21 @@ class IncompleteTables:
         if self.refused and not accept:
             raise refusal(self.refused, hint)
         filled.accept(self.refused)
-        for one in self.refused:
-            log.warning("event=gap_accepted table=%s reason=%s", one.table, one.reason)
-        for one in self.passed:
-            log.warning("event=table_not_copied table=%s reason=%s", one.table, one.reason)
+        for difference in self.refused:
+            log.warning("event=gap_accepted table=%s reason=%s", difference.table, difference.reason)
+        for difference in self.passed:
+            log.warning("event=table_not_copied table=%s reason=%s", difference.table, difference.reason)
 
     def to_copy(self, left_out: Collection[SourceName] = ()) -> tuple[Difference, ...]:
         """Return the tables to empty and copy again. `left_out` are sources that no table can store in this run."""
-        return tuple(one for one in self.again if not set(one.sources) <= set(left_out))
+        return tuple(difference for difference in self.again if not set(difference.sources) <= set(left_out))
 
 
 def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
-    reasons = {one.table: one.reason for one in sorted(found, key=lambda one: one.table)[:_SHOWN]}
+    reasons = {
+        difference.table: difference.reason
+        for difference in sorted(found, key=lambda difference: difference.table)[:_SHOWN]
+    }
     count = f"{len(found)} table{'' if len(found) == 1 else 's'}"
     lack = "lacks" if len(found) == 1 else "lack"
     more = len(found) - len(reasons)
@@ -94,7 +97,11 @@ def lacking_messages(shaping: TableMapping, filled: FilledTables, *, retries_par
     # A parked table lacks batches that are recorded, and catches up with them.
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
     # A table that the pipeline never filled, because no message came since its gap was accepted, lacks nothing more.
-    lacking = (one for one in found if one.reason != REASONS["missing"] or one.table in filled.marks)
+    lacking = (
+        difference
+        for difference in found
+        if difference.reason != REASONS["missing"] or difference.table in filled.marks
+    )
     return IncompleteTables(refused=(*(found if filled.is_adopted else lacking), *replaced, *filled.lost()))
 
 
@@ -104,7 +111,7 @@ def _replaced(
     """Return the parked tables that lack also rows from before they were parked, which no missed batch has."""
     with_rows = {table for table in parked if (mark := filled.marks.get(table)) and mark.snapshot is not None}
     found = filled.differences({source: table for source, table in goes_to.items() if table in with_rows})
-    return [one for one in found if one.reason in REASONS.values()]
+    return [difference for difference in found if difference.reason in REASONS.values()]
 
 
 def where_sources_go(filled: FilledTables, shaping: TableMapping) -> dict[SourceName, str | None]:
@@ -168,7 +175,7 @@ def lacking_rows(
             again.append(difference)
         elif not (spec.sink.ignore_incompatible and difference.was_left_out):  # it may still be incompatible
             refused.append(difference)
-    refused += [one for one in replaced if one.table not in spec.pipeline.reset]
+    refused += [difference for difference in replaced if difference.table not in spec.pipeline.reset]
     return IncompleteTables(tuple(again), tuple(refused), tuple(passed))
 
 

@@ -69,7 +69,7 @@ class Lineage:
         user = self._last_user()
         of_user = {table: snapshot for table, snapshot in self.newest.items() if snapshot.commit_user == user}
         last = max(of_user.values(), key=lambda snapshot: snapshot.commit_identifier)
-        have = {table for table, one in of_user.items() if one.commit_identifier == last.commit_identifier}
+        have = {table for table, snapshot in of_user.items() if snapshot.commit_identifier == last.commit_identifier}
         parked = [table for table in json.loads(last.properties.get(PARKED, "[]")) if table not in have]
         return LastBatch(*range_of(last), tuple(parked))
 
@@ -88,6 +88,8 @@ class Lineage:
     def _before(self, table: str, newest: Snapshot) -> set[str]:
         """Return the commit users of the pipeline's other checkpoints with snapshots before a table's newest."""
         assert self.warehouse is not None
-        older = (one for one in self.warehouse.store(table).snapshots.newest_first() if one.id < newest.id)
-        ours = {one.commit_user for one in older if one.properties.get(PIPELINE) == self.pipeline}
+        older = (
+            snapshot for snapshot in self.warehouse.store(table).snapshots.newest_first() if snapshot.id < newest.id
+        )
+        ours = {snapshot.commit_user for snapshot in older if snapshot.properties.get(PIPELINE) == self.pipeline}
         return ours - {newest.commit_user}

@@ -85,7 +85,7 @@ class ParkedTables:
         self._save()
         # After the list is saved: a crash in between leaves unneeded records, but never a parked table without its
         # records.
-        first = min((one.batch for one in self.tables.values()), default=None)
+        first = min((table.batch for table in self.tables.values()), default=None)
         for number in self.checkpoint.missed_batches():
             if first is None or number < first:
                 self.checkpoint.delete_missed_batch(number)

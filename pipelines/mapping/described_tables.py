@@ -90,7 +90,7 @@ def plan_described(
             left_out.update(names)
     leaves_out = sink.table is None and len(refused) < len(sources)
     # An unusable name is the source's and stops only its table. Other errors are in the settings of the pipeline.
-    if refused and not (leaves_out and all(isinstance(one, UnusableName) for one in refused.values())):
+    if refused and not (leaves_out and all(isinstance(error, UnusableName) for error in refused.values())):
         raise not_created(refused)
     for target, reason in refused.items():
         names = [name_of(schema) for schema in sources[target]]
@@ -142,16 +142,16 @@ def _planned_table(
             schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
             check_usable(schema)
         except ConfigError as error:
-            error.facts = {"table": target, "source": ", ".join(_qualified(one) for one in merged), **error.facts}
+            error.facts = {"table": target, "source": ", ".join(_qualified(schema) for schema in merged), **error.facts}
             error.hint = error.hint or _cure(target, schemas, shape, warehouse)
             raise
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
             raise _no_key(target, merged) from None
         return replace(schema, comment=merged[0].comment)
-    for one in schemas if checks else ():
-        _check_compatible(target, one, current, shape)
-    for one in merged:
-        shape.check_existing(one, current)
+    for source in schemas if checks else ():
+        _check_compatible(target, source, current, shape)
+    for source in merged:
+        shape.check_existing(source, current)
     return options_to_set(store, _wanted(target, sink), kept=_KEPT).after(store)
 
 
@@ -183,7 +183,7 @@ def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, 
 
 def _check_shared_key(target: str, sink: SinkConfig, merged: Sequence[SourceSchema]) -> None:
     """Raise ConfigError when the key should come from source tables that have different keys."""
-    differ = len({one.primary_keys for one in merged}) > 1
+    differ = len({schema.primary_keys for schema in merged}) > 1
     if differ and not sink.primary_keys and sink.sync_primary_keys_from_source_schema:
         raise _no_key(target, merged)
 
@@ -194,7 +194,7 @@ def _no_key(target: str, merged: Sequence[SourceSchema]) -> ConfigError:
         f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
         "source table schemas because source tables have no primary keys or have different primary keys.",
         table=target,
-        keys="; ".join(f"{_qualified(one)}: {', '.join(one.primary_keys) or 'none'}" for one in merged[:8]),
+        keys="; ".join(f"{_qualified(schema)}: {', '.join(schema.primary_keys) or 'none'}" for schema in merged[:8]),
         hint="name the key with --primary-keys",
     )
 
@@ -206,20 +206,20 @@ def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:
 
 
 def _may_be_keyless(sink: SinkConfig, merged: Sequence[SourceSchema]) -> bool:
-    return not sink.sync_primary_keys_from_source_schema or not any(one.primary_keys for one in merged)
+    return not sink.sync_primary_keys_from_source_schema or not any(schema.primary_keys for schema in merged)
 
 
 def _check_compatible(target: str, source: SourceSchema, current: TableSchema, shape: PipelineMapping) -> None:
     try:
         drift_of(source, target, current, shape.rules)
     except SchemaConflict as error:
-        columns = ", ".join(f"{one.name} {one.type}" for one in source.fields)
+        columns = ", ".join(f"{field.name} {field.type}" for field in source.fields)
         raise SchemaConflict(
             "Paimon schema and source table schema are not compatible.",
             table=target,
             source=f"{source.database}.{source.table}",
             reason=error.message,
-            paimon_fields=", ".join(f"{one.name} {type_json(one.type)}" for one in current.fields),
+            paimon_fields=", ".join(f"{field.name} {type_json(field.type)}" for field in current.fields),
             source_table_fields=columns,
             hint=error.hint,
         ) from error

@@ -129,7 +129,7 @@ def check_names(names: Sequence[str], *, numbered: bool = True, has_schemas: boo
     """
     absent = {} if numbered else {OFFSET: "its messages have no numbers"}
     absent |= {} if has_schemas else {SCHEMA_NAME: "its databases have no schemas"}
-    known = ", ".join(one for one in COLUMNS if one not in absent)
+    known = ", ".join(column for column in COLUMNS if column not in absent)
     for name in names:
         if name in absent:
             raise ConfigError(f"the source has no metadata column {name!r}: {absent[name]}", hint=f"there are {known}")

@@ -69,12 +69,14 @@ class NewTables:
         With `insists`, configured keys must exist in the source; without it, a table that lacks them gets no such keys.
         """
         first = sources[0]
-        lenient = not insists or any(one.is_partial for one in sources)
-        columns = [Field(NO_ID, one.name, one.type, one.comment or None) for one in self.rules.wanted(first)]
+        lenient = not insists or any(source.is_partial for source in sources)
+        columns = [
+            Field(NO_ID, column.name, column.type, column.comment or None) for column in self.rules.wanted(first)
+        ]
         types: dict[str, DataType] = {column.name: column.type for column in columns}
-        for one in self.computed:
-            types[one.name] = one.type(types, lenient=lenient)
-            columns.append(Field(NO_ID, one.name, types[one.name]))
+        for computed in self.computed:
+            types[computed.name] = computed.type(types, lenient=lenient)
+            columns.append(Field(NO_ID, computed.name, types[computed.name]))
         columns += [Field(NO_ID, name, type_of(kind, named=self.names_rows)) for name, kind in self.metadata]
         primary = self._primary(table, first, {column.name for column in columns}, insists=insists)
         if not primary and not insists and self.keys.from_source:
@@ -102,7 +104,7 @@ class NewTables:
         return (has_key or not has_table) and not self._gives_key(source)
 
     def _gives_key(self, source: SourceSchema) -> bool:
-        names = {one.name for one in self.rules.wanted(source)} | {one.name for one in self.computed}
+        names = {column.name for column in self.rules.wanted(source)} | {column.name for column in self.computed}
         return bool(self._primary("", source, names | {name for name, _ in self.metadata}, insists=False))
 
     def _check_keyless(self, table: str, source: SourceSchema) -> None:
@@ -119,12 +121,12 @@ class NewTables:
     def missing(self, table: TableSchema) -> tuple[DeclaredColumn, ...]:
         """Return the computed and metadata columns that a table lacks because it is older than these rules."""
         policy, names = self.rules.policy, table.names
-        made = [one.name for one in self.computed] + [name for name, _ in self.metadata]
+        made = [column.name for column in self.computed] + [name for name, _ in self.metadata]
         if policy.ignores or not policy.follows(ADD_COLUMN) or set(made) <= set(names):
             return ()
         types: dict[str, DataType] = {column.name: column.type for column in table.fields}
-        for one in self.computed:
-            types.setdefault(one.name, one.type(types, lenient=True))
+        for computed in self.computed:
+            types.setdefault(computed.name, computed.type(types, lenient=True))
         for name, kind in self.metadata:
             types.setdefault(name, type_of(kind))
         return tuple(DeclaredColumn(name, types[name]) for name in made if name not in names)
@@ -142,18 +144,18 @@ class NewTables:
         """Return the source columns among these, and the source columns of the computed ones among them."""
         found = set(names)
         # In reverse order of dependency, so that one pass also finds the columns that are used indirectly.
-        for one in reversed(self.computed):
-            if one.name in found:
-                found.update(one.references)
-        return found - {one.name for one in self.computed} - {name for name, _ in self.metadata}
+        for computed in reversed(self.computed):
+            if computed.name in found:
+                found.update(computed.references)
+        return found - {column.name for column in self.computed} - {name for name, _ in self.metadata}
 
     def repeatable(self, names: Collection[str]) -> set[str]:
         """Return the computed columns that always have the same value for the same values of these columns."""
         known = set(names)
-        for one in self.computed:
-            if one.is_repeatable and known.issuperset(one.references):
-                known.add(one.name)
-        return known.intersection(one.name for one in self.computed)
+        for computed in self.computed:
+            if computed.is_repeatable and known.issuperset(computed.references):
+                known.add(computed.name)
+        return known.intersection(column.name for column in self.computed)
 
     def _primary(self, table: str, source: SourceSchema, names: set[str], *, insists: bool) -> tuple[str, ...]:
         given = tuple(map(self.rules.name, self.keys.primary))
@@ -189,7 +191,7 @@ def _missing(table: str, kind: str, keys: Sequence[str], names: set[str]) -> Con
 def text_sequence(schema: TableSchema) -> str | None:
     """Return a warning if texts decide which of two rows is newer, otherwise None."""
     ordering = set(schema.typed[SEQUENCE_FIELD])
-    texts = [one.name for one in schema.fields if one.name in ordering and _is_text(one.type)]
+    texts = [field.name for field in schema.fields if field.name in ordering and _is_text(field.type)]
     if not texts:
         return None
     return (

@@ -192,8 +192,8 @@ class PipelineMapping:
     def examined(self, source: SourceSchema) -> None:
         """Raise ConfigError for a quality rule that the columns of this table do not allow."""
         rows = self._nothing(source)
-        for one in self.table_rules.expected(source.database, source.table):
-            one.check_columns(rows.schema)
+        for expectation in self.table_rules.expected(source.database, source.table):
+            expectation.check_columns(rows.schema)
         self.checked(rows, None, 0)
 
     def _nothing(self, source: SourceSchema) -> ChangeBatch:
@@ -239,8 +239,8 @@ class PipelineMapping:
             return
         store = self.warehouse.store(name)
         schema, keys = store.schema(), self.new_tables.keys
-        check_keys("primary", [self.column(one) for one in keys.primary], source_keys(schema))
-        check_keys("partition", [self.column(one) for one in keys.partition], schema.partition_keys)
+        check_keys("primary", [self.column(name) for name in keys.primary], source_keys(schema))
+        check_keys("partition", [self.column(name) for name in keys.partition], schema.partition_keys)
         options_to_set(store, dict(self.new_tables.options)).after(store)
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:

@@ -107,7 +107,7 @@ class TableRules:
         expectations: Sequence[spec.ExpectConfig] = (),
     ) -> TableRules:
         """Build from the sections of a pipeline file. Dimensions are tables of the catalog."""
-        lookups = tuple(tuple(LookupStep.of(one, catalog) for one in transform.lookup) for transform in transforms)
+        lookups = tuple(tuple(LookupStep.of(step, catalog) for step in transform.lookup) for transform in transforms)
         return cls(
             tuple(_transform_of(transform) for transform in transforms),
             tuple(Route.of(route) for route in routes),
@@ -194,7 +194,7 @@ class TableRules:
         """Raise ConfigError if the transform of a table uses a column that the whole table does not have."""
         transform = self.transform(schema.database, schema.table)
         for step in self.lookups_of(transform) if transform is not None and not schema.is_partial else ():
-            step.check_keys([one.name for one in schema.fields], f"{schema.database}.{schema.table}")
+            step.check_keys([field.name for field in schema.fields], f"{schema.database}.{schema.table}")
         check_columns(sorted(self.demand(schema, mapping).unknown), schema, strictly=True)
 
     def demand(self, schema: SourceSchema, mapping: TypeMapping) -> Demand:
@@ -252,8 +252,8 @@ def _transform_of(given: spec.TransformConfig) -> Transform:
         given.table_options,
         given.dialect,
     )
-    added = frozenset(text.split()[-1] for one in given.lookup for text in one.columns)
-    drops = any(one.join == "inner" for one in given.lookup)
+    added = frozenset(text.split()[-1] for step in given.lookup for text in step.columns)
+    drops = any(step.join == "inner" for step in given.lookup)
     return replace(transform, looked_up=added, drops_misses=drops)
 
 

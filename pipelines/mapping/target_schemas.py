@@ -68,11 +68,11 @@ class TargetSchemas:
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         """Create the table or evolve its schema for the schemas seen in messages, and return the result."""
-        with _naming(table, seen[0] if len({one.schema for one in seen}) == 1 else None):
+        with _naming(table, seen[0] if len({source.schema for source in seen}) == 1 else None):
             return self._evolved(table, current, seen)
 
     def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
-        sources = [one.schema for one in seen]
+        sources = [source.schema for source in seen]
         self._warn_of_unknown_types(table, current.names if current else (), sources)
         # One of the two would be lost without a sign of it.
         if twice := {name for source in sources for name in self.namesakes(source)}:
@@ -83,7 +83,7 @@ class TargetSchemas:
                 hint="rename the computed column; --metadata-column-prefix adds a prefix to metadata columns",
             )
         seen = self._believed(table, current, seen)
-        sources = [one.schema for one in seen]
+        sources = [source.schema for source in seen]
         if current is None:
             planned = self.planned(table, sources, self.warehouse.now_millis())
             self._warn_of_new(planned, table, sources)
@@ -94,16 +94,16 @@ class TargetSchemas:
             check_history(table, current)
         store = self.warehouse.store(table)
         drifts = []
-        for one in seen:
-            with _naming(table, one):
-                if self.lacks_keys(current, one.schema):
-                    raise _incompatible(table, current, one.schema)
-                drifts.append(drift_of(one.schema, table, current, self.rules))
+        for source in seen:
+            with _naming(table, source):
+                if self.lacks_keys(current, source.schema):
+                    raise _incompatible(table, current, source.schema)
+                drifts.append(drift_of(source.schema, table, current, self.rules))
                 drifts[-1].check(self.rules.policy)
         made = self.new_tables.missing_after(drifts, table, current)
         made.check(self.rules.policy)
         if made.added:
-            names = ", ".join(one.name for one in made.added)
+            names = ", ".join(column.name for column in made.added)
             log.warning("event=columns_added table=%s columns=%s note=%s", table, names, OLDER_TABLE)
         changes = fold([*drifts, made], current, self.rules.mapping)
         return store.evolve(changes, check_usable)
@@ -114,10 +114,12 @@ class TargetSchemas:
         A message that declares an unknown type for a column whose type other messages know is left out. Read again,
         those messages become bad records.
         """
-        known = [one for one in seen if all(is_known(one.schema.dialect, column) for column in one.schema.fields)]
-        if not known or len(known) == len(seen) or not all(one.by_message for one in seen):
+        known = [
+            source for source in seen if all(is_known(source.schema.dialect, column) for column in source.schema.fields)
+        ]
+        if not known or len(known) == len(seen) or not all(source.by_message for source in seen):
             return seen
-        schemas = [one.schema for one in known]
+        schemas = [source.schema for source in known]
         if current is None:
             schema = self.planned(table, schemas, self.warehouse.now_millis())
         else:
@@ -125,12 +127,12 @@ class TargetSchemas:
             changes = fold(drifts, current, self.rules.mapping)
             # Computed in memory: nothing is committed until all schemas of the batch are folded.
             schema = apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
-        return [one for one in seen if one in known or nonsense_of(one.schema, schema, self.rules) is None]
+        return [source for source in seen if source in known or nonsense_of(source.schema, schema, self.rules) is None]
 
     def commented(self, table: str, seen: Sequence[SeenSchema]) -> TableSchema | None:
         """Follow changed comments of the source, and return the new schema; None if no comment changed."""
         store = self.warehouse.store(table)
-        changes = comment_changes([one.schema for one in seen], store.schema(), self.rules)
+        changes = comment_changes([source.schema for source in seen], store.schema(), self.rules)
         if not changes:
             return None
         return store.evolve(changes, check_usable)
@@ -167,7 +169,7 @@ class TargetSchemas:
     @property
     def made(self) -> set[str]:
         """The columns that no source has: computed and metadata columns."""
-        return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
+        return {column.name for column in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
 
     def _warn_of_new(self, planned: TableSchema, table: str, sources: Sequence[SourceSchema]) -> None:
         """Log properties of a new table that a user may not expect."""

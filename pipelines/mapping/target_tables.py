@@ -216,9 +216,9 @@ def options_to_set(store: TableStore, wanted: Mapping[str, str], kept: frozenset
     """
     has = store.schema().options
     differ = {option: value for option, value in wanted.items() if has.get(option) != value}
-    keeps = {one for one in differ if one == "bucket" or one in kept or is_immutable(one)}
+    keeps = {option for option in differ if option == "bucket" or option in kept or is_immutable(option)}
     changes = tuple(SetOption(option, value) for option, value in differ.items() if option not in keeps)
-    return OptionsToSet(changes, {one: (has.get(one), differ[one]) for one in differ if one in keeps})
+    return OptionsToSet(changes, {option: (has.get(option), differ[option]) for option in differ if option in keeps})
 
 
 def set_options(

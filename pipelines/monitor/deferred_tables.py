@@ -69,7 +69,7 @@ class DeferredTables:
                 "deferred": self.records.get(interval),
                 "read_at_millis": self.ranges.read_at(interval),
                 "due_millis": self.ranges.read_at(interval) + interval,
-                "tables": sorted(table for table, one in self.intervals.items() if one == interval),
+                "tables": sorted(table for table, own in self.intervals.items() if own == interval),
             }
             for interval in self.ranges.rules.intervals
         ]

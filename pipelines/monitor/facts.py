@@ -205,7 +205,9 @@ class Copying:
         # (`cursors`). A part of a table is copied beside the stream, and is no progress of a copy.
         waiting = {".".join(name) for name in end.get("waiting", ())}
         waiting |= {
-            f"{one.get('database')}.{one.get('table')}" for one in end.get("cursors", ()) if not one.get("where")
+            f"{cursor.get('database')}.{cursor.get('table')}"
+            for cursor in end.get("cursors", ())
+            if not cursor.get("where")
         }
         open_ = {self.sources[name] for name in waiting if name in self.sources}
         for table, count in rows.items():

@@ -182,7 +182,7 @@ class Metrics:
         else:
             # A series that is not set again would keep its last value, so places without lag are removed first.
             self.lag_records.clear()
-            for place, count in sorted(look.lag.items(), key=lambda one: -one[1])[:MOST_TABLES]:
+            for place, count in sorted(look.lag.items(), key=lambda pair: -pair[1])[:MOST_TABLES]:
                 # The place of a source table is its name alone.
                 topic, _, partition = place.rpartition("/") if "/" in place else (place, "", "")
                 self.lag_records.labels(topic, partition).set(count)
@@ -208,7 +208,7 @@ class Metrics:
         self.table_files.clear()
         self.table_bytes.clear()
         found = self._sizes(sorted(self._tables))
-        for table, size in sorted(found.items(), key=lambda one: -one[1].files)[:MOST_TABLES]:
+        for table, size in sorted(found.items(), key=lambda pair: -pair[1].files)[:MOST_TABLES]:
             self.table_files.labels(table).set(size.files)
             self.table_bytes.labels(table).set(size.bytes)
 
@@ -219,7 +219,7 @@ class Metrics:
             for table, newest in self._newest.items()
         }
         self.freshness.clear()
-        for table, age in sorted(ages.items(), key=lambda one: -one[1])[:MOST_TABLES]:
+        for table, age in sorted(ages.items(), key=lambda pair: -pair[1])[:MOST_TABLES]:
             self.freshness.labels(table).set(age)
         self.lag_seconds.set(max(ages.values(), default=0))
 

@@ -131,7 +131,7 @@ class RunMonitor:
         """Return the present status, as it is written to the checkpoint."""
         with self._lock:
             # A copy, which its reader may use while batches change the facts.
-            return {**self._facts, "tables": {name: dict(one) for name, one in self._facts["tables"].items()}}
+            return {**self._facts, "tables": {name: dict(counts) for name, counts in self._facts["tables"].items()}}
 
     def _run(self) -> None:
         while not self._over.wait(POLL_SECONDS):
@@ -188,18 +188,18 @@ class RunMonitor:
         self._facts["passed_over"] = dict(sorted(counted.items()))
         copying = self.copying.batch(facts.rows, facts.end, facts.total_rows / facts.seconds)
         self._facts["copying"] = copying.facts() if copying.tables else None
-        open_ = {one.table for one in copying.tables}
+        open_ = {copy.table for copy in copying.tables}
         # Tables without rows in this batch are included: their copy may be done, and their rate is 0 now.
         for table in self._facts["tables"].keys() | facts.rows.keys():
-            one = self._facts["tables"].setdefault(table, {"rows": 0})
-            one["state"] = "copying" if table in open_ else "streaming"
-            one["rows_per_second"] = 0.0  # unless this batch has rows of it
+            counts = self._facts["tables"].setdefault(table, {"rows": 0})
+            counts["state"] = "copying" if table in open_ else "streaming"
+            counts["rows_per_second"] = 0.0  # unless this batch has rows of it
         for table, rows in facts.rows.items():
-            one = self._facts["tables"].setdefault(table, {"rows": 0, "state": "streaming"})
-            one["rows"] += rows
-            one["rows_per_second"] = round(rows / facts.seconds, 1)
+            counts = self._facts["tables"].setdefault(table, {"rows": 0, "state": "streaming"})
+            counts["rows"] += rows
+            counts["rows_per_second"] = round(rows / facts.seconds, 1)
             if table in facts.newest:
-                one["newest_millis"] = facts.newest[table]
+                counts["newest_millis"] = facts.newest[table]
         self.left_out.batch(facts.stats.left_out, facts.rows)
         self._facts |= self.left_out.facts()
         for table, reason in facts.stats.parked.items():

@@ -128,7 +128,7 @@ def stalled(driver: Mapping[str, Any], now_millis: int) -> float | None:
     if driver.get("state") != "running" or not any((driver.get("lag") or {}).values()):
         return None
     # Counted from the start if nothing was committed yet, and from the last look that found nothing more to read.
-    last = max(int(driver.get(one) or 0) for one in ("started_millis", "committed_millis", "caught_up_millis"))
+    last = max(int(driver.get(event) or 0) for event in ("started_millis", "committed_millis", "caught_up_millis"))
     seconds = (now_millis - last) / 1000
     return seconds if seconds > max(STALLED_SECONDS, 10 * float(driver.get("trigger_seconds", 0))) else None
 
@@ -253,7 +253,7 @@ def position_of(state: PipelineState, warehouse: CatalogSettings) -> Mapping[str
     """Return the position of the tables: from Spark's log, otherwise from the most advanced snapshot."""
     if state.progress.offsets is not None:
         return state.progress.offsets
-    for table in sorted(state.tables, key=lambda one: one.batch or -1, reverse=True):
+    for table in sorted(state.tables, key=lambda status: status.batch or -1, reverse=True):
         last = _last(warehouse.store(table.table), state.name)
         if last is not None and END in last.properties:
             return dict(json.loads(last.properties[END]))

@@ -32,7 +32,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "driver": dict(driver) or None,
         "dead_letters": sum(state.letters.values()),
         "bad_records": driver.get("bad", 0),
-        "parked": {table: dict(one) for table, one in state.parked.items()},
+        "parked": {table: dict(reasons) for table, reasons in state.parked.items()},
         "left_out": driver.get("left_out", {}),
         "passed_over": driver.get("passed_over", {}),
         "rereads": _rereads(state, position or {}),
@@ -71,31 +71,31 @@ def _rate(state: PipelineState, rate: float | None) -> float | None:
     return 0.0 if state.is_idle and rate is not None else rate
 
 
-def _table(state: PipelineState, one: TableStatus, driver: Mapping[str, Any]) -> dict[str, Any]:
-    fresh = state.fresh_seconds(one)
-    seen = driver.get("tables", {}).get(one.table, {})
-    parked = state.parked.get(one.table)
-    error = one.error or (
+def _table(state: PipelineState, status: TableStatus, driver: Mapping[str, Any]) -> dict[str, Any]:
+    fresh = state.fresh_seconds(status)
+    seen = driver.get("tables", {}).get(status.table, {})
+    parked = state.parked.get(status.table)
+    error = status.error or (
         f"parked since batch {parked['batch']}, {parked['error']}: {parked['reason']}" if parked else None
     )
-    former = state.uncaptured.get(one.table)
+    former = state.uncaptured.get(status.table)
     left_out = f"not captured any more: {', '.join(former)}" if former else None
     return {
-        "table": one.table,
+        "table": status.table,
         "state": "failed" if error else "left out" if left_out else seen.get("state", "streaming"),
         "fresh_seconds": None if fresh is None else round(fresh, 3),
-        "freshness": state.deferred.freshness(one.table),
-        "due": moment(state.deferred.due_millis(one.table)),
+        "freshness": state.deferred.freshness(status.table),
+        "due": moment(state.deferred.due_millis(status.table)),
         "rows_per_second": _rate(state, seen.get("rows_per_second")),
-        "records": one.records,
-        "files": one.files,
-        "level0": one.level0,
-        "sorted_runs": one.runs,
-        "snapshot": one.snapshot,
-        "batch": one.batch,
-        "schema": one.schema,
-        "committed": moment(one.committed_millis),
-        "dead_letters": state.letters.get(one.table, 0),
+        "records": status.records,
+        "files": status.files,
+        "level0": status.level0,
+        "sorted_runs": status.runs,
+        "snapshot": status.snapshot,
+        "batch": status.batch,
+        "schema": status.schema,
+        "committed": moment(status.committed_millis),
+        "dead_letters": state.letters.get(status.table, 0),
         "error": error,
         "note": error or left_out or seen.get("note"),
     }
@@ -138,9 +138,11 @@ def as_lines(
     if state.parked:
         foot.append(f"parked {', '.join(sorted(state.parked))}  ->  {command('run', '--retry')}")
         foot += [
-            f"  to repair {table}  {one['hint']}" for table, one in sorted(state.parked.items()) if one.get("hint")
+            f"  to repair {table}  {reasons['hint']}"
+            for table, reasons in sorted(state.parked.items())
+            if reasons.get("hint")
         ]
-    foot += [_deferred(state, one) for one in facts["freshness"]]
+    foot += [_deferred(state, group) for group in facts["freshness"]]
     foot += [f"left out  {table}: {reason}" for table, reason in facts["left_out"].items()]
     foot += [f"{kind}  {what}" for kind, all_ in facts["rereads"].items() for what in all_]
     passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
@@ -148,25 +150,25 @@ def as_lines(
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]
 
 
-def _deferred(state: PipelineState, one: Mapping[str, Any]) -> str:
-    count, left = one["deferred"], (one["due_millis"] - state.now_millis) / 1000
+def _deferred(state: PipelineState, group: Mapping[str, Any]) -> str:
+    count, left = group["deferred"], (group["due_millis"] - state.now_millis) / 1000
     deferred = "" if count is None else f"   {count:,} {state.lag_unit} deferred" if count else "   nothing deferred"
     due = f"due in {span(left)}" if left > 0 else "due with the next batch"
-    return f"freshness {one['freshness']}{deferred}   {due}: {', '.join(one['tables']) or 'no table yet'}"
+    return f"freshness {group['freshness']}{deferred}   {due}: {', '.join(group['tables']) or 'no table yet'}"
 
 
-def _row(one: Mapping[str, Any]) -> list[object]:
-    fresh, rate = one["fresh_seconds"], one["rows_per_second"]
+def _row(table: Mapping[str, Any]) -> list[object]:
+    fresh, rate = table["fresh_seconds"], table["rows_per_second"]
     return [
-        one["table"],
-        one["state"],
+        table["table"],
+        table["state"],
         "-" if fresh is None else span(fresh),
         "-" if rate is None else f"{rate:,.0f}",
-        one["records"],
-        f"{one['level0']} / {one['sorted_runs']}",
-        one["snapshot"],
-        one["schema"],
-        one["note"],
+        table["records"],
+        f"{table['level0']} / {table['sorted_runs']}",
+        table["snapshot"],
+        table["schema"],
+        table["note"],
     ]
 
 

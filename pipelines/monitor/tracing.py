@@ -61,7 +61,7 @@ class TracingObserver:
 def stages(facts: BatchFacts, start: int, end: int) -> dict[str, tuple[int, int]]:
     """When each began and ended, in nanoseconds: what the driver plans, what tasks read and write, what the driver
     commits, and what it compacts because it was owed. The driver measures all but the tasks, which are what is left."""
-    plan, commit, compact = (round(facts.stats.seconds.get(one, 0) * 1e9) for one in ("plan", "commit", "compact"))
+    plan, commit, compact = (round(facts.stats.seconds.get(phase, 0) * 1e9) for phase in ("plan", "commit", "compact"))
     # Stages are measured by different clocks, so each is limited to the time that the batch took.
     planned = min(start + plan, end)
     committed = max(end - compact, planned)

@@ -67,7 +67,7 @@ def registering(master: str) -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        if not master.startswith(_STANDALONE) or not any(one in str(error) for one in _REFUSED):
+        if not master.startswith(_STANDALONE) or not any(text in str(error) for text in _REFUSED):
             raise
         raise MasterUnreachable(
             "the Spark master did not register this driver",

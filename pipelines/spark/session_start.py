@@ -40,7 +40,9 @@ class SessionStart:
         from penstock.pipelines.spark.session import find_data_sources, open_session
 
         # They convert NumPy values in arguments of the JVM, which are not used here, and import pandas to find out.
-        INPUT_CONVERTER[:] = [one for one in INPUT_CONVERTER if not type(one).__name__.startswith("Numpy")]
+        INPUT_CONVERTER[:] = [
+            converter for converter in INPUT_CONVERTER if not type(converter).__name__.startswith("Numpy")
+        ]
 
         def opening() -> SparkSession:
             session = open_session(name, master=master, cores=cores, settings=settings, first=first)

@@ -111,4 +111,4 @@ def check_version() -> None:
 
 def lacking() -> list[Feature]:
     """Return the features that need a newer Spark than the installed one."""
-    return [one for one in Feature if installed() < one.since]
+    return [feature for feature in Feature if installed() < feature.since]

@@ -116,8 +116,8 @@ def _call(request: Request) -> dict[str, list[str]]:
         return {"rows": [], "tables": []}
     # Spark binds the arguments of CALL to the parameters by name or place, and sends one value for each parameter.
     values = zip(find_procedure(name).names, request.given["values"], strict=True)
-    arguments = {one: str(value) for one, value in values if value is not None}
-    tables = [one for one in ("table", "target_table") if one in arguments]
+    arguments = {name: str(value) for name, value in values if value is not None}
+    tables = [name for name in ("table", "target_table") if name in arguments]
     arguments |= {table: _full_name(arguments[table], request.database) for table in tables}
     results = run_named(name, request.catalog, arguments, request.executor)
     return {"rows": ["OK"] if results is None else results, "tables": [_quoted(arguments[table]) for table in tables]}

@@ -119,7 +119,7 @@ def described_columns(fields: Iterable[Field]) -> StructType:
     """Return the columns of a table, with their comments and defaults."""
     given = tuple(fields)
     schema = spark_schema(arrow_schema(given))
-    return StructType([_described(one, field) for one, field in zip(schema.fields, given, strict=True)])
+    return StructType([_described(field_type, field) for field_type, field in zip(schema.fields, given, strict=True)])
 
 
 def _described(field: StructField, own: Field) -> StructField:

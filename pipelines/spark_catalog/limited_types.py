@@ -38,6 +38,6 @@ def _spark_text(type_: DataType) -> str:
         case MapType(key, value):
             return f"map<{_spark_text(key)},{_spark_text(value)}>"
         case RowType(fields):
-            return f"struct<{','.join(f'{backquoted(one.name)}:{_spark_text(one.type)}' for one in fields)}>"
+            return f"struct<{','.join(f'{backquoted(field.name)}:{_spark_text(field.type)}' for field in fields)}>"
     [field] = spark_schema(arrow_schema([Field(0, "c", type_)])).fields
     return str(field.dataType.simpleString())

@@ -43,10 +43,13 @@ def partition_statistics(request: Request) -> dict[str, str]:
     table, where = request.table(), request.given["where"]
     layout, latest = Layout.of(table.definition), table.latest_snapshot
     entries = readable_entries(table.store, latest)
-    meant = {one: _partition(table, layout.partition_values(one)) for one in {entry.partition for entry in entries}}
+    meant = {
+        partition: _partition(table, layout.partition_values(partition))
+        for partition in {entry.partition for entry in entries}
+    }
     of_it = [entry for entry in entries if meant[entry.partition].has(where)]
     found = statistics(of_it, layout, table.store.ambient)
-    return {name: str(value) for one in found for name, value in one.items() if name != "spec"}
+    return {name: str(value) for row in found for name, value in row.items() if name != "spec"}
 
 
 def drop_partitions(request: Request) -> bool:

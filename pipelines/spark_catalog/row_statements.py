@@ -103,10 +103,10 @@ def _expression(given: Mapping[str, Any], fields: Mapping[str, Field]) -> pc.Exp
         case {"kind": "AlwaysTrue"}:
             return pc.scalar(value=True)
         case {"kind": "And" | "Or" as kind, "left": left, "right": right}:
-            one, other = _expression(left, fields), _expression(right, fields)
-            if one is None or other is None:
+            left_part, right_part = _expression(left, fields), _expression(right, fields)
+            if left_part is None or right_part is None:
                 return None
-            return one & other if kind == "And" else one | other
+            return left_part & right_part if kind == "And" else left_part | right_part
         case {"kind": "Not", "child": child}:
             inner = _expression(child, fields)
             return None if inner is None else ~inner

@@ -25,7 +25,7 @@ def session_reads(session: Mapping[str, str], catalog: str, database: str, table
         if not key.startswith(READS):
             raise ConfigError(
                 f"{written!r} is not an option of reads",
-                options=", ".join(f"{_PREFIX}{one}..." for one in READS),
+                options=", ".join(f"{_PREFIX}{option}..." for option in READS),
                 hint=f"spark.conf.unset({written!r}); set options of writes with ALTER TABLE t SET TBLPROPERTIES, or "
                 "for one statement with INSERT INTO t WITH (...)",
             )

@@ -55,7 +55,9 @@ class SessionUnits:
     def _asked(self, path: str, mark: ErrorMark) -> list[bytes]:
         """Return the rows of the job with these units; the error of a unit as it was raised."""
         with socket.create_connection(("127.0.0.1", self.port)) as connection, connection.makefile("rb") as answer:
-            connection.sendall(b"".join(_LENGTH.pack(len(one)) + one for one in (self.token.encode(), path.encode())))
+            connection.sendall(
+                b"".join(_LENGTH.pack(len(part)) + part for part in (self.token.encode(), path.encode()))
+            )
             count = _number(answer)
             bodies = [_exactly(answer, _number(answer)) for _ in range(count if count >= 0 else 1)]
         if count >= 0:

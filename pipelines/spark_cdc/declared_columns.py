@@ -83,7 +83,7 @@ def _captured(read: CdcRead) -> list[SourceSchema]:
 def _joined(sources: Sequence[SourceSchema], read: CdcRead) -> dict[str, DataType]:
     """Return the columns of all these schemas, each with a type that holds the values of all."""
     types: dict[str, DataType] = {}
-    for wanted in (one for source in sources for one in rules_of(read).wanted(source)):
+    for wanted in (column for source in sources for column in rules_of(read).wanted(source)):
         old = types.get(wanted.name, wanted.type)
         change = change_of(old, wanted.type, read.mapping)
         if change.verdict is Verdict.REFUSE:
@@ -116,9 +116,9 @@ def _sampled(read: CdcRead) -> list[SourceSchema]:
                     found |= dict.fromkeys(batch.schema for batch in chunk.decoded.batches)
         finally:
             source.close()
-    sources = [one for one in found if read.table in {None, (one.database, one.table)}]
+    sources = [schema for schema in found if read.table in {None, (schema.database, schema.table)}]
     if not sources:
-        raise _nothing_sampled(read, sorted({f"{one.database}.{one.table}" for one in found}), bad)
+        raise _nothing_sampled(read, sorted({f"{schema.database}.{schema.table}" for schema in found}), bad)
     return sources
 
 

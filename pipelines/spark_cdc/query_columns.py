@@ -53,7 +53,9 @@ class QueryColumns:
         target = arrow_target(schema)
         added = metadata_names(read)
         own = {read.kinds, *added}
-        columns = [Field(-1, one.name, from_arrow(one.type, nullable=True)) for one in target if one.name not in own]
+        columns = [
+            Field(-1, field.name, from_arrow(field.type, nullable=True)) for field in target if field.name not in own
+        ]
         # Read with the columns, because only the batch of changes has times.
         time = Field(-1, f"{read.prefix}time", from_arrow(METADATA["time"], nullable=True))
         # `declared_schema` has all columns of the read, around those of the source.
@@ -102,12 +104,13 @@ def _check(source: SourceSchema, table: TableSchema, read: CdcRead, *, takes_all
         # Not the text of pipelines, which names their tables and flags.
         raise _other_kind(source, table, read, str(error.facts["column"])) from error
     if drift.added and takes_all:
-        names = ", ".join(f"{one.name} {type_json(one.type)}" for one in drift.added)
+        names = ", ".join(f"{column.name} {type_json(column.type)}" for column in drift.added)
         raise _conflict(read, "the source has columns that the query does not have", names)
-    widened = [one for one in drift.widened if _in_spark(one.type) != _in_spark(table.field(one.name).type)]
+    widened = [column for column in drift.widened if _in_spark(column.type) != _in_spark(table.field(column.name).type)]
     if widened:
         names = ", ".join(
-            f"{one.name} {type_json(one.type)}, in the query {type_json(table.field(one.name).type)}" for one in widened
+            f"{column.name} {type_json(column.type)}, in the query {type_json(table.field(column.name).type)}"
+            for column in widened
         )
         raise _conflict(read, "columns of the source have other types than those of the query", names)
 
@@ -118,7 +121,7 @@ def _in_spark(type_: DataType) -> SparkType:
 
 
 def _other_kind(source: SourceSchema, table: TableSchema, read: CdcRead, name: str) -> SchemaConflict:
-    wanted = next(one for one in rules_of(read).wanted(source) if one.name == name)
+    wanted = next(column for column in rules_of(read).wanted(source) if column.name == name)
     return SchemaConflict(
         f"column {name!r} of the query has another kind of type than the source",
         table=read.title,

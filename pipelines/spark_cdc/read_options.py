@@ -216,15 +216,15 @@ def section_of(connector: Connector[Any], given: Mapping[str, str]) -> SourceCon
 
 
 def _config_error(error: ValidationError) -> ConfigError:
-    one = error.errors()[0]
-    option = ".".join(map(str, one["loc"])) or None
-    wrong = one.get("ctx", {}).get("error")
+    fault = error.errors()[0]
+    option = ".".join(map(str, fault["loc"])) or None
+    wrong = fault.get("ctx", {}).get("error")
     if isinstance(wrong, Wrong):
         return ConfigError(wrong.message, option=option, hint=wrong.hint, **wrong.facts)
-    if one["type"] == "missing":
+    if fault["type"] == "missing":
         return ConfigError(f"the option {option} is missing", hint="see docs/spark-sources.md")
     # Without the value, which may be a secret.
-    return ConfigError(str(one["msg"]).removeprefix("Value error, "), option=option)
+    return ConfigError(str(fault["msg"]).removeprefix("Value error, "), option=option)
 
 
 def _place(section: dict[str, Any], model: type[BaseModel], name: str, value: str) -> bool:

@@ -82,5 +82,5 @@ def _partition(reader: SplitReader, split: Split, count: int) -> pa.Array:
     if not fields:
         return pa.array([{}] * count, pa.struct([]))
     values = zip(fields, reader.layout.partition_values(split.partition), strict=True)
-    columns = [pa.repeat(from_internal([value], one.type)[0], count) for one, value in values]
+    columns = [pa.repeat(from_internal([value], field.type)[0], count) for field, value in values]
     return pa.StructArray.from_arrays(columns, names=[field.name for field in fields])

@@ -214,7 +214,10 @@ def _partition(text: str | None) -> dict[str, object]:
     if text and text.startswith("{"):
         given = json.loads(text)
         # JSON has no bytes: the catalog sends each of them as one character.
-        return {name: one["bytes"].encode("latin-1") if isinstance(one, dict) else one for name, one in given.items()}
+        return {
+            name: member["bytes"].encode("latin-1") if isinstance(member, dict) else member
+            for name, member in given.items()
+        }
     pairs = [pair.partition("=") for pair in text.split(",")] if text else []
     if not all(sign for _, sign, _ in pairs):
         raise ConfigError(f"{text!r} is not a partition", option="overwrite-partition", hint="write dt=2026-01-31")

@@ -82,11 +82,11 @@ class QueryPlans:
             raise ConfigError(f"the query cannot be run as a stream: {why}", hint=_ONCE)
         if name == "Union":
             children = items(node.children())
-            return [self._renamed(one, items(node.output())) for child in children for one in self.selects(child)]
+            return [self._renamed(plan, items(node.output())) for child in children for plan in self.selects(child)]
         below = self.selects(node.child())
         if name == "Project":
-            return [self._projected(one, node.projectList()) for one in below]
-        return [_filtered(one, node, self._plans) for one in below] if name == "Filter" else below
+            return [self._projected(plan, node.projectList()) for plan in below]
+        return [_filtered(plan, node, self._plans) for plan in below] if name == "Filter" else below
 
     def _table(self, relation: Node) -> StreamPlan:
         columns = items(relation.output())
@@ -106,7 +106,7 @@ class QueryPlans:
 
     def _renamed(self, below: StreamPlan, outputs: Sequence[Node]) -> StreamPlan:
         pairs = zip(below.columns, outputs, strict=True)
-        return self._projected(below, self.seq([self.alias(one, out) for one, out in pairs]))
+        return self._projected(below, self.seq([self.alias(column, out) for column, out in pairs]))
 
     def alias(self, column: Node, output: Node) -> Node:
         """Return a column under the name and the id of another one."""
@@ -150,4 +150,4 @@ def id_of(column: Node) -> int:
 
 def _origins(below: StreamPlan, expression: Node) -> frozenset[str]:
     named = items(expression.references().toSeq())
-    return frozenset().union(*(below.origins.get(id_of(one), frozenset()) for one in named))
+    return frozenset().union(*(below.origins.get(id_of(column), frozenset()) for column in named))

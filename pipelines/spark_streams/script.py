@@ -181,7 +181,7 @@ class SparkScript:
         made: list[SparkInsert] = []
         for query in stream_queries(self._session, text, plan.query(), part.place):
             check_source(query.branch, ())
-            check_target(query.branch, table, {one: place for place, one in enumerate(query.names)})
+            check_target(query.branch, table, {name: place for place, name in enumerate(query.names)})
             others = [job.progress.user for job in made]
             user = job_user(self._options, query.source, table, others)
             named = PIPELINE_NAME in self._options

@@ -63,7 +63,7 @@ def _way_out(statement: str, message: str) -> str | None:
     """Return what to write for a statement that Spark does not know; None if the message says so itself."""
     if "MISSING_CATALOG_ABILITY.VIEWS" in message:
         return next((hint for pattern, hint in _INSTEAD if pattern.match(statement.strip())), None)
-    if not any(one in message for one in ("PARSE_SYNTAX_ERROR", "NOT_SUPPORTED_COMMAND", "INVALID_SET")):
+    if not any(code in message for code in ("PARSE_SYNTAX_ERROR", "NOT_SUPPORTED_COMMAND", "INVALID_SET")):
         return None
     found = (hint for pattern, hint in _INSTEAD if pattern.match(statement.strip()))
     return next((f"{hint}{_OTHER_DIALECT}" for hint in found), None)

@@ -116,7 +116,7 @@ class StreamQuery:
         change, *read = items(table.output())
         plans = self.session.plans
         pairs = zip(read, columns, strict=True)
-        leaf = plans.project([change, *(plans.alias(one, column) for one, column in pairs)], table)
+        leaf = plans.project([change, *(plans.alias(read_column, column) for read_column, column in pairs)], table)
         return self.session.frame(self.plan.build(leaf, change))
 
     def _columns(self) -> list[Node]:
@@ -124,7 +124,7 @@ class StreamQuery:
         needed = {*self.plan.reads, *self.source.table.primary_keys}
         shown = {id_of(column) for column in self.plan.columns}
         given = items(self.plan.relation.output())
-        kept = [one for one in given if str(one.name()) in needed or id_of(one) in shown or self.system]
+        kept = [column for column in given if str(column.name()) in needed or id_of(column) in shown or self.system]
         return kept or list(given[:1])
 
 
@@ -141,17 +141,17 @@ def stream_queries(session: StreamSession, text: StreamedText, plan: Node, place
     """Return the SELECTs of an analyzed query that UNION ALL connects."""
     catalog = session.settings.open()
     queries = []
-    for one in session.plans.selects(plan):
-        database, name = named_table(session, one.relation)
-        options = {**_of_session(session, database, name), **_written(text, one.relation)}
+    for select in session.plans.selects(plan):
+        database, name = named_table(session, select.relation)
+        options = {**_of_session(session, database, name), **_written(text, select.relation)}
         check_stream_options(options)
         source = StreamSource.of(catalog, (database, name), options)
-        origins = tuple(one.origins.get(id_of(column), frozenset()) for column in one.columns)
+        origins = tuple(select.origins.get(id_of(column), frozenset()) for column in select.columns)
         branch = StreamBranch(
             source=source,
             view="",
             text=text.text,
-            filtered_by=one.filtered_by,
+            filtered_by=select.filtered_by,
             depends_on=origins,
             place=place,
             lookups=(),
@@ -160,7 +160,7 @@ def stream_queries(session: StreamSession, text: StreamedText, plan: Node, place
             reads=None,
         )
         _, _, system = _parts(name)
-        queries.append(StreamQuery(session, one, branch, system if source.system is not None else None))
+        queries.append(StreamQuery(session, select, branch, system if source.system is not None else None))
     return queries
 
 

@@ -106,7 +106,7 @@ class SparkSelect:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         *types, _ = to_arrow_schema(self.steps.rows(self.steps.offset).schema).types
-        arrays = [pa.array([], one) for one in (pa.string(), *types)]
+        arrays = [pa.array([], type_) for type_ in (pa.string(), *types)]
         return pa.Table.from_arrays(arrays, names=self._names)
 
 

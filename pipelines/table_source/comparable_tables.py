@@ -24,10 +24,10 @@ class TableComparison:
         return [table.described(table.store.schema()) for table in opened]
 
     def newest(self, reached: Sequence[Offsets]) -> ComparisonPoint | None:
-        known = [(SourceProgress.from_json(one), one) for one in reached if TABLES in one]
+        known = [(SourceProgress.from_json(offsets), offsets) for offsets in reached if TABLES in offsets]
         if not known:
             return None
-        progress, offsets = max(known, key=lambda one: one[0].reached)
+        progress, offsets = max(known, key=lambda pair: pair[0].reached)
         for name, table in progress.tables.items():
             if table.done < table.splits:
                 raise SourceError(

@@ -119,7 +119,7 @@ class TableConnector(Connector[TableSourceConfig]):
         source = self.open(config, request)
         # Raises PositionLost if a snapshot that is next has expired.
         ends = source.latest_offsets(reached, _ONE, source.available())
-        places = [f"{name} at snapshot {one['next_before']}" for name, one in ends.get("tables", {}).items()]
+        places = [f"{name} at snapshot {progress['next_before']}" for name, progress in ends.get("tables", {}).items()]
         return ", ".join(places) or None
 
     def warnings(self, config: TableSourceConfig) -> list[str]:

@@ -65,7 +65,7 @@ class SourceProgress:
 
     @classmethod
     def from_json(cls, stored: Offsets) -> SourceProgress:
-        tables = {name: TableProgress.from_json(one) for name, one in stored.get(TABLES, {}).items()}
+        tables = {name: TableProgress.from_json(node) for name, node in stored.get(TABLES, {}).items()}
         return cls(tables, stored.get(_REREAD, ""), tuple(stored.get(_EMPTIED, ())))
 
     def to_json(self) -> Offsets:

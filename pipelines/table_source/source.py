@@ -111,7 +111,7 @@ class TableSource:
         """Return a batch that empties the targets of tables, whose rows of now are read after it."""
         log.info("event=tables_read_again tables=%s", ",".join(names))
         self._at_barrier = True
-        ends = {name: one.unchanged() for name, one in before.tables.items()}
+        ends = {name: progress.unchanged() for name, progress in before.tables.items()}
         for name in names:
             table = self.upstream(name)
             newest = table.store.snapshots.latest_id() or 0
@@ -209,7 +209,7 @@ class TableSource:
         for name in self.settings.tables:
             table, progress = self.upstream(name), known.get(name)
             if progress is not None:
-                behind[name] = sum(table.rows_of(one) for one in _from(table, progress.next))
+                behind[name] = sum(table.rows_of(snapshot) for snapshot in _from(table, progress.next))
         return behind
 
     def mirror(self, offsets: Offsets) -> None:

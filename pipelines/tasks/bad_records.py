@@ -164,7 +164,7 @@ def check_columns(warehouse: CatalogSettings, table: str) -> None:
 
 
 def _check_columns(schema: TableSchema, table: str) -> None:
-    if [one.name for one in schema.fields] != [name for name, _ in COLUMNS] or schema.primary_keys:
+    if [field.name for field in schema.fields] != [name for name, _ in COLUMNS] or schema.primary_keys:
         raise ConfigError(
             "the dead-letter table exists with other columns", table=table, hint="choose another table for dead letters"
         )

@@ -103,7 +103,7 @@ def shown(value: object) -> str:
         case bytes():
             return "0x" + value.hex()
         case dict() | list():
-            return json.dumps(value, default=plain)
+            return json.dumps(value, default=plain, ensure_ascii=False)
     return str(value)
 
 

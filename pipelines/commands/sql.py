@@ -29,7 +29,7 @@ _CREATE_CATALOG = re.compile(r"\bcreate\s+catalog\b", re.IGNORECASE)
 _FLAGS = (
     *READING,
     Flag("database", "database of table names without a database", metavar="NAME"),
-    Flag("file", "run the statements of this file; -f is the same", metavar="FILE"),
+    Flag("file", "run the statements of this file, or of standard input for -; -f is the same", metavar="FILE"),
     Flag("output", f"{', '.join(OUTPUTS)} (default: table; --json is the same as json)", metavar="FORMAT"),
     Flag("engine", "duckdb (default), or spark: the warehouse is the catalog lake of a Spark session", metavar="NAME"),
     Flag("master", "Spark master of --engine spark (default: this machine, all cores)", metavar="URL"),
@@ -38,7 +38,7 @@ _FLAGS = (
     Flag("until-caught-up", "end streams once they have processed what was there at their start", "bool"),
     Flag("limit", "maximum number of rows to print as a table (default: 100; 0 for all)", metavar="N"),
 )
-_QUERY = "SQL statements, separated by semicolons; without them, and without --file, a shell for a terminal"
+_QUERY = "SQL statements, separated by semicolons; without them and --file, standard input, or a shell for a terminal"
 _DOES = (
     "Query, create and change the tables of a warehouse with SQL: SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE, "
     "ALTER, DROP, SHOW, DESCRIBE, CALL. To read an older state of a table, add one of these after its "
@@ -50,6 +50,8 @@ _DOES = (
 def command(name: str, words: list[str]) -> int:
     words = ["--file" if word == "-f" else word for word in words]
     script, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", _QUERY)
+    if script is None and "file" not in given and not sys.stdin.isatty():
+        script = sys.stdin.read()
     output = "json" if wants_json(given) else (text(given, "output") or "table").lower()
     if output not in OUTPUTS:
         raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
@@ -147,6 +149,8 @@ def _script(script: str | None, given: Given) -> str:
     file = text(given, "file")
     if script is not None and file is not None:
         raise ConfigError("both a statement and --file are given", hint="leave one of them out")
+    if file == "-":
+        return sys.stdin.read()
     if file is not None:
         try:
             return Path(file).read_text(encoding="utf-8")

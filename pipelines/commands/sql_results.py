@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,12 +10,14 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.output import answer, print_rows, print_text, shown
+from penstock.pipelines.commands.sql_values import column_values
 from penstock.pipelines.commands.target import number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 OUTPUTS = ("table", "json", "csv", "arrow")
+_QUOTED = re.compile('[",\r\n]')
 _TEXTS = ("statement", "explain_value")  # of SHOW CREATE TABLE and EXPLAIN
 
 
@@ -73,22 +74,19 @@ class Results:
             print(f"... {rows.num_rows - first.num_rows} more rows; show all with --limit 0")
 
     def _write_csv(self, rows: pa.Table, *, header: bool) -> None:
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        if header:
-            lines.writerow(rows.column_names)
-        lines.writerows([shown(value) for value in row] for row in _values(rows))
+        lines = [_csv_line(rows.column_names)] if header else []
+        text = "".join([*lines, *map(_csv_line, _values(rows))])
         # Standard output shows characters that its encoding lacks as escapes. Another program would take them for data.
         encoding = sys.stdout.encoding or "utf-8"
         try:
-            text.getvalue().encode(encoding)
+            text.encode(encoding)
         except UnicodeEncodeError as error:
             lacking = error.object[error.start]
             raise ConfigError(
                 f"the result contains {lacking!a}, which the encoding {encoding} of standard output lacks",
                 hint="set PYTHONIOENCODING=utf-8, or use --output json, which needs ASCII only",
             ) from error
-        sys.stdout.write(text.getvalue())
+        sys.stdout.write(text)
 
     def _write_arrow(self, rows: pa.Table) -> None:
         import pyarrow as pa
@@ -100,25 +98,17 @@ class Results:
 
 def _values(rows: pa.Table) -> Sequence[Sequence[object]]:
     # Not by dictionaries: a join may have two columns of one name.
-    return list(zip(*map(_column_values, rows.columns), strict=True))
+    return list(zip(*map(column_values, rows.columns), strict=True))
 
 
-def _column_values(column: pa.ChunkedArray) -> Sequence[object]:
-    import pyarrow as pa
-
-    values: list[object] = column.to_pylist()
-    if column.type == pa.month_day_nano_interval():
-        return [value if value is None else _interval(*value) for value in values]  # type: ignore[misc]
-    return values
+def _csv_line(values: Sequence[object]) -> str:
+    # Programs leave out empty lines.
+    return (",".join(map(_csv_cell, values)) or '""') + "\n"
 
 
-def _interval(months: int, days: int, nanoseconds: int) -> str:
-    """Return an interval as DuckDB writes it: `1 year 2 months 3 days 04:00:00`."""
-    years, months = (months // 12, months % 12) if months >= 0 else (-(-months // 12), -(-months % 12))
-    counts = [(years, "year"), (months, "month"), (days, "day")]
-    parts = [f"{count} {unit}{'' if abs(count) == 1 else 's'}" for count, unit in counts if count]
-    if nanoseconds or not parts:
-        seconds, fraction = divmod(abs(nanoseconds) // 1000, 1_000_000)
-        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        parts.append(("-" if nanoseconds < 0 else "") + clock + (f".{fraction:06}".rstrip("0") if fraction else ""))
-    return " ".join(parts)
+def _csv_cell(value: object) -> str:
+    """Return a cell: nothing for null, and an empty text in quotes, as PostgreSQL and DuckDB write and read them."""
+    text = shown(value)
+    if value == "" or _QUOTED.search(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text

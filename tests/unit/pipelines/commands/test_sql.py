@@ -43,6 +43,40 @@ def test_rows_are_printed_as_table_and_as_csv(warehouse: str, capsys: pytest.Cap
     assert capsys.readouterr().out == 'id,name\n1,"a, ""b"""\n2,\n'
 
 
+def test_values_are_printed_as_they_were_written(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [
+        ("0.1::FLOAT AS f", "0.1", 0.1),
+        ("[0.3::FLOAT, NULL] AS l", '"[0.3, null]"', [0.3, None]),
+        ("{'a': 0.7::FLOAT, 'b': 'ä'} AS s", '"{""a"": 0.7, ""b"": ""ä""}"', {"a": 0.7, "b": "ä"}),
+        ("MAP {1: MAP {'a': INTERVAL 3 DAY}} AS m", '"{""1"": {""a"": ""3 days""}}"', {"1": {"a": "3 days"}}),
+        ("{'a': 1} AS plain", '"{""a"": 1}"', {"a": 1}),
+        ("'' AS empty", '""', ""),
+        ("NULL AS none", "", None),
+    ]
+    query = ["sql", f"SELECT {', '.join(text for text, _, _ in columns)}", "--warehouse", warehouse, "--output"]
+    assert main([*query, "csv"]) == 0
+    assert capsys.readouterr().out == f"f,l,s,m,plain,empty,none\n{','.join(cell for _, cell, _ in columns)}\n"
+    assert main([*query, "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [[value for _, _, value in columns]]
+
+
+def test_csv_has_a_line_for_a_row_of_one_null(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "VALUES (NULL), ('x')", "--warehouse", warehouse, "--output", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ['""', "x"]
+
+
+@pytest.mark.parametrize("words", [[], ["-f", "-"]])
+def test_statements_are_read_from_standard_input(
+    words: list[str], warehouse: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT count(*) AS rows FROM d.t;\nSELECT 7 AS seven"))
+    assert main(["sql", *words, "--warehouse", warehouse, "--output", "csv"]) == 0
+    assert capsys.readouterr().out == "rows\n2\nseven\n7\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert main(["sql", "--warehouse", warehouse]) == 2
+    assert "no query is given" in capsys.readouterr().err
+
+
 def test_the_rows_of_the_last_statement_are_an_arrow_stream(warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.TextIOWrapper(io.BytesIO())
     with monkeypatch.context() as patch:
@@ -87,8 +121,13 @@ def test_a_script_that_opens_a_catalog_needs_no_warehouse(tmp_path: Path, capsys
     ],
 )
 def test_wrong_arguments_are_refused(
-    warehouse: str, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    warehouse: str,
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     assert main(["sql", *words, "--warehouse", warehouse]) == 2
     assert message in capsys.readouterr().err
 

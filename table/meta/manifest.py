@@ -48,17 +48,24 @@ def _entries(data: bytes, where: str, **facts: object) -> list[ManifestEntry]:
     return read_records(data, ENTRY_SHAPE, where, facts)
 
 
+def _index_entries(data: bytes, where: str, **facts: object) -> list[IndexEntry]:
+    return read_records(data, INDEX_SHAPE, where, facts)
+
+
 def _manifest_files(data: bytes, where: str, **facts: object) -> list[ManifestFile]:
     return read_records(data, LIST_SHAPE, where, facts)
 
 
-# Manifests matter less than lists: an open table keeps their entries itself.
-_MANIFESTS = ParsedFiles(_entries, files=128, largest=4 << 10)
+# Manifests matter less than lists: an open table keeps their entries itself. In Parquet, two entries take 9 KB and are
+# read in the time of thirty manifests in Avro.
+_MANIFESTS = ParsedFiles(_entries, files=128, largest=12 << 10)
 _LISTS = ParsedFiles(_manifest_files, files=128, largest=16 << 10)
+_INDEXES = ParsedFiles(_index_entries, files=128, largest=4 << 10)
 
 
 def read_index_manifest(data: bytes, where: str, **facts: object) -> list[IndexEntry]:
-    return read_records(data, INDEX_SHAPE, where, facts)
+    """Return the index files of an index manifest in order. A TableCorrupt is as in `read_manifest`."""
+    return list(_INDEXES.get(data, where, **facts))
 
 
 def write_manifest(entries: Sequence[ManifestEntry], codec: str = ZSTANDARD) -> bytes:

@@ -217,6 +217,19 @@ def test_manifests_in_parquet_are_read() -> None:
     assert read_manifest(out.getvalue(), "m") == [entry(creation_millis=1_700_000_000_123)]
 
 
+@pytest.mark.parametrize("codec", ["zstandard", "orc:zstandard", "parquet:zstandard"])
+def test_a_small_manifest_is_decoded_once(codec: str) -> None:
+    manifest = write_manifest([entry(f"data-{codec}-{n}.parquet") for n in range(2)], codec)
+    index = write_index_manifest([IndexEntry(FileKind.ADD, b"", 0, HASH_INDEX, f"index-{codec}", 1, 1)], codec)
+    assert read_manifest(read_again(manifest), "a")[0] is read_manifest(read_again(manifest), "b")[0]
+    assert read_index_manifest(read_again(index), "a")[0] is read_index_manifest(read_again(index), "b")[0]
+
+
+def read_again(data: bytes) -> bytes:
+    """Return other bytes with the same content, as another request returns them."""
+    return bytes(bytearray(data))
+
+
 def refusal(data: bytes) -> TableCorrupt | None:
     try:
         read_manifest(data, "/t/manifest/m", snapshot=7)

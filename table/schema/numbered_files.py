@@ -25,11 +25,12 @@ def numbers_in(storage: Storage, folder: str, prefix: str) -> list[int]:
 
 def numbered(storage: Storage, folder: str, prefix: str) -> dict[int, Entry]:
     """Return the files by number, as the folder lists them."""
-    found = (entry for entry in storage.list(folder) if not entry.is_dir)
-    return {int(entry.name[len(prefix) :]): entry for entry in found if _is_numbered(entry.name, prefix)}
-
-
-def _is_numbered(name: str, prefix: str) -> bool:
-    digits = name.removeprefix(prefix)
-    # isdigit alone accepts the digits of other scripts, and int() reads them.
-    return name.startswith(prefix) and digits.isascii() and digits.isdigit()
+    start, found = len(prefix), {}
+    for entry in storage.list(folder):
+        name = entry.name
+        if name.startswith(prefix) and not entry.is_dir:
+            digits = name[start:]
+            # isdigit alone accepts the digits of other scripts, and int() reads them.
+            if digits.isascii() and digits.isdigit():
+                found[int(digits)] = entry
+    return found

@@ -119,6 +119,8 @@ class Disk:
     under_way: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
     # What each folder contains, until it changes.
     _listed: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    # The files in listings, each with the content that it has.
+    _entries: dict[str, tuple[tuple[bytes, int], Entry]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for path in (*self.files, *self.folders):
@@ -172,9 +174,13 @@ class Disk:
             self.inside[parent(path)].discard(path)
 
     def entry(self, path: str) -> Entry | None:
-        if path in self.files:
-            data, modified = self.files[path]
-            return Entry(path.rpartition("/")[2], len(data), is_dir=False, modified=modified)
+        content = self.files.get(path)
+        if content is not None:
+            known = self._entries.get(path)
+            if known is None or known[0] is not content:
+                name, (data, modified) = path.rpartition("/")[2], content
+                known = self._entries[path] = content, Entry(name, len(data), is_dir=False, modified=modified)
+            return known[1]
         return Entry(path.rpartition("/")[2], 0, is_dir=True) if path in self.folders else None
 
     def below(self, path: str) -> list[str]:

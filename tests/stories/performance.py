@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -72,6 +72,7 @@ class Performance:
         # Manifests have unique names and never change. Actors do not share this cache: each opens the table itself.
         self._read_by_checks = EntryCache[ManifestEntry]()
         self._reads = RememberedReads(self.disk)
+        self._shown: dict[Hashable, tuple[list[object], bool]] = {}
         create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
 
     def run(self) -> Performance:
@@ -367,7 +368,7 @@ class Performance:
     def _remember(self, line: Line, table: Table, snapshot: Snapshot) -> None:
         line.models[snapshot.id] = line.now.copy()
         line.visible.pop(snapshot.id, None)
-        if table.store.snapshots.exists(snapshot.id) and shown(table, snapshot):
+        if table.store.snapshots.exists(snapshot.id) and self._shows(table, snapshot):
             line.visible[snapshot.id] = line.now.relation()
 
     def _learn_names(self, step: Step) -> None:
@@ -401,12 +402,21 @@ class Performance:
 
     def _is_shown(self, branch: str | None) -> bool:
         table = Table(self._sound(branch))
-        return table.latest_snapshot is None or shown(table, table.latest_snapshot)
+        return table.latest_snapshot is None or self._shows(table, table.latest_snapshot)
+
+    def _shows(self, table: Table, snapshot: Snapshot) -> bool:
+        """Return what `shown` returns, from an earlier answer if the lists of the snapshot are the same files."""
+        names = snapshot.base_manifest_list, snapshot.delta_manifest_list
+        lists: list[object] = [self.disk.files.get(table.store.paths.manifest(name)) for name in names]
+        known = self._shown.get((names, table.definition))
+        if known is None or any(now is not then for now, then in zip(lists, known[0], strict=True)):
+            known = self._shown[names, table.definition] = lists, shown(table, snapshot)
+        return known[1]
 
     def _check_newest(self) -> None:
         for branch, line in self.lines.items():
             table = Table(self._sound(branch))
-            if table.latest_snapshot is None or shown(table, table.latest_snapshot):
+            if table.latest_snapshot is None or self._shows(table, table.latest_snapshot):
                 wrong = difference(line.now.relation(), self._reads.of_scan(table.scan()))
                 assert wrong is None, f"newest rows of {branch or 'main'}: {wrong}".replace("Java", "the model")
 

@@ -1,13 +1,13 @@
 """Bulk decoding of canal rows: one call of Arrow's JSON reader for all messages of one source schema.
 
-`old` is parsed only where it can matter: for every update if before images are wanted, otherwise only if its bytes
-contain the name of a watched column. It is parsed record by record, because only that path distinguishes a null from an
-absent member.
+`old` is read only where it can matter: for every update if before images are wanted, otherwise only if it names a
+watched column. Arrow's reader does not distinguish a null from an absent member. So documents that name the same
+columns are read by their layout, and all others one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from pyarrow import json as arrow_json
 
 from penstock.errors import DecodeError
 from penstock.formats.canal.message import OPERATIONS, CanalEnvelope, Texts, read_old, watched_names
+from penstock.formats.canal.old_documents import OldBlock, OldLayout
 from penstock.formats.canal.values import Convert
 from penstock.formats.change import DecodeResult, ImageRule, Int64s, Messages, SourceSchema
 from penstock.formats.faults import Faults
@@ -64,27 +65,46 @@ class _Befores:
     """The before images of updated rows, as row numbers and the texts that differ from the after image."""
 
     def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.edits: dict[str, tuple[list[int], list[str | None]]] = {}
+        self.count = 0
+        self._rows: list[Int64s] = []
+        self._edits: dict[str, list[tuple[Int64s, pa.Array]]] = {}
 
-    def add(self, row: int, changed: Texts) -> None:
-        """Add the before image of a row, by its number and the changed texts."""
-        for name, text in changed.items():
-            places, texts = self.edits.setdefault(name, ([], []))
-            places.append(len(self.rows))
-            texts.append(text)
-        self.rows.append(row)
+    def add(self, rows: Int64s, changed: Mapping[str, pa.Array]) -> None:
+        """Add the before images of rows of which the same columns changed."""
+        places = np.arange(self.count, self.count + len(rows))
+        for name, texts in changed.items():
+            self._edits.setdefault(name, []).append((places, texts))
+        self._rows.append(rows)
+        self.count += len(rows)
+
+    def add_each(self, images: Sequence[tuple[int, Texts]]) -> None:
+        """Add before images by the number of each row and its changed texts."""
+        edits: dict[str, tuple[list[int], list[str | None]]] = {}
+        for place, (_, changed) in enumerate(images, self.count):
+            for name, text in changed.items():
+                places, texts = edits.setdefault(name, ([], []))
+                places.append(place)
+                texts.append(text)
+        for name, (places, texts) in edits.items():
+            self._edits.setdefault(name, []).append((np.array(places), pa.array(texts, pa.string())))
+        self._rows.append(np.array([row for row, _ in images], np.int64))
+        self.count += len(images)
+
+    @property
+    def rows(self) -> Int64s:
+        return np.concatenate(self._rows)
 
     def columns(self, names: Sequence[str], after: Sequence[pa.Array]) -> list[pa.Array]:
         """Return the before images as columns: the after images with the changed texts replaced."""
-        rows = pa.array(self.rows, pa.int64())
+        rows = pa.array(self.rows)
         columns = [column.take(rows) for column in after]
         for number, name in enumerate(names):
-            if name in self.edits:
-                places, texts = self.edits[name]
-                mask = np.zeros(len(self.rows), bool)
-                mask[places] = True
-                columns[number] = pc.replace_with_mask(columns[number], mask, pa.array(texts, pa.string()))
+            if name in self._edits:
+                mask = np.zeros(self.count, bool)
+                for places, _ in self._edits[name]:
+                    mask[places] = True
+                texts = pa.concat_arrays([some for _, some in self._edits[name]])
+                columns[number] = pc.replace_with_mask(columns[number], mask, texts)
         return columns
 
 
@@ -95,14 +115,14 @@ class BulkMessages:
     numbers: Int64s
     operations: RowKinds
     times: Int64s
-    olds: Sequence[bytes]
+    olds: Sequence[OldBlock]
 
     @classmethod
     def of(cls, members: Sequence[CanalEnvelope], numbers: Int64s) -> BulkMessages:
         """Return messages by their envelopes."""
         operations = np.array([OPERATIONS[member.type or ""] for member in members], np.int8)
         olds = [members[member].old for member in np.flatnonzero(operations == UPDATE_AFTER).tolist()]
-        return cls(numbers, operations, event_times(members), olds)
+        return cls(numbers, operations, event_times(members), [OldBlock.of(olds)])
 
 
 def decode_bulk(
@@ -124,7 +144,7 @@ def decode_bulk(
     befores = _read_befores(changes, starts, rule, faults, decoded)
     kinds = operations[member_of_row]
     row_of = np.arange(len(kinds))
-    if befores.rows:
+    if befores.count:
         columns, kinds, row_of = _with_befores(befores, columns, names, kinds, rule)
     member_of_row = member_of_row[row_of]
     after = (kinds == INSERT) | (kinds == UPDATE_AFTER)
@@ -156,20 +176,45 @@ def _read_befores(
     befores = _Befores()
     everything = rule.before_images == "all"
     watch = {name.lower() for name in rule.watch}
-    chosen = np.arange(len(changes.olds)) if everything else _mentioning(changes.olds, rule)
-    updates = np.flatnonzero(changes.operations == UPDATE_AFTER)[chosen]
-    for place, member in zip(chosen.tolist(), updates.tolist(), strict=True):
-        try:
-            olds = read_old(changes.olds[place], decoded)
-        except DecodeError as error:
-            faults.messages[int(changes.numbers[member])] = error
-            continue
-        first, count = int(starts[member]), int(starts[member + 1] - starts[member])
-        for row in range(count):
-            changed = (olds[row] if row < len(olds) else None) or {}
-            if everything or any(name.lower() in watch for name in changed):
-                befores.add(first + row, changed)
+    updates = np.flatnonzero(changes.operations == UPDATE_AFTER)
+    for block in changes.olds:
+        members, updates = updates[: len(block)], updates[len(block) :]
+        others = [block.others]
+        for layout in block.layouts:
+            if not everything and watch.isdisjoint(name.lower() for name in layout.rows.columns):
+                continue
+            rows = _rows_of(layout, members[layout.places], starts)
+            if rows is None:
+                others.append(layout.places)
+            else:
+                befores.add(rows, layout.rows.columns)
+        places = np.sort(np.concatenate(others))
+        olds = block.some(places)
+        chosen = np.arange(len(olds)) if everything else _mentioning(olds, rule)
+        images: list[tuple[int, Texts]] = []
+        for place, member in zip(chosen.tolist(), members[places[chosen]].tolist(), strict=True):
+            try:
+                changed = read_old(olds[place], decoded)
+            except DecodeError as error:
+                faults.messages[int(changes.numbers[member])] = error
+                continue
+            for number, row in enumerate(range(int(starts[member]), int(starts[member + 1]))):
+                before = (changed[number] if number < len(changed) else None) or {}
+                if everything or not watch.isdisjoint(name.lower() for name in before):
+                    images.append((row, before))
+        if images:
+            befores.add_each(images)
     return befores
+
+
+def _rows_of(layout: OldLayout, members: Int64s, starts: Int64s) -> Int64s | None:
+    """Return the row of each row of these documents, None if an update does not have as many rows as its `old`."""
+    first = layout.rows.first_rows
+    counts = np.diff(first)
+    if not np.array_equal(starts[members + 1] - starts[members], counts):
+        return None
+    rows: Int64s = np.repeat(starts[members] - first[:-1], counts) + np.arange(layout.rows.rows)
+    return rows
 
 
 def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
@@ -196,7 +241,7 @@ def _with_befores(
 
     Also returns their kinds, and the number of the row that each belongs to.
     """
-    rows = np.array(befores.rows, np.int64)
+    rows = befores.rows
     images = befores.columns(names, columns)
     moved = _moved(columns, images, rows, names, rule)
     if rule.before_images != "all":

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +19,6 @@ from penstock.formats.canal.known_frames import MOST_ALIKE, KnownFrames
 from penstock.formats.canal.message_frame import EDGE, MessageFrame, frame_of
 from penstock.formats.change import Int64s
 from penstock.formats.json_bytes import Bytes, Mask
-from penstock.formats.json_envelope import UNREADABLE
 
 # The first messages of a block without a known frame, from which the ways to look frames up are learned.
 _ATTEMPTS = 3
@@ -37,7 +35,6 @@ _WEIGHTS = np.random.default_rng(7).integers(1 << 62, 1 << 63, 2 * EDGE // _WORD
 _SHIFT = np.uint64(29)
 # The places, frames, bounds of parts and event times of some messages.
 Found: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s]
-_documents = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +194,3 @@ def _learned(known: KnownFrames, edges: bytes, signature: int, message: bytes) -
     """Return the number of the message's frame, which becomes known; -1 if it is not looked up by these edges."""
     frame = frame_of(message)
     return known.add(frame, signature) if frame is not None and frame.edges == edges else -1
-
-
-def are_documents(documents: Sequence[bytes]) -> bool:
-    """Return whether each of these bytes is one JSON value."""
-    try:
-        found = _documents(b"[" + b",".join(documents) + b"]")
-    except UNREADABLE:
-        return False
-    # Values of the same lengths, one after the other, are where the documents are.
-    return list(map(len, found)) == list(map(len, documents))

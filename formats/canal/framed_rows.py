@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.formats.canal.bulk import BulkMessages, decode_bulk
-from penstock.formats.canal.framed_messages import FramedBlock, FramedMessages, are_documents
+from penstock.formats.canal.framed_messages import FramedBlock, FramedMessages
 from penstock.formats.canal.groups import converters, declared_columns
 from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.canal.message import ABSENT, read_names
 from penstock.formats.canal.message_frame import DeclaredTable
+from penstock.formats.canal.old_documents import OldBlock, content
 from penstock.formats.canal.same_layout import PIECE, LayoutPiece, joined_pieces, layout_piece
 from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, SourceSchema
 from penstock.formats.json_bytes import Bytes, Mask
@@ -114,9 +114,8 @@ def _add_block(found: FramedMessages, first: int, known: KnownFrames, tables: di
     data = found.documents(order, arrays.data_place[frames])
     is_update = operations == UPDATE_AFTER
     updates = np.flatnonzero(is_update)
-    # Python objects, because only few are read: the updates that may change a key or a watched column.
-    olds = found.documents(order[updates], 4 - arrays.data_place[frames[updates]]).to_pylist()
-    text, bounds = _content(data)
+    olds = found.documents(order[updates], 4 - arrays.data_place[frames[updates]])
+    text, bounds = content(data)
     updates_before = np.append(0, np.cumsum(is_update))
     edges = np.flatnonzero(np.append(True, np.diff(table_of[order]) != 0)).tolist()
     for begin, end in zip(edges, [*edges[1:], len(order)], strict=True):
@@ -125,19 +124,12 @@ def _add_block(found: FramedMessages, first: int, known: KnownFrames, tables: di
             found.places[order[some]] + first,
             operations[some],
             times[some],
-            olds[updates_before[begin] : updates_before[end]],
+            [OldBlock(olds[updates_before[begin] : updates_before[end]])],
         )
         table = known.frames[int(frames[begin])].table
         tables.setdefault(table, FramedTable(table)).blocks.append(
             TableBlock(changes, text[bounds[begin] : bounds[end]], bounds[begin + 1 : end + 1] - bounds[begin])
         )
-
-
-def _content(texts: pa.Array) -> tuple[Bytes, Int64s]:
-    """Return the bytes of all texts, one after the other, and where each begins and the last one ends."""
-    _, offsets, data = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]], (bounds - bounds[0]).astype(np.int64)
 
 
 def _joined(blocks: Sequence[TableBlock]) -> TableBlock:
@@ -155,13 +147,17 @@ def _joined(blocks: Sequence[TableBlock]) -> TableBlock:
     return TableBlock(changes, np.concatenate([block.text for block in blocks]), ends)
 
 
+def _are_json(block: TableBlock) -> bool:
+    return all(olds.are_json() for olds in block.messages.olds)
+
+
 def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Int64s:
     """Add the rows of a table, and return the numbers of the messages that were added."""
     nothing = np.zeros(0, np.int64)
     good: list[TableBlock] = []
     pieces: list[LayoutPiece] = []
     for block in framed.pieces():
-        piece = layout_piece(block.text.tobytes(), block.ends) if are_documents(block.messages.olds) else None
+        piece = layout_piece(block.text.tobytes(), block.ends) if _are_json(block) else None
         if piece is not None:
             pieces.append(piece)
             good.append(block)

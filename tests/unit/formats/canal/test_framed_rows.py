@@ -11,7 +11,6 @@ import pytest
 
 from penstock.formats import decode
 from penstock.formats.canal import framed_messages
-from penstock.formats.canal.framed_messages import are_documents
 from penstock.formats.canal.framed_rows import BLOCK, add_framed
 from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
@@ -161,12 +160,7 @@ def test_damage_to_any_byte_is_decided_by_the_record_path(operation: str, *, rev
         assert shown(values, "key-changes", 1) == shown(values, "key-changes", 10**9), changed
 
 
-def test_documents_that_only_together_look_like_json_are_none() -> None:
-    assert are_documents([b'[{"a":"1"}]', b"null", b"[]"])
-    assert not are_documents([b"null,null", b"[1", b"2]"])
-    assert not are_documents([b"[1 ", b" 2]"])
-    assert not are_documents([b" null"])
-    assert not are_documents([b"[nul]"])
+def test_rows_that_only_together_look_like_json_are_none() -> None:
     first, second = raw(message(1)), raw(message(2))
     split = [
         first.replace(b'"}],"database', b'"}],[{"id":"8"}],"database'),

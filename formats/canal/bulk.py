@@ -122,7 +122,7 @@ class BulkMessages:
         """Return messages by their envelopes."""
         operations = np.array([OPERATIONS[member.type or ""] for member in members], np.int8)
         olds = [members[member].old for member in np.flatnonzero(operations == UPDATE_AFTER).tolist()]
-        return cls(numbers, operations, event_times(members), [OldBlock.of(olds)])
+        return cls(numbers, operations, event_times(members), [OldBlock(olds)])
 
 
 def decode_bulk(
@@ -179,22 +179,11 @@ def _read_befores(
     updates = np.flatnonzero(changes.operations == UPDATE_AFTER)
     for block in changes.olds:
         members, updates = updates[: len(block)], updates[len(block) :]
-        others = [block.others]
-        for layout in block.layouts:
-            if not everything and watch.isdisjoint(name.lower() for name in layout.rows.columns):
-                continue
-            rows = _rows_of(layout, members[layout.places], starts)
-            if rows is None:
-                others.append(layout.places)
-            else:
-                befores.add(rows, layout.rows.columns)
-        places = np.sort(np.concatenate(others))
-        olds = block.some(places)
-        chosen = np.arange(len(olds)) if everything else _mentioning(olds, rule)
+        chosen = _add_layouts(befores, block, members, starts) if everything else _mentioning(block.documents, rule)
         images: list[tuple[int, Texts]] = []
-        for place, member in zip(chosen.tolist(), members[places[chosen]].tolist(), strict=True):
+        for place, member in zip(chosen.tolist(), members[chosen].tolist(), strict=True):
             try:
-                changed = read_old(olds[place], decoded)
+                changed = read_old(block.documents[place], decoded)
             except DecodeError as error:
                 faults.messages[int(changes.numbers[member])] = error
                 continue
@@ -205,6 +194,18 @@ def _read_befores(
         if images:
             befores.add_each(images)
     return befores
+
+
+def _add_layouts(befores: _Befores, block: OldBlock, members: Int64s, starts: Int64s) -> Int64s:
+    """Add the before images of updates that are read by layout, and return the places of the others."""
+    others = [block.others]
+    for layout in block.layouts:
+        rows = _rows_of(layout, members[layout.places], starts)
+        if rows is None:
+            others.append(layout.places)
+        else:
+            befores.add(rows, layout.rows.columns)
+    return np.sort(np.concatenate(others))
 
 
 def _rows_of(layout: OldLayout, members: Int64s, starts: Int64s) -> Int64s | None:

@@ -147,30 +147,30 @@ def _joined(blocks: Sequence[TableBlock]) -> TableBlock:
     return TableBlock(changes, np.concatenate([block.text for block in blocks]), ends)
 
 
-def _are_json(block: TableBlock) -> bool:
-    return all(olds.are_json() for olds in block.messages.olds)
-
-
 def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Int64s:
     """Add the rows of a table, and return the numbers of the messages that were added."""
     nothing = np.zeros(0, np.int64)
     good: list[TableBlock] = []
     pieces: list[LayoutPiece] = []
+    table = framed.table
+    fields, keys = declared_columns(table.types, table.keys)
+    if fields is None:
+        return nothing
+    rule, found = options.rule(table.database, table.table, keys), DecodeResult()
+    by_layout = rule.before_images == "all"
     for block in framed.pieces():
-        piece = layout_piece(block.text.tobytes(), block.ends) if _are_json(block) else None
+        are_json = all(olds.are_json(by_layout=by_layout) for olds in block.messages.olds)
+        piece = layout_piece(block.text.tobytes(), block.ends) if are_json else None
         if piece is not None:
             pieces.append(piece)
             good.append(block)
-    table = framed.table
-    fields, keys = declared_columns(table.types, table.keys)
-    if not pieces or fields is None:
+    if not pieces:
         return nothing
     parsed = joined_pieces(pieces, [field.name for field in fields])
     if parsed is None:
         return nothing
     states_no_key = table.keys != bytes(ABSENT) and not read_names(table.keys)
     schema = SourceSchema("mysql", table.database, table.table, fields, keys, states_no_key=states_no_key)
-    rule, found = options.rule(table.database, table.table, keys), DecodeResult()
     changes = _joined(good).messages
     decode_bulk(changes, parsed, schema, converters(fields), rule, messages, found)
     if found.bad:

@@ -35,21 +35,25 @@ class OldLayout:
 
 @dataclass(frozen=True)
 class OldBlock:
-    """`old` of some updates, in their order, as an array of binaries."""
+    """`old` of some updates, in their order: as objects of Python, or as an array of binaries."""
 
-    texts: pa.Array
-
-    @classmethod
-    def of(cls, documents: Sequence[bytes]) -> OldBlock:
-        return cls(pa.array([bytes(one) for one in documents], pa.binary()))
+    given: Sequence[bytes] | pa.Array
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.given)
 
-    def some(self, places: Int64s) -> list[bytes]:
-        """Return the documents at these places."""
-        found: list[bytes] = self.texts.take(pa.array(places)).to_pylist()
+    @cached_property
+    def documents(self) -> Sequence[bytes]:
+        """The documents as objects of Python."""
+        found: Sequence[bytes] = self.given.to_pylist() if isinstance(self.given, pa.Array) else self.given
         return found
+
+    @cached_property
+    def texts(self) -> pa.Array:
+        """The documents as an array."""
+        if isinstance(self.given, pa.Array):
+            return self.given
+        return pa.array([bytes(one) for one in self.given], pa.binary())
 
     @property
     def layouts(self) -> Sequence[OldLayout]:
@@ -61,9 +65,14 @@ class OldBlock:
         """The places of all other documents."""
         return self._found[1]
 
-    def are_json(self) -> bool:
-        """Return whether each of the documents is one JSON value."""
-        return not len(self.others) or _are_json(self.some(self.others))
+    def are_json(self, *, by_layout: bool) -> bool:
+        """Return whether each of the documents is one JSON value.
+
+        A parser is quicker than layouts, unless these are needed anyway.
+        """
+        if not by_layout:
+            return _are_json(self.documents)
+        return not len(self.others) or _are_json([self.documents[place] for place in self.others.tolist()])
 
     @cached_property
     def _found(self) -> tuple[list[OldLayout], Int64s]:

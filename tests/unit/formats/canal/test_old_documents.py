@@ -24,40 +24,39 @@ def test_documents_are_grouped_by_the_columns_that_they_name() -> None:
     count = FEWEST_ALIKE
     documents = [[document([{name: str(number)}]) for name in ("city", "velocity")] for number in range(count)]
     odd = [b"[null]", b"[]", b'[{"a":1}]']
-    block = OldBlock.of([*(one for pair in documents for one in pair), *odd])
+    block = OldBlock([*(one for pair in documents for one in pair), *odd])
     found = {tuple(one.rows.columns): one for one in block.layouts}
     assert set(found) == {("city",), ("velocity",)}
     for names, layout in found.items():
         assert layout.places.tolist() == list(range(names != ("city",), 2 * count, 2))
         assert layout.rows.column(names[0]).to_pylist() == [str(number) for number in range(count)]
-    assert block.some(block.others) == odd
-    assert block.are_json()
+    assert [block.documents[place] for place in block.others.tolist()] == odd
+    assert block.are_json(by_layout=True)
 
 
 def test_few_documents_are_left_to_a_parser() -> None:
-    block = OldBlock.of([b'[{"a":"1"}]'] * (FEWEST_ALIKE - 1))
+    block = OldBlock([b'[{"a":"1"}]'] * (FEWEST_ALIKE - 1))
     assert not block.layouts
     assert len(block.others) == len(block)
 
 
 @pytest.mark.parametrize("documents", [[], [b""], [b'"'], [b'":', b"1"], [b'":'] * FEWEST_ALIKE, [b""] * FEWEST_ALIKE])
 def test_documents_without_names_have_no_layout(documents: list[bytes]) -> None:
-    block = OldBlock.of(documents)
+    block = OldBlock(documents)
     assert not block.layouts
-    assert block.are_json() == (not documents)
+    assert block.are_json(by_layout=True) == block.are_json(by_layout=False) == (not documents)
 
 
 @pytest.mark.parametrize(
     "odd", [[b"null,null", b"[1", b"2]"], [b"[1 ", b" 2]"], [b" null"], [b"[nul]"], [b'[{"a":"1"}', b',{"a":"2"}]']]
 )
 def test_documents_that_only_together_look_like_json_are_none(odd: list[bytes]) -> None:
-    good = [b'[{"a":"1"}]', b"null", b"[]"]
-    assert OldBlock.of(good).are_json()
-    assert not OldBlock.of([*good, *odd]).are_json()
-    many = [b'[{"a":"1"}]'] * (2 * FEWEST_ALIKE)
-    assert OldBlock.of(many).are_json()
-    assert not OldBlock.of([*many, *odd]).are_json()
-    assert not OldBlock.of([*odd, *many]).are_json()
+    few, many = [b'[{"a":"1"}]', b"null", b"[]"], [b'[{"a":"1"}]'] * (2 * FEWEST_ALIKE)
+    for good in (few, many):
+        for by_layout in (False, True):
+            assert OldBlock(good).are_json(by_layout=by_layout)
+            assert not OldBlock([*good, *odd]).are_json(by_layout=by_layout)
+            assert not OldBlock([*odd, *good]).are_json(by_layout=by_layout)
 
 
 @pytest.fixture

@@ -58,6 +58,7 @@ class Extensions(Generic[T]):
             f"the entry point {name} of {self.group} is not a {self.kind.__name__}",
             value=_entries(self.group)[name].value,
             found=type(found).__name__,
+            hint="update or uninstall the package that registers this entry point",
         )
 
     def importable(self) -> dict[str, T]:

@@ -29,7 +29,10 @@ class TablePattern:
         try:
             return cls(text, re.compile(f"{_as_regex(database)}\\.{_as_regex(table)}"))
         except re.error as reason:
-            raise ConfigError(f"{text!r} is not a valid pattern of table names: {reason}") from reason
+            raise ConfigError(
+                f"{text!r} is not a valid pattern of table names: {reason}",
+                hint="escape  . * + ? ( ) [ ] { }  with a backslash where they mean themselves",
+            ) from reason
 
     @property
     def is_one_table(self) -> bool:

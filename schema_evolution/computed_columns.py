@@ -63,7 +63,10 @@ class ComputedColumn:
         """
         missing = [name for name in self.references if name not in types]
         if missing and not lenient:
-            raise ConfigError(f"Referenced field '{missing[0]}' is not in given fields: [{', '.join(types)}].")
+            raise ConfigError(
+                f"Referenced field '{missing[0]}' is not in given fields: [{', '.join(types)}].",
+                hint="correct the name, or set another column",
+            )
         known = {**types, **dict.fromkeys(missing, STRING)}
         return self._function.type(self.arguments, known)
 
@@ -95,7 +98,11 @@ def in_order(columns: Sequence[ComputedColumn]) -> list[ComputedColumn]:
     """
     names = {column.name for column in columns}
     if len(names) < len(columns):
-        raise ConfigError("a computed column is defined twice", columns=", ".join(column.name for column in columns))
+        raise ConfigError(
+            "a computed column is defined twice",
+            columns=", ".join(column.name for column in columns),
+            hint="keep one of the definitions, or rename it",
+        )
     needs = {column.name: names & set(column.references) for column in columns}
     ready = [column for column in columns if not needs[column.name]]
     for done in ready:  # grows during the loop
@@ -104,5 +111,8 @@ def in_order(columns: Sequence[ComputedColumn]) -> list[ComputedColumn]:
                 needs[column.name].remove(done.name)
                 ready += [] if needs[column.name] else [column]
     if len(ready) < len(columns):
-        raise ConfigError(f"Cycle detected: {next(column.name for column in columns if column not in ready)}")
+        raise ConfigError(
+            f"Cycle detected: {next(column.name for column in columns if column not in ready)}",
+            hint="a computed column may refer only to columns that do not depend on it",
+        )
     return ready

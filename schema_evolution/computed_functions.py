@@ -58,7 +58,10 @@ def _bounds(arguments: Arguments) -> tuple[int, int | None]:
     end = whole_argument(arguments[2], "end position") if len(arguments) > 2 else None
     if begin < 0 or (end is not None and end <= begin):
         raise ConfigError(
-            "substring needs a start position of at least 0 and an end position after it", begin=begin, end=end
+            "substring needs a start position of at least 0 and an end position after it",
+            begin=begin,
+            end=end,
+            hint="write substring(column, 0, 4); positions begin at 0",
         )
     return begin, end
 
@@ -67,7 +70,11 @@ def _of_text(change: Callable[[pa.Array], pa.Array]) -> ComputedFunction:
     def type_of(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
         type_ = types[arguments[0].column]
         if not isinstance(type_, AtomicType) or type_.root not in TEXTS:
-            raise ConfigError(f"a string is needed, not {type_json(type_)}", column=arguments[0].column)
+            raise ConfigError(
+                f"a string is needed, not {type_json(type_)}",
+                column=arguments[0].column,
+                hint="convert the column first, by another computed column with cast(column, STRING)",
+            )
         return STRING
 
     def values(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
@@ -90,7 +97,10 @@ def _truncate_type(arguments: Arguments, types: Mapping[str, DataType]) -> DataT
     type_ = types[arguments[0].column]
     root = type_.root if isinstance(type_, AtomicType) else ""
     if root not in {*INTEGERS, "DECIMAL", *TEXTS}:
-        raise ConfigError(f"Unsupported field type for truncate function: {type_json(type_)}")
+        raise ConfigError(
+            f"Unsupported field type for truncate function: {type_json(type_)}",
+            hint="truncate accepts integers, DECIMAL and texts",
+        )
     return STRING if root in TEXTS else type_
 
 
@@ -172,7 +182,9 @@ def _constant(arguments: Arguments) -> pa.Array:
 
 def _atomic(type_: DataType) -> AtomicType:
     if not isinstance(type_, AtomicType):
-        raise ConfigError("cast needs an atomic type")
+        raise ConfigError(
+            "cast needs an atomic type", hint="name a type without members, such as BIGINT or DECIMAL(10, 2)"
+        )
     return type_
 
 
@@ -192,7 +204,9 @@ def _coalesce(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
 def _first_type(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
     columns = [argument.column for argument in arguments if not argument.quoted]
     if not columns:
-        raise ConfigError("coalesce needs at least one column")
+        raise ConfigError(
+            "coalesce needs at least one column", hint="name a column without quotes: coalesce(column, 'unknown')"
+        )
     return types[columns[0]]
 
 

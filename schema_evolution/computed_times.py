@@ -52,7 +52,11 @@ def timestamps_of(arguments: Arguments, columns: Columns, place: int) -> pa.Arra
 def _root_of_time(type_: DataType, name: str) -> str:
     root = type_.root if isinstance(type_, AtomicType) else ""
     if root not in {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", *INTEGERS, *TEXTS}:
-        raise ConfigError(f"a time cannot be read from {type_json(type_)}", column=name)
+        raise ConfigError(
+            f"a time cannot be read from {type_json(type_)}",
+            column=name,
+            hint="name a column of dates, timestamps, texts or whole numbers",
+        )
     return root
 
 

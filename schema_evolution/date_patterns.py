@@ -169,7 +169,10 @@ def _piece(part: str, pattern: str) -> PatternPart:
             return lambda moment, nanos: str(nanos).zfill(count)
     extract = _NUMBERS.get(letter)
     if extract is None:
-        raise ConfigError(f"the letter {letter!r} in {pattern!r} does not stand for a part of a date or time")
+        raise ConfigError(
+            f"the letter {letter!r} in {pattern!r} does not stand for a part of a date or time",
+            hint="put literal letters in single quotes: yyyy-MM-dd'T'HH",
+        )
     return lambda moment, nanos: str(extract(moment)).zfill(count)
 
 

@@ -57,6 +57,7 @@ class ColumnRules:
             raise SchemaConflict(
                 f"Table {source.table or ''} contains duplicate columns: [{', '.join(twice)}]".replace("  ", " "),
                 source=".".join(filter(None, (source.database, source.table))) or None,
+                hint="rename one at the source; with case-sensitive: false, names that differ only in case are equal",
             )
         return columns
 

@@ -64,7 +64,10 @@ class ExpressionColumns:
         """Return which rows match a condition. As in SQL, a condition that is null does not match."""
         values = self.value(condition, made)
         if not pa.types.is_boolean(values.type):
-            raise ConfigError(f"a condition must be true or false, and this one is {values.type}")
+            raise ConfigError(
+                f"a condition must be true or false, and this one is {values.type}",
+                hint="compare the value: x > 0, x = 'paid' or x is not null",
+            )
         flags: Flags = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
         return flags
 

@@ -36,7 +36,10 @@ class TargetNames:
             try:
                 re.compile(pattern or "")
             except re.error as reason:
-                raise ConfigError(f"{pattern!r} is not a regular expression: {reason}") from reason
+                raise ConfigError(
+                    f"{pattern!r} is not a regular expression: {reason}",
+                    hint="escape  . * + ? ( ) [ ] { }  with a backslash where they mean themselves",
+                ) from reason
 
     def includes(self, database: str | None, table: str | None) -> bool:
         """Return whether the filters select the source table."""

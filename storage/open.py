@@ -34,7 +34,9 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     check_known(options)
     check_catalog(options)
     if "\0" in url:  # no file system has it, and Python raises an error without the path
-        raise ConfigError(f"the path {url!r} has a character that no path can have")
+        raise ConfigError(
+            f"the path {url!r} has a character that no path can have", hint="remove the NUL character from the path"
+        )
     match = _URL.fullmatch(url)
     if match is None:  # a plain path, or a path with a drive letter
         return _local(options), _absolute(url)
@@ -81,7 +83,7 @@ def _in_bucket(kind: str, bucket: str, path: str, config: dict[str, str], url: s
     from penstock.storage.object_store import ObjectStorage  # local tables do not need this import
 
     if not bucket:
-        raise ConfigError("the URL names no bucket", path=url)
+        raise ConfigError("the URL names no bucket", path=url, hint="write it as s3://BUCKET/PATH")
     return ObjectStorage(kind, bucket, tuple(sorted(config.items()))), path
 
 

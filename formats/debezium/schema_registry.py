@@ -66,12 +66,18 @@ class SchemaRegistry:
         given = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
         for url in given:
             if not url.lower().startswith(("http://", "https://")):
-                raise ConfigError(f"schema.registry.url must be http or https, not {without_login(url)!r}")
+                raise ConfigError(
+                    f"schema.registry.url must be http or https, not {without_login(url)!r}",
+                    hint="write it as http://HOST:8081",
+                )
         self.urls = [without_login(url) for url in given]
         # Confluent's clients also accept user and password in the URL. The first URL that has them wins.
         user_info = user_info or next(filter(None, map(login_of, given)), None)
         if not self.urls:
-            raise ConfigError("schema.registry.url is empty")
+            raise ConfigError(
+                "schema.registry.url is empty",
+                hint="set it to the address of the schema registry, such as http://HOST:8081",
+            )
         self._user_info = user_info
         self._opener = limited_opener(_SameServer(), context=tls, seconds=MOST_SECONDS)
         self._timeout = timeout

@@ -123,7 +123,9 @@ def accepted_parts(
 def check_key(schema: SourceSchema | None, part: TablePart) -> SourceSchema:
     """Return the schema of the table; ConfigError if rows of it that are read again would be there twice."""
     if schema is None:
-        raise ConfigError("the table does not exist any more", table=".".join(part.name))
+        raise ConfigError(
+            "the table does not exist any more", table=".".join(part.name), hint="leave the table out of the signal"
+        )
     if not schema.primary_keys:
         raise ConfigError(
             "the table has no primary key, so that rows which are read again would be there twice",

@@ -82,7 +82,8 @@ def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
         except (KeyError, ValueError) as error:
             raise ConfigError(
                 "Invalid properties 'scan.startup.specific-offsets' should follow the format "
-                f"'{SPECIFIC}', but is '{text}'."
+                f"'{SPECIFIC}', but is '{text}'.",
+                hint="for example  partition:0,offset:42;partition:1,offset:300",
             ) from error
         if not topic:
             raise ConfigError(

@@ -155,7 +155,10 @@ def _script(script: str | None, given: Given) -> str:
         try:
             return Path(file).read_text(encoding="utf-8")
         except OSError as reason:
-            raise ConfigError(f"--file {file} cannot be read: {reason.strerror}") from reason
+            raise ConfigError(
+                f"--file {file} cannot be read: {reason.strerror}",
+                hint="name a file that exists and that this user may read",
+            ) from reason
     if script is None or not script.strip():
         raise ConfigError("no query is given", hint='penstock sql "select * from db.t" --warehouse PATH')
     return script

@@ -108,7 +108,7 @@ def number(given: Given, flag: str) -> int | None:
     try:
         return int(found)
     except ValueError as reason:
-        raise ConfigError(f"--{flag} {found!r} is not an integer") from reason
+        raise ConfigError(f"--{flag} {found!r} is not an integer", hint="write digits only, such as 100") from reason
 
 
 def moment(given: Given, flag: str) -> datetime | None:

@@ -100,7 +100,11 @@ def _check_keys(given: Mapping[str, Any], known: set[str], section: str) -> None
 def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     given = values.get(name) or {}
     if not isinstance(given, Mapping):
-        raise ConfigError(f"`{name}` must be a mapping of keys and values", key=name)
+        raise ConfigError(
+            f"`{name}` must be a mapping of keys and values",
+            key=name,
+            hint="write it as  key: value  lines below its name",
+        )
     return given
 
 

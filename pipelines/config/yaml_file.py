@@ -118,12 +118,16 @@ def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigErro
 
 def _composed(text: str) -> yaml.MappingNode:
     if len(text) > _MOST_BYTES:
-        raise ConfigError("the file is too large for a pipeline file", bytes=len(text))
+        raise ConfigError(
+            "the file is too large for a pipeline file",
+            bytes=len(text),
+            hint="check that this is the pipeline's file; one with many tables can be several pipelines",
+        )
     try:
         # Nodes and not values, because nodes have the text of scalars and their lines.
         root = yaml.compose(text, yaml.SafeLoader)
     except RecursionError as error:
-        raise ConfigError("the file is nested too deeply") from error
+        raise ConfigError("the file is nested too deeply", hint="nest lists and mappings less deeply") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", error) or error)
@@ -164,7 +168,11 @@ def _plain(node: yaml.Node, place: Place, document: _Document) -> Any:
             ),
         )
     if len(place) > _DEEPEST:  # an anchor that contains itself
-        raise ConfigError("the file is nested too deeply", line=node.start_mark.line + 1)
+        raise ConfigError(
+            "the file is nested too deeply",
+            line=node.start_mark.line + 1,
+            hint="check for an anchor that contains itself",
+        )
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, place, document)
     if isinstance(node, yaml.SequenceNode):

@@ -46,7 +46,10 @@ def post(url: str, event: dict[str, Any]) -> None:
         with limited_opener(seconds=_MOST_SECONDS).open(request, timeout=TIMEOUT_SECONDS) as answer:
             answer.read(_MOST_OF_ANSWER)
     except (ValueError, http.client.HTTPException) as error:  # they quote the URL, whose path is the secret
-        raise ConfigError(f"the webhook cannot be called: {type(error).__name__}") from None
+        raise ConfigError(
+            f"the webhook cannot be called: {type(error).__name__}",
+            hint="check the URL: it must be complete, and a server must answer there by HTTP",
+        ) from None
 
 
 @dataclass(slots=True)

@@ -193,7 +193,11 @@ def _limit(own: Mapping[str, str]) -> Limit:
 
 def _number(name: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"{text!r} is not a positive number", option=name)
+        raise ConfigError(
+            f"{text!r} is not a positive number",
+            option=name,
+            hint="write a whole number from 1 upwards, or leave the option out",
+        )
     return int(text)
 
 

@@ -62,7 +62,11 @@ class TableWrite:
     def of(cls, options: Mapping[str, str], overwrite: bool) -> TableWrite:
         place = TablePlace.of(options)
         if place.system is not None:
-            raise ConfigError("a system table cannot be written", table=f"{place.path}${place.system}")
+            raise ConfigError(
+                "a system table cannot be written",
+                table=f"{place.path}${place.system}",
+                hint="write to the table itself, without the part after $",
+            )
         return cls(place, overwrite)
 
     def take(self, batches: Iterable[pa.RecordBatch], job: str) -> TaskRows:

@@ -74,7 +74,9 @@ class _Evaluation:
             return FUNCTIONS[name].values(given, self._moment) if value is None else value
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as reason:
             types = ", ".join(str(values.type) for values in given)
-            raise ConfigError(f"{name} does not accept {types}: {reason}") from reason
+            raise ConfigError(
+                f"{name} does not accept {types}: {reason}", hint="convert the argument with CAST(x AS type)"
+            ) from reason
 
     def _cast(self, value: Values, type_: DataType, misfits: Misfits) -> Values:
         if isinstance(type_, AtomicType) and type_.root == "VARCHAR" and not pa.types.is_binary(value.type):

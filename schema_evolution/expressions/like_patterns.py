@@ -18,7 +18,9 @@ _WILDCARDS = {"%": ".*", "_": "."}
 def like(value: Values, pattern: Values) -> Values:
     """Return which texts have the form of the pattern; null for a null pattern."""
     if not isinstance(pattern, pa.Scalar):
-        raise ConfigError("LIKE needs a constant pattern, not a column")
+        raise ConfigError(
+            "LIKE needs a constant pattern, not a column", hint="write the pattern as a text: name like 'a%'"
+        )
     if not pattern.is_valid:
         return pc.and_(pc.is_valid(value), pa.scalar(None, pa.bool_()))
     text = str(pattern.as_py())

@@ -123,6 +123,7 @@ def tokens_of(text: str) -> list[Token]:
                 f"the expression cannot be parsed: {text[place:].strip()[:10]!r} is unexpected",
                 expression=text,
                 at=place,
+                hint="docs/transforms.md describes expressions; texts are in single quotes",
             )
         kind = found.lastgroup or ""
         written = found[kind]

@@ -42,7 +42,7 @@ def stamps(value: Values) -> Values:
             return pc.cast(value, pa.timestamp("us"))
         except pa.ArrowInvalid as reason:
             raise DecodeError(f"a text is not a timestamp: {reason}") from reason
-    raise ConfigError(f"a time cannot be read from {value.type}")
+    raise ConfigError(f"a time cannot be read from {value.type}", hint="name a column of dates, timestamps or texts")
 
 
 def whole(value: Values, of: str) -> int:
@@ -169,4 +169,7 @@ def _truth(value: Values) -> Values:
         return pc.cast(value, pa.bool_())
     if pa.types.is_integer(value.type):
         return pc.not_equal(value, 0)
-    raise ConfigError(f"a condition is needed, and this expression is {value.type}")
+    raise ConfigError(
+        f"a condition is needed, and this expression is {value.type}",
+        hint="compare the value: x > 0, x = 'paid' or x is not null",
+    )

@@ -34,7 +34,11 @@ def parse_projection(text: str, dialect: Dialect = "sql") -> tuple[Item, ...]:
                 _shallow(item.value)
     names = [item.name for item in items]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"{twice!r} appears twice in the projection", projection=text)
+        raise ConfigError(
+            f"{twice!r} appears twice in the projection",
+            projection=text,
+            hint="name one of them differently with AS, or leave it out",
+        )
     return tuple(items)
 
 

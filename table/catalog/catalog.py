@@ -50,7 +50,10 @@ class Catalog:
     ) -> None:
         """Open a catalog. With `backend`, use this open one instead of opening what the options name."""
         if not isinstance(warehouse, str | PathLike):
-            raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
+            raise ConfigError(
+                f"a warehouse is a path or a URL, not {warehouse!r}",
+                hint="pass it as a text, such as /data/warehouse or s3://bucket/warehouse",
+            )
         if warehouse == "":  # a variable of the shell that is not set; the working folder would become the warehouse
             raise ConfigError("the warehouse is empty", hint="name its folder or URL; . is the working folder")
         self.warehouse = str(warehouse)

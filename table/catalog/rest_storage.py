@@ -99,7 +99,11 @@ class _Token:
                 reply = self._server.get("databases", database, "tables", table, "token")
                 token, expires = reply.get("token"), reply.get("expiresAtMillis")
                 if not isinstance(token, dict) or not isinstance(expires, int):
-                    raise StoreError("the REST catalog issued no token for the files of a table", table=self._table)
+                    raise StoreError(
+                        "the REST catalog issued no token for the files of a table",
+                        table=self._table,
+                        hint="ask the administrator of the catalog for the right to read the table's files",
+                    )
                 with self._server.replying("databases", database, "tables", table, "token"):
                     given = settings_of_server(token, "token", self._server)
                 issued = {key: text for key, text in given.items() if is_store_option(key)}

@@ -26,7 +26,9 @@ def avro_codec(options: TableOptions) -> str:
     if name not in _CODECS:
         known = ", ".join(_CODECS)
         raise ConfigError(
-            f"{name!r} is not a codec for manifests", option=ICEBERG_MANIFEST_COMPRESSION.key, known=known
+            f"{name!r} is not a codec for manifests",
+            option=ICEBERG_MANIFEST_COMPRESSION.key,
+            hint=f"use one of {known}",
         )
     return _CODECS[name]
 

@@ -156,7 +156,11 @@ def _check(schema: TableSchema, columns: tuple[str, ...], by: tuple[str, ...], t
     if unknown:
         raise no_column(unknown, schema.names, table)
     if not by:
-        raise ConfigError("a lookup needs at least one column to compare", table=table)
+        raise ConfigError(
+            "a lookup needs at least one column to compare",
+            table=table,
+            hint="name the columns that are compared, usually the primary key",
+        )
     for field in schema.select(by):
         if not isinstance(field.type, AtomicType) or field.type.root in {*_FLOATS, "VARIANT", "BLOB"}:
             raise ConfigError(

@@ -136,7 +136,11 @@ def manifest_codec(options: TableOptions) -> str:
     format_, name = options[MANIFEST_FORMAT], options[MANIFEST_COMPRESSION].strip().lower()
     if name not in CODECS:
         known = ", ".join(CODECS)
-        raise ConfigError(f"{name!r} is not a codec for manifests", option=MANIFEST_COMPRESSION.key, known=known)
+        raise ConfigError(
+            f"{name!r} is not a codec for manifests",
+            option=MANIFEST_COMPRESSION.key,
+            hint=f"use one of {known}",
+        )
     return CODECS[name] if format_ == "avro" else f"{format_}:{CODECS[name]}"
 
 

@@ -110,7 +110,9 @@ class IcebergCatalogClient:
             raise self._malformed(error, "config") from error
         if any(has_reference(text) for text in (*defaults.values(), *overrides.values())):
             raise ConfigError(
-                "the Iceberg REST catalog sets an option to a reference to a secret of this machine", catalog=str(self)
+                "the Iceberg REST catalog sets an option to a reference to a secret of this machine",
+                catalog=str(self),
+                hint="remove the reference from the configuration of the REST catalog, and set the option here",
             )
         return {**defaults, **given, **overrides}
 
@@ -119,7 +121,10 @@ class IcebergCatalogClient:
         if token is None and "credential" in settings:
             token = self._granted(settings)
         if token is not None and not (token.isascii() and token.isprintable()):
-            raise ConfigError("the token for the Iceberg REST catalog has characters that HTTP does not allow")
+            raise ConfigError(
+                "the token for the Iceberg REST catalog has characters that HTTP does not allow",
+                hint="copy the token again, without line breaks and spaces",
+            )
         return {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def _granted(self, settings: Mapping[str, str]) -> str:

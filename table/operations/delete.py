@@ -82,7 +82,9 @@ def check_deletable(schema: TableSchema, table: str) -> None:
         )
     if spec.ignore_delete or spec.rowkind_field:
         raise ConfigError(
-            "the table ignores -D rows, or has a rowkind.field that decides the kind of a row", table=table
+            "the table ignores -D rows, or has a rowkind.field that decides the kind of a row",
+            table=table,
+            hint="reset ignore-delete and rowkind.field first",
         )
 
 

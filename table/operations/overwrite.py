@@ -130,6 +130,7 @@ class OverwriteWriter(TableWriter):
                     "a row is outside of the partitions that are overwritten",
                     table=self.store.name,
                     partition=str(self.layout.partition_values(message.partition)),
+                    hint="leave the row out, or name its partition too",
                 )
         if self._dynamic and not messages:
             return CommittedSnapshots()

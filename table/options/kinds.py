@@ -36,7 +36,7 @@ def _within_long(number: int, text: str) -> int:
     """Return the number if Java's type long has it: other readers of the table could not read its options."""
     if -(1 << 63) <= number < 1 << 63:
         return number
-    raise ConfigError(f"{text[:80]!r} is not a number of 64 bits")
+    raise ConfigError(f"{text[:80]!r} is not a number of 64 bits", hint="write a smaller number")
 
 
 def parse_size(text: str) -> int:
@@ -66,7 +66,7 @@ def _integer(text: str) -> int:
     try:
         return int(text.strip())
     except ValueError as reason:
-        raise ConfigError(f"{text[:80]!r} is not a whole number") from reason
+        raise ConfigError(f"{text[:80]!r} is not a whole number", hint="write digits only, such as 100") from reason
 
 
 def parse_boolean(text: str) -> bool:
@@ -76,7 +76,7 @@ def parse_boolean(text: str) -> bool:
             return True
         case "false":
             return False
-    raise ConfigError(f"{text!r} is neither true nor false")
+    raise ConfigError(f"{text!r} is neither true nor false", hint="write true or false")
 
 
 def parse_number(text: str) -> float:
@@ -84,7 +84,7 @@ def parse_number(text: str) -> float:
     try:
         return float(text.strip())
     except ValueError as reason:
-        raise ConfigError(f"{text!r} is not a number") from reason
+        raise ConfigError(f"{text!r} is not a number", hint="write it as 0.5") from reason
 
 
 def _file_prefix(text: str) -> str:

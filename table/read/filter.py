@@ -140,7 +140,10 @@ class RowFilter:
     def _refuse_places(self) -> None:
         if not isinstance(self.given, str) and _BY_PLACE.search(_TEXT.sub("", str(self.given))):
             raise ConfigError(
-                "a condition must name columns, not their positions", condition=self._written, table=self.table
+                "a condition must name columns, not their positions",
+                condition=self._written,
+                table=self.table,
+                hint="write pyarrow.compute.field('id'), not field(0)",
             )
 
     def _refused(self, reason: Exception, schema: pa.Schema) -> ConfigError:

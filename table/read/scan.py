@@ -183,7 +183,9 @@ class Scan(EngineRead):
         ConfigError if the scan cannot evaluate the filter, or must not: a limit counts rows before the filter.
         """
         if where is not None and (not self.is_divisible or isinstance(self.where, str | RowFilter)):
-            raise ConfigError("a filter cannot be added to this scan", table=self.store.name)
+            raise ConfigError(
+                "a filter cannot be added to this scan", table=self.store.name, hint="filter the result instead"
+            )
         both = self.where if where is None else where if self.where is None else self.where & where
         shown = self.columns if columns is None or self.between is not None else tuple(columns)
         narrowed = replace(self, columns=shown, where=both)

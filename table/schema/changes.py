@@ -163,7 +163,9 @@ def evolve(
     while True:
         newest = files.latest()
         if newest is None:
-            raise ConfigError("the table does not exist", file=files.path(0))
+            raise ConfigError(
+                "the table does not exist", file=files.path(0), hint="create the table first, or correct its path"
+            )
         changed = apply_changes(newest, changes, has_snapshots, now)
         if changed is newest:
             return newest

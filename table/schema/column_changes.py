@@ -151,7 +151,7 @@ def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
             "the new position of the column is not set: set one of first, last, after and before", column=name
         )
     if name in {place.after, place.before}:
-        raise ConfigError("a column cannot be moved before or after itself", column=name)
+        raise ConfigError("a column cannot be moved before or after itself", column=name, hint="name another column")
     column = schema.fields[place_of(schema.fields, (name,))]
     # The new position is counted among the other columns, so that it does not depend on the old one.
     others = tuple(field for field in schema.fields if field is not column)

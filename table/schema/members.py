@@ -46,7 +46,11 @@ def edit_members(
 
     def inside(type_: DataType) -> DataType:
         if not isinstance(type_, RowType):
-            raise ConfigError(f"{'.'.join(path[:-1])!r} has no members", column=".".join(path))
+            raise ConfigError(
+                f"{'.'.join(path[:-1])!r} has no members",
+                column=".".join(path),
+                hint="only columns of type ROW have members",
+            )
         return replace(type_, fields=edit(type_.fields))
 
     return _members(_edited(RowType(columns), path[:-1], inside, path))
@@ -89,7 +93,10 @@ def _edited(type_: DataType, path: Path, edit: Callable[[DataType], DataType], w
             return replace(type_, element=_edited(element, path[1:], edit, whole))
         case MapType(_, value) if path[0] == "value":
             return replace(type_, value=_edited(value, path[1:], edit, whole))
-    raise ConfigError(f"the table has no column {'.'.join(whole)!r}")
+    raise ConfigError(
+        f"the table has no column {'.'.join(whole)!r}",
+        hint="a path names members of a ROW, `element` of an ARRAY or `value` of a MAP",
+    )
 
 
 def number_columns(columns: tuple[Field, ...], highest: int) -> tuple[tuple[Field, ...], int]:

@@ -76,9 +76,13 @@ def _check_sequence_field(schema: TableSchema, options: TableOptions) -> None:
     _check_named(schema, names, "sequence.field")
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"sequence.field names {name!r} twice")
+            raise ConfigError(f"sequence.field names {name!r} twice", hint="name each column once")
         if options[FIELD_AGGREGATE_FUNCTION.of(name)] is not None:
-            raise ConfigError("a column of sequence.field cannot have an aggregate function", column=name)
+            raise ConfigError(
+                "a column of sequence.field cannot have an aggregate function",
+                column=name,
+                hint=f"reset {FIELD_AGGREGATE_FUNCTION.of(name).key}",
+            )
     if names and schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys):
         raise ConfigError(
             "sequence.field cannot be used if a key may move between partitions",
@@ -144,7 +148,10 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
         ),
     ):
         if low < 1:
-            raise ConfigError(f"{kind}.num-retained.min should be at least 1")
+            raise ConfigError(
+                f"{kind}.num-retained.min should be at least 1",
+                hint="keep one snapshot or more: readers need the newest one",
+            )
         if high is not None and low > high:
             raise ConfigError(
                 f"{kind}.num-retained.min = {low} is more than {kind}.num-retained.max = {high}",

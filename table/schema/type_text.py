@@ -106,5 +106,5 @@ def _split(text: str, whole: str) -> list[str]:
             parts.append(text[start:place])
             start = place + 1
     if depth != 0:
-        raise ConfigError(f"the brackets of {whole!r} do not match")
+        raise ConfigError(f"the brackets of {whole!r} do not match", hint="close each bracket: MAP<STRING, ARRAY<INT>>")
     return [*parts, text[start:]] if text.strip() else parts

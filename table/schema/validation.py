@@ -43,7 +43,7 @@ KEY_PREFIX = "_KEY_"
 def check_schema(schema: TableSchema) -> None:
     """Raise ConfigError for the first rule that the schema breaks."""
     if not schema.fields:
-        raise ConfigError("a table needs at least one column")
+        raise ConfigError("a table needs at least one column", hint="name a column with its type")
     _check_texts(schema)
     check_members(schema.fields)
     reserved = [repr(name) for name in schema.names if name in RESERVED or name.startswith(KEY_PREFIX)]
@@ -87,7 +87,7 @@ def check_members(fields: Iterable[Field]) -> None:
     seen: set[str] = set()
     for field in fields:
         if not field.name.strip():
-            raise ConfigError("a column has no name")
+            raise ConfigError("a column has no name", hint="name the column")
         if field.name in seen:
             raise ConfigError(
                 f"the name {field.name!r} is used twice",
@@ -125,7 +125,9 @@ def check_default(field: Field) -> None:
         cast_array(pa.array([field.default]), STRING, field.type)
     except (CastFailed, ConfigError) as reason:
         raise ConfigError(
-            f"{field.default!r} cannot be the default of {written(field.type)}", column=field.name
+            f"{field.default!r} cannot be the default of {written(field.type)}",
+            column=field.name,
+            hint="write a constant that the column's type can store",
         ) from reason
 
 
@@ -143,10 +145,15 @@ def _check_keys(schema: TableSchema, keys: tuple[str, ...], what: str) -> None:
     check_columns(schema, keys, what)
     for key in keys:
         if keys.count(key) > 1:
-            raise ConfigError(f"the {what} names {key!r} twice")
+            raise ConfigError(f"the {what} names {key!r} twice", hint="name it once")
         type_ = schema.field(key).type
         if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
-            raise ConfigError(f"a column of this type cannot be in a {what}", column=key, type=written(type_))
+            raise ConfigError(
+                f"a column of this type cannot be in a {what}",
+                column=key,
+                type=written(type_),
+                hint="choose a column of another type; nested values have no order",
+            )
 
 
 def _check_buckets(schema: TableSchema) -> None:
@@ -185,6 +192,7 @@ def _check_bucket_function(schema: TableSchema, options: TableOptions, keys: tup
         raise ConfigError(
             "bucket-function.type = mod needs a bucket key of a single INT or BIGINT column",
             bucket_key=", ".join(column.name for column in columns) or None,
+            hint="set bucket-key to one INT or BIGINT column, or reset bucket-function.type",
         )
 
 

@@ -50,7 +50,9 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
         case "create":
             name = context.full_name(names)
             if parse_name(name)[2] is not None:
-                raise ConfigError(f"{name} is a system table: no statement creates it")
+                raise ConfigError(
+                    f"{name} is a system table: no statement creates it", hint="DESCRIBE  shows its columns"
+                )
             return one_column("statement", [create_statement(name, context.catalog.table(name))])
         case "partitions":
             return one_column("partition", _partitions(context.table(names), statement.partition))

@@ -36,7 +36,9 @@ def value_codes(column: pa.Array, type_: DataType, text_width: int = WORD) -> By
     The code of a text consists of its first `text_width` bytes.
     """
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
-        raise ConfigError("rows cannot be ordered by a column of nested values")
+        raise ConfigError(
+            "rows cannot be ordered by a column of nested values", hint="order by columns of numbers, texts or times"
+        )
     if type_.root in _TEXTS:
         codes = _text_codes(column, text_width)
     elif type_.root == "BOOLEAN":

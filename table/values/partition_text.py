@@ -222,12 +222,18 @@ def partition_values(
     try:
         return {name: _named_value(value, types[name], default_name) for name, value in spec.items()}
     except CastFailed as error:
-        raise ConfigError(f"a partition cannot have this value: {error.message}", partition=repr(dict(spec))) from error
+        raise ConfigError(
+            f"a partition cannot have this value: {error.message}",
+            partition=repr(dict(spec)),
+            hint="SHOW PARTITIONS  lists the partitions with rows",
+        ) from error
 
 
 def _named_value(value: object, type_: DataType, default_name: str) -> object:
     if not isinstance(type_, AtomicType):
-        raise ConfigError("a nested type cannot be a partition column")
+        raise ConfigError(
+            "a nested type cannot be a partition column", hint="choose a column of numbers, texts or times"
+        )
     # A number for a text column, such as {"dt": 20240506}, means its digits.
     text = type_.root in {"CHAR", "VARCHAR"}
     if not isinstance(value, str):

@@ -25,6 +25,9 @@ def test_an_error_without_a_hint_has_the_advice_of_its_class(kind: type[Penstock
 
 
 STATEMENTS = {
+    "CREATE TABLE d.x (id INT, v ROW<a INT>, PRIMARY KEY (v) NOT ENFORCED)": "another type",
+    "ALTER TABLE d.t ADD COLUMN id.a INT": "ROW",
+    "ALTER TABLE d.t SET ('bucket' = 'many')": "digits",
     "CREATE TABLE d.t (id INT)": "IF NOT EXISTS",
     "SHOW TABLES IN nothing": "CREATE DATABASE",
     "DESCRIBE d.T": "did you mean d.t?",

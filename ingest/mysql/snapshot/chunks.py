@@ -30,7 +30,11 @@ def start_chunks(connection: Connection, table: MySqlTableFacts, options: ChunkO
     """Return the cursor before the first chunk. Without a usable key the whole table is one chunk."""
     definition = definitions(connection, [table.name]).get(table.name)
     if definition is None:
-        raise ConfigError("the table does not exist", table=".".join(table.name))
+        raise ConfigError(
+            "the table does not exist",
+            table=".".join(table.name),
+            hint="leave the table out, or create it on the server",
+        )
     key = _chunk_key(definition, unique_keys(connection, table.name))
     rows = options.rows
     if table.bytes_a_row:

@@ -94,6 +94,7 @@ def aggregate_function(name: str, type_: DataType, column: str) -> AggregateFunc
             f"the aggregate function {function.name} does not support the type of this column",
             column=column,
             type=written(type_),
+            hint="choose another function for the column, or change its type",
         )
     return function
 

@@ -55,7 +55,12 @@ def column_aggregates(
     for column in schema.fields:
         named = options[FIELD_AGGREGATE_FUNCTION.of(column.name)]
         if named is not None and column.name in spec.sequence_fields:
-            raise ConfigError("a sequence field cannot have an aggregate function", column=column.name, function=named)
+            raise ConfigError(
+                "a sequence field cannot have an aggregate function",
+                column=column.name,
+                function=named,
+                hint=f"reset {FIELD_AGGREGATE_FUNCTION.of(column.name).key}",
+            )
         name = named or fallback
         if name and column.name not in plain:
             found[column.name] = _aggregate(options, column, name.strip())

@@ -71,7 +71,11 @@ def _groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
     _check_groups(schema, groups)
     stray = removing - {name for group in groups for name in group.fields}
     if stray:
-        raise ConfigError(f"{removal.key} names a column that is not the sequence field of a group", column=min(stray))
+        raise ConfigError(
+            f"{removal.key} names a column that is not the sequence field of a group",
+            column=min(stray),
+            hint="name a column before .sequence-group of an option fields.<column>.sequence-group",
+        )
     return tuple(groups)
 
 
@@ -80,7 +84,11 @@ def _check_groups(schema: TableSchema, groups: list[SequenceGroup]) -> None:
     for group in groups:
         for name in (*group.fields, *group.columns):
             if name in taken:
-                raise ConfigError("a column belongs to two sequence groups", column=name)
+                raise ConfigError(
+                    "a column belongs to two sequence groups",
+                    column=name,
+                    hint="leave it out of one of the two options",
+                )
             if name in schema.primary_keys:
                 raise ConfigError(
                     "a primary key column cannot be in a sequence group",

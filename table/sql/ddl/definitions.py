@@ -184,7 +184,7 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
     now = next((field for field in schema.fields if field.name == name), None)
     if isinstance(name, str) and now is None:
         names = ", ".join(field.name for field in schema.fields)
-        raise ConfigError(f"the table has no column {name!r}", columns=names)
+        raise ConfigError(f"the table has no column {name!r}", hint=f"the columns are {names}")
     if now is not None:
         # MODIFY describes the whole column, so a column without NOT NULL becomes nullable. Key columns cannot become
         # it, and are refused if the statement says NULL.
@@ -201,7 +201,10 @@ def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChang
         yield UpdateColumnDefault(name, column.default)
     if column.first or column.after is not None:
         if not isinstance(name, str):
-            raise ConfigError(f"the member {'.'.join(name)!r} of a column cannot be moved")
+            raise ConfigError(
+                f"the member {'.'.join(name)!r} of a column cannot be moved",
+                hint="move the column that contains it, or leave FIRST or AFTER out",
+            )
         yield UpdateColumnPosition(name, first=column.first, after=column.after)
 
 

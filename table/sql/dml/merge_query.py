@@ -129,6 +129,7 @@ def inserted_values(table: Table, values: Sequence[str]) -> dict[str, str]:
             f"{len(values)} values are inserted into {len(names)} columns",
             table=table.name,
             columns=", ".join(names),
+            hint="write one value per column, in the order of the columns",
         )
     return dict(zip(names, values, strict=True))
 
@@ -141,7 +142,11 @@ def set_values(table: Table, parts: Sequence[str]) -> dict[str, str]:
         column, equals, value = part.partition("=")
         name = column.strip().rpartition(".")[2].strip('`" ')
         if not equals or name not in names:
-            raise ConfigError(f"{part.strip()!r} sets no column of the table", columns=", ".join(names))
+            raise ConfigError(
+                f"{part.strip()!r} sets no column of the table",
+                columns=", ".join(names),
+                hint="write  column = expression  with a column of the table",
+            )
         if name in table.primary_keys:
             raise ConfigError(
                 f"{name!r} is part of the key and cannot be changed",

@@ -186,6 +186,7 @@ class _Join:
                     f"{len(assignments)} values are inserted into {len(names)} columns",
                     table=self.table.name,
                     columns=", ".join(names),
+                    hint="write one value per column, in the order of the columns",
                 )
             assignments = tuple(zip(names, (text for _, text in assignments), strict=True))
         for name, text in assignments:

@@ -66,8 +66,23 @@ class HiveEntry:
             return
         if before != location:
             found.parameters |= {_PREVIOUS: before, _LOCATION: location}
-        found.sd.cols = columns(schema)
-        self.metastore.alter(self.database, self.table, found)
+        self._alter(found, columns(schema))
+
+    def _alter(self, found: Any, columns: list[Any]) -> None:
+        """Change the entry, with new columns of any type in any order."""
+        from penstock.table.metastore.hive_client import RequestRefused
+
+        before, found.sd.cols = found.sd.cols, columns
+        try:
+            self.metastore.alter(self.database, self.table, found)
+        except RequestRefused:
+            if before == columns:
+                raise
+            # A metastore with default settings compares the types of columns by their positions: none differs from no
+            # columns. Iceberg's readers know the columns from the metadata, which must not stay behind.
+            for some in ([], columns):
+                found.sd.cols = some
+                self.metastore.alter(self.database, self.table, found)
 
     def remove(self) -> None:
         """Drop the entry and keep all files. A table with other metadata, or of another kind, is kept."""

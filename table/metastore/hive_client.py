@@ -50,6 +50,10 @@ class NameExists(ConfigError):
     """A database or table that the metastore has already."""
 
 
+class RequestRefused(ConfigError):
+    """A request that the metastore understood and did not carry out."""
+
+
 class MalformedReply(StoreError):
     """A reply of the metastore that is not as its protocol requires: the request may have taken effect."""
 
@@ -114,7 +118,7 @@ class HiveMetastore:
             ) from error
         except TException as error:
             text = getattr(error, "message", None) or str(error)
-            raise ConfigError(
+            raise RequestRefused(
                 f"the metastore refused a request: {text}",
                 metastore=str(self),
                 hint="the log of the metastore has the whole error",

@@ -34,6 +34,7 @@ from tests.integration.hive.test_hive_partitions import (
     test_partitions_follow_the_commits,
     test_tags_are_partitions,
 )
+from tests.integration.hive.test_iceberg_entry import test_columns_that_a_metastore_refuses_follow_too
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.interop.test_hive_catalog import Lake
 from tests.interop.test_hive_catalog import (
@@ -53,6 +54,7 @@ __all__ = [
     "test_a_table_may_be_in_any_folder",
     "test_a_table_that_is_renamed_or_created_again_has_its_partitions",
     "test_columns_follow_and_the_option_stays",
+    "test_columns_that_a_metastore_refuses_follow_too",
     "test_databases_have_properties_and_a_location",
     "test_files_of_an_external_table_are_kept",
     "test_foreign_tables_are_neither_listed_nor_dropped",

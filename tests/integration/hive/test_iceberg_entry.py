@@ -14,6 +14,7 @@ from penstock.errors import ConfigError, StoreError
 from penstock.pipelines.commands.main import main
 from penstock.table.handle import Table
 from penstock.table.metastore.hive_client import HiveMetastore
+from penstock.table.sql.interpreter import Interpreter
 from tests.iceberg import ordered
 
 pytestmark = [pytest.mark.hive, pytest.mark.slow]
@@ -71,6 +72,30 @@ def test_columns_of_the_entry_follow_the_table(metastore: str, tmp_path: Path) -
     columns = [(column.name, column.type) for column in entry(metastore, "lake_columns").sd.cols]
     assert columns == [("id", "bigint"), ("v", "string"), ("w", "decimal(10,2)")]
     assert iceberg(metastore, "lake_columns.orders").schema().find_field("w").field_id == 2
+
+
+def test_columns_that_a_metastore_refuses_follow_too(metastore: str, tmp_path: Path) -> None:
+    # Imported here: pyiceberg looks for snappy, which tests.iceberg provides, when it is imported.
+    from pyiceberg.table import StaticTable
+
+    table = orders(metastore, tmp_path, "lake_moved")
+    put(table, 1)
+    with Interpreter(penstock.Catalog(f"{tmp_path}/warehouse"), "shop") as interpreter:
+        for statement in (
+            "ALTER TABLE orders ADD (s ROW<a INT>, d DECIMAL(10, 2))",
+            "ALTER TABLE orders ADD (s.b STRING FIRST)",
+            "ALTER TABLE orders MODIFY d DECIMAL(12, 2) FIRST",
+            "ALTER TABLE orders DROP v",
+            "INSERT INTO orders VALUES (1.5, 2, {'b': 'x', 'a': 2})",
+            "CALL sys.expire_snapshots(table => 'shop.orders', retain_max => 1, older_than => '2100-01-01 00:00:00')",
+        ):
+            list(interpreter.run(statement))
+            found, now = entry(metastore, "lake_moved"), table.refresh()
+            assert [column.name for column in found.sd.cols] == now.schema.names
+            # As a Hive catalog of Iceberg does; the one of pyiceberg has no request that Hive 4 knows.
+            shown = StaticTable.from_metadata(found.parameters["metadata_location"])
+            assert ordered(shown.scan().to_arrow()) == ordered(now.scan().to_arrow())
+    assert entry(metastore, "lake_moved").sd.cols[0].type == "decimal(12,2)"
 
 
 def test_a_metastore_that_is_away_delays_the_entry_and_no_commit(

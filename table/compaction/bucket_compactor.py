@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from penstock.table.buckets.bucket_files import BucketFiles, Vectors, dropped_vectors, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import BucketState
@@ -35,7 +34,6 @@ class BucketCompactor:
 
     files: BucketFiles
     state: BucketState
-    _lookup_folder: Path = field(default_factory=lookup_folder)
 
     def compact(self, new_files: Sequence[DataFile] = (), *, full: bool = False) -> CompactionResult:
         """Run the compactions that are due once `new_files` are added to the bucket.
@@ -167,7 +165,7 @@ class BucketCompactor:
     def _lookup_store(self) -> LookupStore:
         """Return the lookup store without files of data files that left the bucket since its last compaction here."""
         most = self.files.layout.schema.typed[LOOKUP_CACHE_MAX_DISK_SIZE]
-        store = LookupStore(self._lookup_folder, most)
+        store = LookupStore(lookup_folder(), most)
         store.keep_only(self._mark, {file.name for file in self.state.files})
         return store
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import cramjam
@@ -95,7 +95,7 @@ class FileReader:
             return TRACKED
         return (SEQUENCE_NUMBER,) * self.with_sequence + (VALUE_KIND,) * self.with_kind
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Return the Arrow schema of every batch, without `_POSITION`."""
         return arrow_schema((*self.system, *self.wanted))

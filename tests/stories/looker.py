@@ -57,7 +57,9 @@ class Looker:
                 if set(dimension.columns) <= set(model.names):
                     raise
             else:
-                return dimension
+                # Until the next snapshot, a lookup returns a column by the name that it had when it was opened.
+                if set(dimension.columns) <= set(model.names):
+                    return dimension
         opened = self._dimensions[by] = Dimension.open(self._opened(self._store), by=by)
         return opened
 

@@ -151,10 +151,13 @@ class Performance:
 
     def _rollback_target(self, step: Step) -> Step | None:
         line, found = self.lines[None], Table(self._sound(None))
+        # Snapshots before it are left by an expiry that was interrupted, and refused as targets.
+        first = found.store.snapshots.earliest_id() or 0
+        kept = [snapshot.id for snapshot in found.snapshots if snapshot.id >= first]
         models: dict[Any, TableModel] = (
             line.tagged
             if step["to"] == "tag"
-            else {snapshot.id: line.models[snapshot.id] for snapshot in found.snapshots if snapshot.id in line.models}
+            else {number: line.models[number] for number in kept if number in line.models}
         )
         fitting = [target for target, model in models.items() if same_columns(model, line.now)]
         fitting = [target for target in fitting if self._has_buckets_of_schema(found, step["to"], target)]

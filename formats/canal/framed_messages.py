@@ -6,6 +6,7 @@ tables. An unknown frame is made from the first message that needs it, and only 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -96,6 +97,7 @@ class FramedBlock:
         signatures = kinds.tolist()
         waiting = [list(known.of(edges, signature)) for signature in signatures]
         hopeless: set[int] = set()
+        counts: Counter[int] = Counter()
         for _ in range(MOST_ALIKE + 1):
             frames = np.full(len(signatures), -1)
             learned: list[int] = []
@@ -115,6 +117,7 @@ class FramedBlock:
                 break
             same, bounds, times = self._compared(known, left[some], chosen[some])
             found.append((left[some[same]], chosen[some[same]], bounds[same], times[same]))
+            counts.update({frame: count for frame, count in enumerate(np.bincount(found[-1][1]).tolist()) if count})
             rest: Mask = np.ones(len(left), np.bool_)
             rest[some[same]] = False
             # A frame that only few of the messages have that it was learned from is no sign of more that many have.
@@ -122,6 +125,8 @@ class FramedBlock:
             taken = np.bincount(kind_of[some[same]], minlength=len(kinds))
             hopeless.update(kind for kind in learned if taken[kind] < _FEW_ALIKE)
             left, kind_of = left[rest], kind_of[rest]
+        for signature in signatures:
+            known.prefer(edges, signature, counts)
         return left
 
     def _signatures(self, edges: bytes, places: Int64s) -> np.ndarray:

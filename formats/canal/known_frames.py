@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,8 +14,8 @@ from penstock.formats.json_bytes import Mask
 
 # More frames, or more ways to look them up, are forgotten all at once.
 MOST_FRAMES, MOST_EDGES = 4096, 8
-# How many frames are tried, the latest first, of those found by the same bytes. Such frames differ in digits, for
-# example.
+# How many frames are tried of those found by the same bytes: first the one that most messages of the last block had,
+# or a new one. Such frames differ in digits, for example.
 MOST_ALIKE = 6
 
 
@@ -82,7 +82,7 @@ class KnownFrames:
         return self._arrays
 
     def of(self, edges: bytes, signature: int) -> Sequence[int]:
-        """Return the numbers of the frames that have this signature, the latest first."""
+        """Return the numbers of the frames that have this signature, the most likely one first."""
         return self._found.get((edges, signature), ())
 
     def add(self, frame: MessageFrame, signature: int) -> int:
@@ -98,6 +98,10 @@ class KnownFrames:
         alike.insert(0, number)
         del alike[MOST_ALIKE:]
         return number
+
+    def prefer(self, edges: bytes, signature: int, counts: Mapping[int, int]) -> None:
+        """Let the frames that most messages have come first, by how many messages of a block have each frame."""
+        self._found.get((edges, signature), []).sort(key=lambda number: -counts.get(number, 0))
 
     def make_room(self) -> None:
         """Forget all frames if there are too many. The numbers of frames change."""

@@ -115,6 +115,15 @@ def test_numbers_that_grow_do_not_end_the_use_of_frames() -> None:
         assert set(left([*values], known)) <= set(few)
 
 
+def test_the_frames_that_most_messages_had_are_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first messages have fewer digits, so their frames are learned last."""
+    known = KnownFrames()
+    left([raw(message(number, ("INSERT", "UPDATE")[number % 2], id=number)) for number in range(700)], known)
+    monkeypatch.setattr(framed_messages, "MOST_ALIKE", 0)
+    values = [raw(message(number, ("INSERT", "UPDATE")[number % 2], id=number)) for number in range(700, 900)]
+    assert left([*values], known) == []
+
+
 def test_a_declaration_that_changes_has_frames_again() -> None:
     known = KnownFrames()
     for width in range(9, 29):

@@ -48,12 +48,24 @@ def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[st
             _, columns, *rest = key.split(".")
             key = ".".join(["fields", renamed(columns), *rest])
             value = renamed(value) if rest == ["sequence-group"] else value
-        elif key in _LISTS or (key.startswith("file-index.") and key.endswith(".columns")):
+        elif key in _LISTS:
             value = renamed(value)
-        elif key.startswith("file-index.") and f".{old}." in key:
-            key = key.replace(f".{old}.", f".{new}.", 1)
+        elif key.startswith("file-index.") and key.endswith(".columns"):
+            value = ",".join(_indexed(name, old, new) for name in value.split(","))
+        elif key.startswith("file-index.") and key.count(".") > 2:
+            prefix, kind, column = key.split(".", 2)
+            key = f"{prefix}.{kind}.{_indexed(column, old, new)}"
         found[key] = value
     return found
+
+
+def _indexed(text: str, old: str, new: str) -> str:
+    """Return a text that begins with the name of an indexed column, with the column renamed.
+
+    Behind the name may be the key of a map column in brackets, `col[key]`, or a dot and an option of the index.
+    """
+    rest = text.strip().removeprefix(old)
+    return new + rest if text.strip() == old + rest and rest[:1] in {"", "[", "."} else text
 
 
 @dataclass(frozen=True, slots=True)

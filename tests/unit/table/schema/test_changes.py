@@ -273,6 +273,26 @@ def test_renames_apply_to_keys_and_options() -> None:
     }
 
 
+def test_a_renamed_map_column_is_renamed_where_one_of_its_keys_has_an_index() -> None:
+    base = create_schema(
+        [("k", "INT"), ("m", "MAP<STRING, INT>"), ("mm", "INT")],
+        ["k"],
+        options={
+            "bucket": "2",
+            "file-index.bloom-filter.columns": "mm, m[a] , m[b],k",
+            "file-index.bloom-filter.m[a].items": "10",
+            "file-index.bloom-filter.mm.items": "20",
+        },
+        now=1,
+    )
+    assert after(RenameColumn("m", "labels"), base=base).options == {
+        "bucket": "2",
+        "file-index.bloom-filter.columns": "mm,labels[a],labels[b],k",
+        "file-index.bloom-filter.labels[a].items": "10",
+        "file-index.bloom-filter.mm.items": "20",
+    }
+
+
 def table() -> tuple[MemoryStore, SchemaFiles]:
     store = MemoryStore({"/t/schema/schema-0": schema_json(BASE)})
     return store, SchemaFiles(store, "/t")

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _SHORTEST = {GTID: 25, GTID_TAGGED: 4, MARIADB_GTID: 12}
 
 
+# Of the flags of MariaDB's event, and of its further flags since 10.8.
+_HAS_COMMIT_ID, _HAS_XID = 0x02, 0x40 | 0x80
+_ALTER_BEGINS, _ALTER_FAILED = 0x02, 0x08
+
+
 def packed_set(known: MySqlGtidSet) -> bytes:
     """Return the set in the format of COM_BINLOG_DUMP_GTID; the format with tags is used only if there are tags."""
     sources = known.intervals()
@@ -47,6 +52,22 @@ def transaction_name(segment: Segment, event: int) -> str | None:
         if len(body) < _SHORTEST[kind]:
             raise ValueError("the event ends within a field")
         return _name(segment, event, body)
+
+
+def alters_nothing(segment: Segment, event: int) -> bool:
+    """Return whether the ALTER TABLE of this transaction only begins here, or was given up.
+
+    With `binlog_alter_two_phase`, MariaDB logs the statement when it begins and again when it has ended, or has failed.
+    """
+    if segment.kind[event] != MARIADB_GTID:
+        return False
+    body = segment.body(event)
+    # The number, the domain and the flags precede the fields that these flags announce.
+    at, flags = 13, body[12] if len(body) > 12 else 0
+    at += 8 if flags & _HAS_COMMIT_ID else 0
+    if flags & _HAS_XID and len(body) > at + 5:
+        at += 6 + body[at + 4] + body[at + 5]
+    return len(body) > at and bool(body[at] & (_ALTER_BEGINS | _ALTER_FAILED))
 
 
 def _name(segment: Segment, event: int, body: bytes) -> str | None:

@@ -186,6 +186,8 @@ class RangePlanner:
             # A change of rows as a statement must reach a read task, which raises the error for captured tables.
             self.cut.worth |= query.verb in CHANGES
             return None
+        if self.transactions.alters_nothing:
+            return None
         statements = parse_ddl(query, mariadb=self.history.mariadb, lower_names=self.history.lower_names)
         if not any(self.is_barrier(statement) for statement in statements):
             self.ddl += self._applied(query, segment, event)

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.ingest.database.buffers import gathered
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.captured_rows import ROWS, CapturedRows
-from penstock.ingest.mysql.binlog.gtid import add_transactions, transaction_name
+from penstock.ingest.mysql.binlog.gtid import add_transactions, alters_nothing, transaction_name
 from penstock.ingest.mysql.position import transaction_set
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class Transactions:
         self._known = transaction_set(start.gtid, mariadb=mariadb)
         self._open: str | None = None
         self.open_at = start.pos
+        self.alters_nothing = False  # the ALTER TABLE of the open transaction takes no effect there
         self.count = 0
         self.is_continued = False  # there are rows before the first start, of a transaction that an earlier plan began
         self.row_events = 0
@@ -149,6 +150,7 @@ class Transactions:
             # Only the last transaction can still be open, so all before it are complete.
             add_transactions(self._known, segment.chosen(np.arange(begin, last)))
             self._open, self.open_at = transaction_name(segment, last), int(segment.pos[last])
+            self.alters_nothing = alters_nothing(segment, last)
             self.row_events, self.maps = 0, {}
             begin = last
         rows = np.flatnonzero(ROWS[segment.kind[begin:end]]) + begin

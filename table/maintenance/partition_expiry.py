@@ -17,10 +17,13 @@ from penstock.table.options.partitions import (
     PARTITION_EXPIRATION_MAX_NUM,
     PARTITION_EXPIRATION_STRATEGY,
     PARTITION_EXPIRATION_TIME,
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
 )
 from penstock.table.options.table_options import TableOptions
 
 MOST_AT_ONCE = 10_000
+_OF_VALUES = (PARTITION_TIMESTAMP_PATTERN, PARTITION_TIMESTAMP_FORMATTER)
 STRATEGIES = ("values-time", "update-time")
 
 
@@ -71,6 +74,14 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
             "the table has no partitions",
             table=store.name,
             hint="delete old rows by a condition with  penstock delete  or  DELETE FROM",
+        )
+    unused = [] if expiry.by_values else [one.key for one in _OF_VALUES if one.key in (options or {})]
+    if unused:
+        raise ConfigError(
+            "partitions expire by the time of their last update here, whatever times their values contain",
+            table=store.name,
+            unused=", ".join(unused),
+            hint="leave these out, or set partition.expiration-strategy = values-time (expire_strategy)",
         )
     if options:  # tables of other engines may have any pattern, and their partitions do not expire
         expiry.times.check(layout.schema.partition_keys)

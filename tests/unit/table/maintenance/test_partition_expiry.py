@@ -134,3 +134,19 @@ def test_partitions_are_dropped_in_batches(tmp_path: Path) -> None:
     assert len(table.snapshots) - before == 4
     assert left(table) == []
     check_invariants(table)
+
+
+@pytest.mark.parametrize("key", ["partition.timestamp-pattern", "partition.timestamp-formatter"])
+def test_the_form_of_times_in_values_is_refused_for_expiry_by_the_last_update(tmp_path: Path, key: str) -> None:
+    form = {key: "$dt" if key.endswith("pattern") else "yyyyMMdd"}
+    table = filled(tmp_path, "20260129", expiration_time="1 h", expiration_strategy="update-time")
+    with pytest.raises(ConfigError, match="last update") as caught:
+        table.expire_partitions(form)
+    assert caught.value.facts["unused"] == key
+    assert len(left(table)) == 2
+    by_values = {"partition.expiration-strategy": "values-time", "partition.timestamp-formatter": "yyyyMMdd"}
+    assert len(table.expire_partitions(form | by_values)) == 2
+    # The option of the table has other uses.
+    (tmp_path / "other").mkdir()
+    other = filled(tmp_path / "other", "20260129", expiration_time="1 h", timestamp_pattern="$dt")
+    other.expire_partitions({"partition.expiration-strategy": "update-time"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from penstock.schema_evolution.expressions.like_patterns import ESCAPABLE, ordinary_escaped
 from penstock.schema_evolution.expressions.nodes import Call, Literal, Node, TokenReader
 
 _COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
@@ -118,11 +119,13 @@ def _with_backslashes(pattern: str, escape: str) -> Iterator[str]:
     """Yield the characters of a pattern of LIKE, in which a backslash takes the place of the escape character."""
     letters = iter(pattern)
     for letter in letters:
-        if letter == escape:
-            letter = next(letters, "")
-            yield f"\\{letter}"
-        else:
+        if letter != escape:
             yield letter.replace("\\", "\\\\")
+            continue
+        escaped = next(letters, "")
+        if escaped not in {"%", "_", escape, ""}:
+            raise ordinary_escaped(pattern, escaped)
+        yield f"\\{escaped}" if escaped in ESCAPABLE else escaped
 
 
 def _negation(node: Node) -> Node:

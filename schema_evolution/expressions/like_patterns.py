@@ -13,6 +13,7 @@ from penstock.errors import ConfigError
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 _WILDCARDS = {"%": ".*", "_": "."}
+ESCAPABLE = "%_\\"  # what may follow a backslash
 
 
 def like(value: Values, pattern: Values) -> Values:
@@ -30,6 +31,16 @@ def like(value: Values, pattern: Values) -> Values:
     return pc.match_substring_regex(value, f"(?s)^{''.join(_as_regex(text))}$")
 
 
+def ordinary_escaped(pattern: str, escaped: str) -> ConfigError:
+    """Return the error for an escape character before a character that needs none, which Spark refuses too."""
+    return ConfigError(
+        "the escape character of a pattern of LIKE is followed by neither %, _ nor itself",
+        hint="write the escape character twice for the character itself; other characters need none",
+        pattern=pattern,
+        followed_by=escaped,
+    )
+
+
 def _as_regex(pattern: str) -> Iterator[str]:
     letters = iter(pattern)
     for letter in letters:
@@ -43,4 +54,6 @@ def _as_regex(pattern: str) -> Iterator[str]:
                 hint="write the escape character twice for the character itself",
                 pattern=pattern,
             )
+        if escaped not in ESCAPABLE:
+            raise ordinary_escaped(pattern, escaped)
         yield re.escape(escaped)

@@ -190,7 +190,7 @@ def _time(text: str) -> int:
     match = CLOCK.fullmatch(text)
     if match is None:
         if _INTEGER.fullmatch(text):
-            return _within_day(int(text))
+            return _millis(int(text))
         raise ValueError("is not a time of day")
     hours, minutes, seconds = int(match[2]), int(match[3]), int(match[4] or 0)
     if minutes > 59 or seconds > 59:
@@ -199,6 +199,19 @@ def _time(text: str) -> int:
         # Also -00:00:00.5, whose parts alone would be within a day.
         raise OutsideOfDay("is negative")
     return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
+
+
+def _millis(number: int) -> int:
+    """Return a number of milliseconds; ValueError if it is longer than a day, because it has another unit then.
+
+    Debezium sends numbers of microseconds by default, and messages without their schema do not say so.
+    """
+    if not 0 <= number < DAY_MILLIS:
+        raise ValueError(
+            "is not within one day as milliseconds, in which numbers without a declared type count; Debezium sends "
+            "microseconds unless time.precision.mode is connect: let it send schemas, or make the column BIGINT"
+        )
+    return number
 
 
 def _within_day(millis: int) -> int:

@@ -16,6 +16,7 @@ from penstock.table.values.arrow_types import NO_ID
 from penstock.table.values.types import BYTES, STRING, ArrayType, AtomicType, DataType, Field, MapType, RowType
 
 _MOST_DIGITS = 38
+_BINARIES = {"BINARY", "VARBINARY"}
 _TIME = "io.debezium.time."
 _DATA = "io.debezium.data."
 _CONNECT = "org.apache.kafka.connect.data."
@@ -79,11 +80,12 @@ def debezium_type(declared: str, mapping: TypeMapping) -> DataType:
 def _propagated(kind: ConnectType, source: str, mapping: TypeMapping) -> DataType:
     """Return the type of a column with a propagated source type: the mapping of the database's own types decides."""
     length, scale = kind.parameter(SOURCE_LENGTH), kind.parameter(SOURCE_SCALE)
-    if not length:
-        return mysql_type(source, mapping)
-    size = f"({length},{scale})" if scale else f"({length})"
+    size = (f"({length},{scale})" if scale else f"({length})") if length else ""
     head, _, rest = source.partition(" ")
-    return mysql_type(f"{head}{size} {rest}".strip(), mapping)
+    found = mysql_type(f"{head}{size} {rest}".strip(), mapping)
+    # Bytes as base64 or as hexadecimal digits: nothing says which of both, and either would pass for the other.
+    is_digits = kind.carrier == "string" and isinstance(found, AtomicType) and found.root in _BINARIES
+    return STRING if is_digits else found
 
 
 def _decimal(kind: ConnectType) -> DataType:

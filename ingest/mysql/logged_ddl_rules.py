@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import SchemaConflict
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan
 from penstock.ingest.mysql.ddl import statements as ddl
-from penstock.ingest.mysql.ddl.alter import RowsMoved
+from penstock.ingest.mysql.ddl.alter_changes import RowsMoved
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.server.catalog import TableName

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl
-from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumnClause
+from penstock.ingest.mysql.ddl.alter_changes import ChangeColumn, RenameColumnClause
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.settings import shadowed
 from penstock.ingest.source import Barrier

@@ -18,8 +18,9 @@ from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedM
 from penstock.ingest.freshness_source import source_of_messages
 from penstock.ingest.joined_ranges import PLACES_KEPT, JoinedRanges, fetched_together, joinable, remember
 from penstock.ingest.source import Offsets, Range
+from penstock.pipelines.tasks.bad_record_collector import BadRecordCollector
 from penstock.pipelines.tasks.range_findings import RangeFindings
-from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker
+from penstock.pipelines.tasks.range_output import BlobPacker
 from penstock.pipelines.tasks.range_reader import RangeReader
 from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext

@@ -16,9 +16,10 @@ from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.tasks.bad_record_collector import BadRecordCollector
 from penstock.pipelines.tasks.keyless_sources import KeylessSources
 from penstock.pipelines.tasks.range_findings import RangeFindings
-from penstock.pipelines.tasks.range_output import BadRecordCollector, BlobPacker, left_out_rows
+from penstock.pipelines.tasks.range_output import BlobPacker, left_out_rows
 from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext
 from penstock.pipelines.tasks.task_stats import timed

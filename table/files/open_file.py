@@ -15,7 +15,7 @@ from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_field
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.null_free import declared_fields
 from penstock.table.files.orc.reader import OrcWriter
-from penstock.table.files.parquet.reader import ParquetWriter
+from penstock.table.files.parquet.writer import ParquetWriter
 from penstock.table.files.statistics import FileStatistics, StatsMode
 from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
 from penstock.table.options.files import METADATA_STATS_DENSE_STORE

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.ddl.alter import RowsMoved, parse_changes
+from penstock.ingest.mysql.ddl.alter import parse_changes
+from penstock.ingest.mysql.ddl.alter_changes import RowsMoved
+from penstock.ingest.mysql.ddl.column_definition import ParsedColumn, column_definition
 from penstock.ingest.mysql.ddl.statements import (
     SEQUENCE,
     SYSTEM_VERSIONED,
@@ -20,7 +22,7 @@ from penstock.ingest.mysql.ddl.statements import (
     Unclear,
     Unreadable,
 )
-from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, column_definition, parts, primary_key
+from penstock.ingest.mysql.ddl.words import NotUnderstood, Words, parts, primary_key
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.query import Query

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.ddl import alter
+from penstock.ingest.mysql.ddl import alter_changes
 from penstock.ingest.mysql.ddl.column_changes import renamed_column
 from penstock.ingest.mysql.definition import (
     BLOBS,
@@ -33,7 +33,7 @@ _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 def rewritten_columns(
     before: TableDefinition,
     after: TableDefinition,
-    changes: Sequence[alter.Change] = (),
+    changes: Sequence[alter_changes.Change] = (),
     *,
     is_strict: bool = False,
     spelled: Collection[str] = (),
@@ -49,11 +49,11 @@ def rewritten_columns(
     unknown = {
         change.parsed.column.name
         for change in changes
-        if isinstance(change, alter.ChangeColumn)
+        if isinstance(change, alter_changes.ChangeColumn)
         and _may_be_others(change, types.get(change.old.lower()), is_strict=is_strict)
     }
-    dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumnClause)}
-    added = [change.parsed.column.name for change in changes if isinstance(change, alter.AddColumnClause)]
+    dropped = {change.name.lower() for change in changes if isinstance(change, alter_changes.DropColumnClause)}
+    added = [change.parsed.column.name for change in changes if isinstance(change, alter_changes.AddColumnClause)]
     # A column that was added under the name of one that was dropped or renamed in the same statement is another one.
     left = (dropped & names.keys()) | {old.lower() for old in renamed}
     found = [name for name in added if name.lower() in left]
@@ -72,7 +72,7 @@ def rewritten_columns(
     return tuple([*found, *generated] if has_other_types or found else found)
 
 
-def _may_be_others(change: alter.ChangeColumn, before: str | None, *, is_strict: bool) -> bool:
+def _may_be_others(change: alter_changes.ChangeColumn, before: str | None, *, is_strict: bool) -> bool:
     """Return whether definitions may hide a change of values.
 
     They do for generated columns, unsigned fractions, and a DOUBLE with digits that was a FLOAT.

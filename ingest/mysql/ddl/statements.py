@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.ingest.mysql.ddl.alter import Change
-from penstock.ingest.mysql.ddl.words import ParsedColumn
+from penstock.ingest.mysql.ddl.alter_changes import Change
+from penstock.ingest.mysql.ddl.column_definition import ParsedColumn
 
 Name = tuple[str, str]
 SEQUENCE, SYSTEM_VERSIONED = "sequence", "system versioned"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from penstock.ingest.mysql.ddl import alter
+from penstock.ingest.mysql.ddl import alter_changes
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.column_changes import (
     altered_columns,
@@ -144,11 +144,11 @@ class Tables:
 
     def _alter(self, statement: ddl.AlterTableStatement) -> list[TableChange]:
         table = self.known.get(statement.name)
-        moves = [change for change in statement.changes if isinstance(change, alter.RowsMoved)]
+        moves = [change for change in statement.changes if isinstance(change, alter_changes.RowsMoved)]
         moved = [change for move in moves for change in self._moved(statement.name, move)]
         if len(moves) == len(statement.changes):
             return moved
-        versioning = [change.kept for change in statement.changes if isinstance(change, alter.KeepHistory)]
+        versioning = [change.kept for change in statement.changes if isinstance(change, alter_changes.KeepHistory)]
         if versioning:
             self.known.pop(statement.name, None)
             reason = "its system versioning was dropped"
@@ -167,7 +167,7 @@ class Tables:
         names = {column.name.lower(): column.name for column in table.columns}
         renamed = tuple(renamed_column(change, names) for change in statement.changes)
         pairs = tuple(pair for pair in renamed if pair is not None)
-        added = [change.parsed for change in statement.changes if isinstance(change, alter.AddColumnClause)]
+        added = [change.parsed for change in statement.changes if isinstance(change, alter_changes.AddColumnClause)]
         filled = tuple(parsed.column.name for parsed in added if parsed.is_filled)
         rewritten = rewritten_columns(
             table, altered, statement.changes, is_strict=statement.is_strict, spelled=self.spelled
@@ -198,7 +198,7 @@ class Tables:
         )
         return any(map(altered.has_in_key, columns))
 
-    def _moved(self, name: Name, move: alter.RowsMoved) -> list[TableChange]:
+    def _moved(self, name: Name, move: alter_changes.RowsMoved) -> list[TableChange]:
         table, other = self.known.get(name), move.other
         found = [
             TableChange(
@@ -226,15 +226,15 @@ class Tables:
             TableChange("rows-moved", other, there, detail=move.what, brings_rows=True, removes_rows=is_exchanged),
         ]
 
-    def _altered(self, table: TableDefinition, changes: Sequence[alter.Change]) -> TableDefinition:
+    def _altered(self, table: TableDefinition, changes: Sequence[alter_changes.Change]) -> TableDefinition:
         charset, comment, key = table.default_charset, table.comment, kept_key(table, changes)
         for change in changes:
             match change:
-                case alter.SetPrimaryKey(names):
+                case alter_changes.SetPrimaryKey(names):
                     key = names
-                case alter.SetCharset(name):
+                case alter_changes.SetCharset(name):
                     charset = name or self.charsets.get(table.database)
-                case alter.SetComment(text):
+                case alter_changes.SetComment(text):
                     comment = text
         columns = altered_columns(table, changes, charset)
         spelled = {column.name.lower(): column.name for column in columns}

@@ -1,33 +1,21 @@
-"""Reader and writer of Parquet data files. To readers the files look like those parquet-mr writes for Paimon."""
+"""The reader of Parquet data files, which skips the row groups and pages that conditions exclude."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import TableCorrupt
-from penstock.table.files.columns import fitting_rows, has_nanosecond_columns, stored_rows, stored_schema
+from penstock.table.files.columns import fitting_rows
 from penstock.table.files.conditions import Bounds, ColumnCondition, all_may_contain
-from penstock.table.files.encoding import Encoding
-from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
 from penstock.table.files.parquet.few_values import texts_of_few_values
+from penstock.table.files.parquet.int96 import decode_moments, has_int96, raw_metadata
 from penstock.table.files.parquet.row_ranges import decidable, narrowed_rows
-from penstock.table.files.parquet.thrift import I32, Struct, ThriftReader, struct_bytes
-from penstock.table.files.relayout import map_leaves, moments, relayout
+from penstock.table.files.relayout import relayout
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import Field
-
-RAW = pa.binary(12)
-_MAGIC = b"PAR1"
-_INT96, _FIXED_BYTES, _WIDTH = 3, 7, 12
-# The Julian day of 1970-01-01.
-_EPOCH_DAY = 2440588
-_DAY_SECONDS = 86_400
 
 
 def leaves(metadata: Any, stored: Sequence[str], names: Collection[str]) -> list[int]:
@@ -47,92 +35,9 @@ def _columns_of(path: str) -> set[str]:
     return {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
 
 
-def has_int96(metadata: Any, places: Sequence[int]) -> bool:
-    """Return whether any of these columns of row groups contains INT96 values."""
-    schema = metadata.schema
-    return any(schema.column(place).physical_type == "INT96" for place in places)
-
-
-def raw_metadata(source: Any) -> Any:
-    """Return the footer of a Parquet file with its INT96 columns declared as fixed 12 bytes."""
-    size = source.size()
-    length = int.from_bytes(source.read_at(8, size - 8)[:4], "little")
-    try:
-        # A Parquet file ends with the footer, its length in four bytes, and the magic bytes.
-        footer = ThriftReader(bytes(source.read_at(length, size - 8 - length))).struct()
-    except (ValueError, IndexError) as reason:
-        raise TableCorrupt("the footer of a Parquet file cannot be read") from reason
-    _declare_raw(footer)
-    data = struct_bytes(footer)
-    return pq.read_metadata(io.BytesIO(_MAGIC + data + len(data).to_bytes(4, "little") + _MAGIC))
-
-
-def _declare_raw(footer: Struct) -> None:
-    # Field numbers are those of the Parquet specification: 2 is the schema of the file, with the type of an element
-    # in field 1 and its length in 2; 4 are the row groups, whose column chunks have the type in their metadata.
-    for element in footer.structs(2):
-        if element.get(1) == _INT96:
-            element.fields[1] = (I32, _FIXED_BYTES)
-            element.fields[2] = (I32, _WIDTH)
-    for group in footer.structs(4):
-        for chunk in group.structs(1):
-            column = chunk.get(3)
-            if isinstance(column, Struct) and column.get(1) == _INT96:
-                column.fields[1] = (I32, _FIXED_BYTES)
-
-
-def decode_moments(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
-    """Return raw INT96 values, at any depth, as the timestamps of `target`."""
-    return map_leaves(array, target, lambda leaf, type_: _moments(leaf, type_, column) if leaf.type == RAW else leaf)
-
-
-def _moments(leaf: pa.Array, type_: pa.DataType, column: str) -> pa.Array:
-    # INT96 is the nanoseconds of the day and the Julian day, both little-endian.
-    raw = np.frombuffer(leaf.buffers()[1], [("nanos", "<i8"), ("day", "<i4")], len(leaf), leaf.offset * _WIDTH)
-    days = raw["day"].astype(np.int64) - _EPOCH_DAY
-    return moments(leaf, days * _DAY_SECONDS, raw["nanos"], type_, column)
-
-
 # Larger compressed row groups are read in pieces: Java writes groups of up to 128 MB.
 _BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
-
-
-class ParquetWriter:
-    """The writer of one Parquet file. Every `write` is a row group."""
-
-    def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
-        self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "parquet")
-        self._collected: list[Any] = []
-        first = stored_rows(sample.slice(0, SAMPLE_ROWS), self._fields, self._stored)
-        codings = codings_of(first, fields, encoding, sample)
-        self._writer = pq.ParquetWriter(
-            stream,
-            self._stored,
-            version="2.6",
-            compression=codings.codecs,
-            compression_level=codings.levels,
-            use_dictionary=codings.dictionary,
-            data_page_size=encoding.page_bytes,
-            dictionary_pagesize_limit=encoding.dictionary_bytes,
-            column_encoding=codings.encodings,
-            # One INT96 column makes all timestamps of the file INT96; Java reads them by the table's types.
-            use_deprecated_int96_timestamps=has_nanosecond_columns(self._fields),
-            store_decimal_as_integer=True,
-            # parquet-mr stores no Arrow schema either, by which readers would restore other types.
-            store_schema=False,
-            metadata_collector=self._collected,
-        )
-
-    def write(self, rows: pa.Table) -> None:
-        """Append rows as a row group."""
-        rows = stored_rows(rows, self._fields, self._stored)
-        self._writer.write_table(rows, row_group_size=max(len(rows), 1))
-
-    def close(self) -> Any:
-        """End the file without closing the stream, and return its footer."""
-        self._writer.close()
-        return self._collected[0]
 
 
 def read(

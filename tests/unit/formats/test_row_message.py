@@ -14,7 +14,7 @@ from penstock.formats import decode
 from penstock.formats.change import BadRecord, ChangeBatch, Messages, SourceField, SourceSchema
 from penstock.ingest.postgres.config import PostgresConfig
 from penstock.ingest.postgres.connector import PostgresConnector
-from penstock.pipelines.tasks.range_output import with_message
+from penstock.pipelines.tasks.bad_record_collector import with_message
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 COLUMNS: dict[str, tuple[str, pa.DataType, object]] = {

@@ -18,7 +18,7 @@ from penstock.table.files.file_reader import POSITION, FileReader, reads_columns
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.orc.reader import OrcWriter
 from penstock.table.files.parquet import reader as parquet
-from penstock.table.files.parquet.reader import ParquetWriter
+from penstock.table.files.parquet.writer import ParquetWriter
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.ingest.mysql.binlog.query import Query, parse_query
-from penstock.ingest.mysql.ddl.alter import RenameColumnClause, SetComment
+from penstock.ingest.mysql.ddl.alter_changes import RenameColumnClause, SetComment
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement
 

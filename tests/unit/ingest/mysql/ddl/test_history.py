@@ -13,7 +13,7 @@ from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
 from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
-from penstock.ingest.mysql.ddl.alter import RowsMoved
+from penstock.ingest.mysql.ddl.alter_changes import RowsMoved
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement

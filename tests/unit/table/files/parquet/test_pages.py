@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import TableCorrupt
+from penstock.table.files.parquet.int96 import has_int96, raw_metadata
 from penstock.table.files.parquet.pages import wanted_rows
-from penstock.table.files.parquet.reader import has_int96, leaves, raw_metadata
+from penstock.table.files.parquet.reader import leaves
 from tests.golden.cases import Case
 
 ROWS = 3_000

@@ -15,7 +15,7 @@ class NotUnderstood(Exception):
 
 
 class Words:
-    """The tokens of a statement or of a part of it; `accept` methods advance the cursor, `at` methods only look ahead."""
+    """The tokens of a statement, or of a part of it: `accept` methods advance the cursor, `at` methods look ahead."""
 
     def __init__(self, tokens: Sequence[DdlToken], *, lower_names: bool = False) -> None:
         """Create a cursor.

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, cast
 from urllib.request import BaseHandler, HTTPHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
-# From the request to the last byte of the answer. A server that sends a byte now and then never exceeds the timeout of
-# a socket, which is that of one read.
+# From the request to the last byte of the answer. The timeout of a socket limits a single read: a server that sends a
+# byte now and then never exceeds it.
 MOST_SECONDS = 600.0
 # In bytes: the status, headers, sizes of chunks and trailers together. Python reads interim answers (100 Continue) and
 # trailers for as long as they come.

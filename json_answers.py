@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 # In bytes. Pages of listings and schemas have some thousands; whatever is larger is not such an answer.
 LARGEST_ANSWER = 64 << 20
-# A server that sends a byte now and then never exceeds the timeout of a socket, which is that of one read.
+# The timeout of a socket limits a single read: a server that sends a byte now and then never exceeds it.
 MOST_SECONDS = 600.0
 _PIECE = 1 << 20
 # What urllib raises if the connection fails or the server does not speak HTTP. ValueError: the address of a redirect.

@@ -32,8 +32,8 @@ def wall_clock(array: pa.Array, zone: str) -> pa.Array:
 def instants(array: pa.Array, zone: str) -> pa.Array:
     """Return the instants at which clocks in `zone` show these local times.
 
-    A local time that occurs twice is converted to the earlier instant. A local time that clocks skip is converted to an
-    instant that is as long after the start of the gap as the local time is after the last time shown before it.
+    A local time that occurs twice is converted to the earlier instant. A local time that clocks skip is converted with
+    the offset before the gap: 02:30 in a gap of an hour is 03:30.
     """
     if zone == "UTC":
         return array.view(pa.timestamp(array.type.unit, "UTC"))

@@ -1,7 +1,7 @@
 """Casts to decimals that fail for numbers that do not fit.
 
-Arrow's own casts compare a result with the type, but not with the 38 digits that a decimal128 has room for: with zeros
-behind it for a larger scale, a number of more digits becomes another one, without an error.
+Arrow's own casts check that a result fits the type, but not that it fits the 38 digits of a decimal128: a number that
+has more digits after it was padded for a larger scale silently becomes another number.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from penstock.formats.row_builder import TextTables, bad_record
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
 NAME = "ogg-json"
-# GoldenGate adds a member of this ending for a column whose value it does not have.
+# GoldenGate adds a member with this ending for a column whose value it does not have.
 _MISSING_MARK = "_isMissing"
 Row = dict[str, Any]
 

@@ -104,8 +104,8 @@ def changes_source(
     part of the class, which Spark pickles like any function. It is not an option: options are text that anybody who can
     name the source may set, and reading a stream from text would mean unpickling it.
 
-    `planned` and `bounded` are for versions of Spark that do not report them: the end of the newest batch that the
-    checkpoint has, and a callback for a bounded run that has read everything.
+    Some versions of Spark report neither the newest planned batch nor that a bounded run has read everything. For them,
+    `planned` is the end of the newest batch in the checkpoint, and `bounded` a callback.
     """
     source_name, packed = name, PackedStream.of(stream)
 

@@ -34,8 +34,8 @@ def image_pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
 def updates_in_place(change: ChangeBatch, keys: Sequence[str], removes: Flags) -> npt.NDArray[np.int64]:
     """Return the positions of old rows of updates that are directly followed by the new row of the same key.
 
-    An update that moves a row to another partition comes as a row that `removes` the old one and an insert, and may
-    leave its key as it is.
+    An update that moves a row to another partition arrives as two rows, one that `removes` the old row and an insert.
+    Their keys may be equal.
     """
     before = image_pairs(change)
     kinds, subs = change.kinds, change.subs

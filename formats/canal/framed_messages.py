@@ -120,8 +120,9 @@ class FramedBlock:
             counts.update({frame: count for frame, count in enumerate(np.bincount(found[-1][1]).tolist()) if count})
             rest: Mask = np.ones(len(left), np.bool_)
             rest[some[same]] = False
-            # A frame that only few of the messages have that it was learned from is no sign of more that many have.
-            # A known one may be of numbers with fewer digits, or of a declaration that was changed since.
+            # If a frame fits few of the messages that it was just learned from, more frames of them would fit few, too.
+            # A frame from earlier messages proves nothing: its numbers may have fewer digits, or its declaration may
+            # have changed.
             taken = np.bincount(kind_of[some[same]], minlength=len(kinds))
             hopeless.update(kind for kind in learned if taken[kind] < _FEW_ALIKE)
             left, kind_of = left[rest], kind_of[rest]

@@ -25,7 +25,7 @@ Words = npt.NDArray[np.uint64]
 
 # More members are left to the decoder of single records, which knows the limits of tables.
 MOST_MEMBERS = 5_000
-# Of the blanks after a colon; producers write one or none.
+# The most blanks after a colon; producers write one or none.
 MOST_BLANKS = 8
 _AFTER_SCALAR = b",} "
 
@@ -34,8 +34,8 @@ _AFTER_SCALAR = b",} "
 class ScalarGaps:
     """The bytes in front of each scalar value and behind the last one.
 
-    `name_at` is where the quotation mark is that closes the name of the scalar, from the begin of its gap. All bytes
-    behind it are in front of the value.
+    `name_at` has, for each scalar, the offset in its gap of the quotation mark that closes its name. The bytes after
+    that mark precede the value.
     """
 
     texts: tuple[bytes, ...]
@@ -61,7 +61,7 @@ class MessageLayout:
 
     @property
     def has_others(self) -> bool:
-        """Return whether a member is no scalar."""
+        """Return whether a member is an object or an array."""
         return len(self.scalars) < len(self.paths)
 
     def derive(self, key: object, make: Callable[[MessageLayout], T]) -> T:
@@ -108,7 +108,7 @@ def layout_of(document: bytes, name_ends: list[int]) -> MessageLayout | None:
     if not isinstance(parsed, dict):
         return None
     members = list(_members(parsed, ()))
-    # They differ if a name occurs twice, or if an array contains objects.
+    # The numbers of members and of names differ if a name occurs twice, or if an array contains objects.
     scalars = sum(not isinstance(value, dict | list) for _, value in members)
     if not scalars or len(members) > MOST_MEMBERS or len(members) != len(name_ends):
         return None

@@ -1,7 +1,7 @@
 """The rows of messages that have one layout, added as ChangeBatches without a Python object per row.
 
-What a message means must be the same as in the decoder of single records. Whatever is unusual is not accepted here, so
-that the record path decides: an update that moves its row, a value that a column cannot hold, an unknown operation.
+A message must mean the same here as in the decoder of single records. Unusual messages are not accepted here but left
+to that decoder: an update that moves its row, a value that a column cannot hold, an unknown operation.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def kinds_of(columns: MemberColumns, member: int, kinds: Mapping[str, int]) -> R
 
 
 def event_millis(columns: MemberColumns, member: int | None, factor: int) -> Int64s | None:
-    """Return event times in milliseconds, -1 if the layout has none; None if any is not a usual one."""
+    """Return event times in milliseconds, -1 if the layout has none; None if one is missing or out of range."""
     if member is None:
         return np.full(len(columns.rows), -1, np.int64)
     integers = columns.integers(member)

@@ -83,7 +83,7 @@ class Cells:
 
 
 def is_ascii(texts: pa.Array) -> bool:
-    """Return whether the texts of an array that is no slice have no other bytes, which is cheaper than to validate."""
+    """Return whether an array, which must not be a slice, has only ASCII texts. Cheaper than a validation of UTF-8."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32)
     content = np.frombuffer(texts.buffers()[2], np.int8, int(offsets[len(texts)]))
     return int(content.min(initial=0)) >= 0

@@ -90,10 +90,9 @@ class Barriers:
 class FollowSettings(DatabaseSettings[ServerAddress]):
     """The settings of a MySQL source.
 
-    `state` is where the schema history is stored. With `snapshot` watermark, rows are read as
-    they are now and binlog events from the batch's position on are applied over them, which is right for tables where a
-    change may arrive twice. With exact, every chunk is as of the pipeline's binlog position, which does not move until
-    all chunks are read.
+    `state` is where the schema history is stored. With the watermark `snapshot`, rows are read as they are now, and
+    binlog events from the batch's position on are applied over them: tables need to accept a change twice. With
+    `exact`, every chunk is as of the pipeline's binlog position, which does not move until all chunks are read.
     """
 
     state: StateFolder

@@ -28,9 +28,9 @@ _NOTE = (
 
 
 def publication_noted(connection: PgConnection, settings: PgSettings, progress: PgProgress) -> PgProgress:
-    """Return the state with the numbers of known tables in the publication; warn of those that have other ones.
+    """Return the state with the numbers of known tables in the publication; log a warning if these have changed.
 
-    Tables that are still to be read as a whole get the changes that the log lacks from that.
+    For tables that are still to be read as a whole, that reading also returns the changes that the log lacks.
     """
     numbers = settings.publication.marks(connection, [version.oid for version in progress.versions.values()])
     now = {name: numbers.get(version.oid, version.published) for name, version in progress.versions.items()}

@@ -37,9 +37,9 @@ def tables_with_gone(
     tables: Mapping[TableName, Sequence[int]],
     reported: Mapping[TableName, int],
 ) -> dict[TableName, list[str]]:
-    """Return which of these tables have rows in the log of partitions that they do not have now, with their names.
+    """Return the tables with logged rows of partitions that they no longer have, and the names of these partitions.
 
-    `tables` have their `parts` of the last plan. What has left a table since then is found by the next one.
+    `tables` have the `parts` that the last plan saw. The next plan finds partitions that have left a table since then.
     """
     found: dict[TableName, list[str]] = {}
     for table, partition in _gone(connection, partitions):

@@ -54,7 +54,7 @@ def noted_sigterm() -> Iterator[Asked]:
 
 @contextmanager
 def asked_to_stop(asked: Asked, spec: PipelineSpec) -> Iterator[None]:
-    """A context in which a stop ends the wait for a source or a store that is away, which then is not an error."""
+    """Let a stop end the wait for a source or a store that is not available, without an error."""
     from penstock.ingest.patience import patience_unless
     from penstock.pipelines.job.job import may_pass
 

@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class RunSession:
     """`given` is a session of others, which stays open. `output` returns the stderr of a JVM that is started here.
 
-    If `asked` returns that the run is to stop, a session that cannot be opened is SparkEnded: whoever stops a process
-    group also stops the JVM, and then any error can come first.
+    If `asked` returns that the run is to stop, an error while the session is opened becomes SparkEnded: a signal to the
+    process group also ends the JVM, and any error may come first.
     """
 
     spec: PipelineSpec

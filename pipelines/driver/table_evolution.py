@@ -128,13 +128,13 @@ def apply_barriers(
 ) -> None:
     """Apply barriers in order. `sources` are the source tables read so far, each with its target table.
 
-    A target table with rows of several source tables is not emptied, and no column of it renamed, for one of them: only
-    routes decide which tables these are, so that the settings alone do not show it. If all of them change alike in one
-    batch, the change is applied.
+    If several source tables write to one target table, a change of one of them neither empties the target nor renames
+    its columns. Routes decide which tables these are, so the settings alone do not show it. If all of them change alike
+    in one batch, the change is applied.
 
-    Called again for the same batch, after all of it or part of it, it changes nothing more: an emptied table carries
-    the batch's identity, a renamed column is found under its new name, and a schema in which columns swapped names
-    records the batch that did it.
+    A repeated call for the same batch changes nothing more, even if the first call ended half way: an emptied table
+    carries the batch's identity, a renamed column is found under its new name, and a schema in which columns swapped
+    names records the batch that did it.
     """
     for barrier in barriers:
         table = reader.mapping.target(barrier.database, barrier.table)

@@ -1,6 +1,6 @@
-"""Rules that fail on a table which the pipeline has read before, as after a column that they use was dropped.
+"""Rules that fail on a table which the pipeline has read before, for example because a column was dropped.
 
-If tables that fail are parked, such a rule refuses no start: the next row of its table parks that table.
+If tables that fail are parked, such a rule does not prevent a start: the next row of its table parks that table.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class SentFailure:
     clock: Callable[[], float] = time.time
 
     def is_new(self, error: BaseException, at_most_every: float) -> bool:
-        """Return whether the failure is to be sent: it is another one than the last that was sent, or that is old.
+        """Return whether to send the failure: it differs from the last one that was sent, or that was sent long ago.
 
         It is new if the checkpoint cannot be read.
         """

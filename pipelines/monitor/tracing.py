@@ -59,8 +59,9 @@ class TracingObserver:
 
 
 def stages(facts: BatchFacts, start: int, end: int) -> dict[str, tuple[int, int]]:
-    """When each began and ended, in nanoseconds: what the driver plans, what tasks read and write, what the driver
-    commits, and what it compacts because it was owed. The driver measures all but the tasks, which are what is left."""
+    """Return begin and end, in nanoseconds, of the stages of a batch: planning, reading and writing by tasks, the
+    commit, and compactions that were due. The driver measures all but the tasks, to which the rest of the time belongs.
+    """
     plan, commit, compact = (round(facts.stats.seconds.get(phase, 0) * 1e9) for phase in ("plan", "commit", "compact"))
     # Stages are measured by different clocks, so each is limited to the time that the batch took.
     planned = min(start + plan, end)

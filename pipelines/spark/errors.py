@@ -56,8 +56,8 @@ def cause_of_end(
 def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | None:
     """Return a SparkEnded error if the JVM that this process started has ended, or None if it is alive.
 
-    `error` is the error that this may have caused. `stopping` says that this process was asked to stop: whoever stops a
-    process group also stops Spark's processes, which end one after the other, and then any error can come first.
+    `error` may have been caused by that end. `stopping`: this process was asked to stop. A signal to a process group
+    also ends Spark's processes, one after the other, and any error may come first.
     """
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:  # the JVM belongs to another process: spark-submit or a test

@@ -50,7 +50,7 @@ class Pauses:
         self.left, self.next = (0, 1) if worked else (self.next + 1, min(2 * self.next, MOST_PAUSES))
 
 
-# By the place at which groups begin: where one producer writes records that are bad, ranges of others are joined.
+# By the place at which groups begin, so that bad records of one producer do not keep ranges of others apart.
 _pauses: dict[str, Pauses] = {}
 
 

@@ -17,8 +17,8 @@ class KeylessSources:
         """Return whether rows of this source do not go to the table."""
         layout = self._context.layout(table)
         known = layout.schema if layout else None
-        # A keyed table without a snapshot has been created for later messages of the same source: those before them
-        # may lack the new key column, which is no incomplete row image then.
+        # A keyed table without a snapshot was created for later messages of the same source. Earlier messages may lack
+        # the new key column, but their row images are not incomplete.
         if source.states_no_key and known is not None and known.primary_keys and self._is_empty(table):
             known = None
         return self._context.mapping.leaves_out(source, known)

@@ -72,8 +72,8 @@ class Router:
     def _by_range(self, batch: pa.RecordBatch, ranges: int | Int64s) -> Iterator[RoutedRows]:
         """Send rows without a key, whose order does not matter, to the writers by their ranges.
 
-        Not by the ranges that they were read with: a task whose blobs were lost is run again, in a process that may
-        join other ranges, while some writers have the blobs of its first run.
+        The writer of a row must not depend on the ranges that were read together with its own. A task whose blobs were
+        lost is run again, in a process that may join other ranges, while some writers have the blobs of its first run.
         """
         for part in route(self.layout, batch):
             first = self._writer(part.partition, part.bucket)

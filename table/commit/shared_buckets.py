@@ -42,7 +42,7 @@ class SharedBuckets:
     """The commits of one writer of a table, whose buckets other write-only jobs may write, too.
 
     Remembers renumbered messages while it is not known whether they were committed: the caller repeats the commit with
-    the messages that it has, and must not commit the rows a second time.
+    the original messages, and their rows must not be committed twice.
     """
 
     store: TableStore

@@ -50,7 +50,7 @@ class LookupRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FilesOfBucket:
-    """A bucket in which the first file that has a key, from the newest on, has the row that a reader sees."""
+    """A bucket in which the newest file that has a key has the row that a reader sees."""
 
     levels: Levels
     lookup: Lookup

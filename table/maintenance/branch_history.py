@@ -25,9 +25,10 @@ def replace_main(
 ) -> None:
     """Replace main's history after the snapshot `shared`; readers always find a snapshot of one of the histories.
 
-    A call that is repeated after a crash takes snapshots that were copied before for shared ones. So what belongs to
-    the old history and is not overwritten goes before the first copy, except for main's newest snapshots: the ones
-    after the branch's last are deleted whatever is shared, and the hint of the earliest excludes one before its first.
+    A call that is repeated after a crash mistakes snapshots that were copied before for shared ones. So everything of
+    the old history that is not overwritten is deleted before the first copy. Only main's newest snapshots may stay:
+    those after the branch's last are deleted in any case, and the hint of the earliest snapshot excludes one before its
+    first.
     """
     # Read as a whole before main is changed: without the branch, main could not be completed.
     history = BranchHistory.read(branch, ids)

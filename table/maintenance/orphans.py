@@ -149,9 +149,9 @@ def _bucket_folders(store: TableStore, folder: str, partition_levels: int) -> It
 def _used(store: TableStore) -> set[str]:
     """Return the paths of all files that any branch uses.
 
-    Tags and branches are read one after the other. What was moved meanwhile from a part that is read later to one that
-    was read before is missed: a tag that was renamed, or deleted after a branch or a rollback began with it. So all is
-    read again until nothing has moved.
+    Tags and branches are read one after the other. If a tag is renamed meanwhile, or deleted after a branch or a
+    rollback began with it, its files may move from a part that is not read yet to a part that was read, and would be
+    missed. So everything is read again until nothing has moved.
     """
     used: set[str] = set()
     before: _Roots | None = None

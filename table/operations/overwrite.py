@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 class OverwriteWriter(TableWriter):
     """A writer whose commit replaces existing rows.
 
-    These are the rows of the partitions that match `partition` (which may name only some of the partition columns), or,
-    with `dynamic-partition-overwrite` and without `partition`, of the partitions that rows were written to.
+    It replaces the partitions that match `partition`, which may name only some of the partition columns. Without
+    `partition`, `dynamic-partition-overwrite` replaces the partitions that rows were written to.
 
     An overwrite is a single commit, so leaving the `with` block commits, if rows were written and the block has neither
     committed nor prepared a commit for others to make.

@@ -21,8 +21,8 @@ Result: TypeAlias = Ints | pa.Array
 class AggregateFunction:
     """An aggregate function: the column types it accepts, and its implementation on whole columns.
 
-    With `restarts`, a NOT NULL column whose key was removed, or begins with a retraction, starts with the value of that
-    row, which then adds to the result, and may retract from it after that. Other functions treat that row themselves.
+    With `restarts`, a NOT NULL column starts again with the value of a row that removed the key, or of a retraction
+    that no row precedes; such a retraction is then applied to its own value. Other functions treat that row themselves.
     """
 
     name: str

@@ -48,7 +48,7 @@ def check_droppable(table: Table, specs: Sequence[Mapping[str, object]], *, must
 
 
 def _shown(value: object, type_: DataType | None) -> object:
-    """Return a day or a moment that is given as its number as text, other values as they were given."""
+    """Return a date or time as text if it is given as its internal number, and other values unchanged."""
     match value, type_:
         case int(), AtomicType("DATE" | "TIME" | "TIMESTAMP" | "TIMESTAMP_LTZ"):
             return value_text(value, type_)

@@ -150,10 +150,13 @@ def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]
     if format_:
         return write_columns(schema, records, format_, codec)
     out = io.BytesIO()
-    # Other writers choose the marker at random; here the content decides, so that tables can be reproduced.
-    sync = hashlib.blake2b(seed.encode(), digest_size=16).digest()
-    fastavro.writer(out, schema, records, codec=codec, sync_marker=sync)
+    fastavro.writer(out, schema, records, codec=codec, sync_marker=sync_marker(seed))
     return out.getvalue()
+
+
+def sync_marker(seed: str) -> bytes:
+    # Other writers choose the marker at random; here the content decides, so that tables can be reproduced.
+    return hashlib.blake2b(seed.encode(), digest_size=16).digest()
 
 
 def read_records(data: bytes, shape: RecordShape, where: str, facts: Mapping[str, object]) -> list[Any]:

@@ -13,6 +13,7 @@ from penstock.table.meta.container import read_records, write_records
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.manifest_decoder import MANIFEST_VERSION
+from penstock.table.meta.manifest_encoder import PACKED, encode_entry, encode_line, write_encoded
 from penstock.table.meta.manifest_format import (
     ENTRY_SCHEMA,
     ENTRY_SHAPE,
@@ -70,11 +71,16 @@ def read_index_manifest(data: bytes, where: str, **facts: object) -> list[IndexE
 
 def write_manifest(entries: Sequence[ManifestEntry], codec: str = ZSTANDARD) -> bytes:
     seed = "\n".join(entry.file.name for entry in entries)
+    if codec in PACKED:
+        return write_encoded(ENTRY_SCHEMA, map(encode_entry, entries), codec, seed)
     return write_records(ENTRY_SCHEMA, map(_entry_record, entries), codec, seed)
 
 
 def write_manifest_list(files: Sequence[ManifestFile], codec: str = ZSTANDARD) -> bytes:
-    return write_records(LIST_SCHEMA, map(_list_record, files), codec, "\n".join(file.name for file in files))
+    seed = "\n".join(file.name for file in files)
+    if codec in PACKED:
+        return write_encoded(LIST_SCHEMA, map(encode_line, files), codec, seed)
+    return write_records(LIST_SCHEMA, map(_list_record, files), codec, seed)
 
 
 def write_index_manifest(entries: Sequence[IndexEntry], codec: str = ZSTANDARD) -> bytes:

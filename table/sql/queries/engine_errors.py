@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 
 from penstock.errors import ConfigError, PenstockError, did_you_mean, nearest
 from penstock.table.catalog.catalog import Catalog
@@ -107,6 +108,18 @@ def _near(catalog: Catalog, name: str) -> str:
     if same:
         return f"did you mean {' or '.join(same[:3])}?"
     return did_you_mean(name, known, f"choices are {', '.join(known[:10])}", most=3)
+
+
+def refuse_alike(place: tuple[str, str], known: Iterable[tuple[str, str]]) -> None:
+    """Raise ConfigError if the statement reads a table that DuckDB, which ignores case, would take for this one."""
+    folded = [name.lower() for name in place]
+    other = next((one for one in known if one != place and [name.lower() for name in one] == folded), None)
+    if other is not None:
+        raise ConfigError(
+            "a statement cannot read two tables whose names differ in upper and lower case only",
+            tables=", ".join(sorted(map(".".join, (place, other)))),
+            hint="rename one of them, or copy the rows that the statement needs of it to a table of another name",
+        )
 
 
 def _bare(token: str) -> str:

@@ -18,7 +18,7 @@ from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
-from penstock.table.sql.queries.engine_errors import engine_error, missing_table, no_information_schema
+from penstock.table.sql.queries.engine_errors import engine_error, missing_table, no_information_schema, refuse_alike
 from penstock.table.sql.queries.global_tables import is_global
 from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
@@ -254,6 +254,7 @@ class Session:
 
     def _know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
         database, table = place
+        refuse_alike(place, self._known)
         # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
         raw = f"rows of {database}.{table}"
         self._connection.register(raw, self._rows.of(place, {}, snapshot))

@@ -121,7 +121,7 @@ class ConditionLanguage(Protocol):
         ...
 
     def met(self, text: str, change: ChangeBatch) -> tuple[ChangeBatch, int]:
-        """Return the rows that meet a condition, and the number of those in which it cannot read a value."""
+        """Return the rows that meet a condition, and the number of rows with a value that it cannot read."""
         ...
 
 

@@ -21,7 +21,7 @@ def not_exact(target: AtomicType) -> str:
 
 
 def is_exact(text: str, value: object, target: AtomicType) -> bool:
-    """Return whether the value that was parsed from a text says all that the text says."""
+    """Return whether a value that was parsed from a text has lost nothing of it."""
     match target.root:
         case "DECIMAL":
             return Decimal(text.strip()) == value

@@ -74,7 +74,7 @@ def stream_of(place: str, number: int, now_millis: int, *, numbered: bool) -> st
     """Return the name of the stream whose order the positions of a range's rows show.
 
     It is the place of a range of messages that are `numbered` by their source, and the file of a binlog. Others number
-    the rows of each range from 0, so that each range is a stream: that with this `number` of the batch of `now_millis`.
+    the rows of each range from 0, so that each range is a stream: `number` and the batch's `now_millis` identify it.
     """
     file, colon, start = place.rpartition(":")
     if colon and start.isdecimal():

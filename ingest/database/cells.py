@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Cells:
     """The start, length and nullness of the cells of a column. The buffer ends with spare bytes.
 
-    `head` are the first bytes of each cell, if they were fetched when the cells were found. `view` are its first 12
-    bytes and the four bytes before these, which is the form in which Arrow refers to a short text.
+    `head` are the first bytes of each cell, if they were fetched when the cells were found. `view` has the four bytes
+    before a cell and its first 12 bytes, as Arrow refers to a short text.
     """
 
     data: Bytes

@@ -213,8 +213,8 @@ class KafkaCluster:
     def _asked(self, ask: Callable[[], _T]) -> _T:
         """Return the answer. After an error that passes, the next attempt has a new client.
 
-        A client keeps what it learned for minutes: the controller, and so it waits for one whose broker is gone, though
-        the others answer; or that a partition has no leader, from a broker that had just started.
+        A client keeps for minutes what it learned: it waits for a controller whose broker is gone although the others
+        answer, or believes a broker that had just started that a partition has no leader.
         """
         try:
             return ask()

@@ -73,8 +73,8 @@ def barriers_of(
             continue
         if change.renamed_columns and renames:
             yield Barrier("rename-columns", *change.name, change.renamed_columns)
-        # The table is read again, and its target may have rows that it has no more: under their former keys, of an
-        # earlier table of this name, or that were taken away without a trace in the log.
+        # The table is read again. Its target may still have rows that the table lost: rows under former keys, rows of
+        # an earlier table of this name, or rows removed without a trace in the log.
         if change.rewrites_key or change.kind == "create" or change.removes_rows:
             yield Barrier("truncate", *change.name)
 

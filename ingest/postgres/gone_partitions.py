@@ -77,7 +77,7 @@ def with_gone(
 
 
 def _gone(connection: PgConnection, partitions: Sequence[LoggedPartition]) -> list[tuple[TableName, LoggedPartition]]:
-    """Return the partitions that their tables do not have now, with the names of these tables, which exist."""
+    """Return the partitions that have left tables which still exist, with the names of these tables."""
     pairs = {(partition.root, partition.oid): partition for partition in partitions}
     if not pairs:
         return []

@@ -136,6 +136,6 @@ def _ran(session: SparkSession, statement: str) -> DataFrame:
         return session.sql(statement)
     except PySparkException as reason:
         error = statement_error(ScriptPart(statement, TextPlace(0, 1, 1)), reason)
-        # Places are those of the statement, which nobody has written like that.
+        # Places refer to the generated statement, which the user has not written.
         error.facts = {name: value for name, value in error.facts.items() if name not in {"line", "column"}}
         raise error from reason

@@ -165,8 +165,7 @@ def lacking_rows(
     before = capture.captured_before(reached) if asks and reached else ()
     again, refused, passed = [], [], []
     for difference in filled.differences(goes_to, before):
-        # The table is emptied and copied anyway. Next, what must not be copied, what can be, and what stops the
-        # run.
+        # A table to reset is emptied and copied anyway. Others must not be copied, can be copied, or stop the run.
         if difference.table in spec.pipeline.reset:
             continue
         if copies and difference.was_left_out and not capture.reads_new_tables:

@@ -86,8 +86,8 @@ def _register_format(session: SparkSession, source: type[DataSource]) -> None:
     try:
         session.dataSource.register(source)
     except AnalysisException as error:
-        # Spark 4.0 refuses a name that it has found itself among the installed packages, which is the same source, and
-        # all refuse one that a jar has.
+        # Spark 4.0 refuses to register a source that it has found itself among the installed packages, though it is the
+        # same one. Every version refuses a name that a jar has.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
 

@@ -1,4 +1,4 @@
-"""Files that tasks on other machines wrote: whether the process that commits them sees them too.
+"""The check that the committing process sees the files that tasks on other machines wrote.
 
 A path without a scheme is a path of every machine. A task on a machine with a copy of the table's folder writes files
 that no reader finds.

@@ -28,7 +28,7 @@ def delete_tag(store: TableStore, name: str) -> SweepResult:
 
 
 def delete_tags(store: TableStore, names: Iterable[str]) -> SweepResult:
-    """Delete the tags that exist of these, and the files that only they used."""
+    """Delete these tags as far as they exist, and the files that only they used."""
     left, swept = list(dict.fromkeys(names)), SweepResult()
     while left:
         taken, of_these = _delete_first(store, left)

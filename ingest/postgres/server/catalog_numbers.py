@@ -11,8 +11,8 @@ _LIMIT = 1 << 40
 
 def row_number(*values: str) -> str:
     """Return the expression of SQL for the number of a row with these values."""
-    # hashint8 of two numbers in one is that of their xor: statements that change several rows at once can swap the
-    # numbers of these rows, and their sum stays.
+    # Not hashint8 of two numbers packed into one: it hashes the xor of its halves, so that a statement which swaps
+    # numbers between rows would leave their sum as it was.
     return f"mod(hashtextextended(concat_ws('/', {', '.join(values)}), 0), {_LIMIT})"
 
 

@@ -24,7 +24,7 @@ _length_at = Struct(">I").unpack_from
 
 
 def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
-    """Return where the frames with data begin, and where the first frame begins that is incomplete or another.
+    """Return where the data frames begin, and where the first frame begins that is incomplete or of another kind.
 
     `data` begins with a frame. Only its first `filled` bytes were received.
     """

@@ -79,7 +79,7 @@ def silent_columns(connection: PgConnection, oid: int = 0, newest: int | None = 
 def changed_silently(
     connection: PgConnection, oid: int, before: SilentColumns, now: SilentColumns
 ) -> tuple[list[str], list[str]]:
-    """Return the columns with other values since: those that were generated, and those that had other labels."""
+    """Return the columns whose values have changed since: generated columns, and columns with changed labels."""
     if before == now or not before.numbers:
         return [], []
     if before.newest < now.newest:

@@ -52,7 +52,9 @@ class Topics:
 
     def partitions(self, topics: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
         names = set(topics)
-        return sorted(one for one in self.records if one[0] in names), {one: self.ids.get(one, "1") for one in names}
+        return sorted(record for record in self.records if record[0] in names), {
+            name: self.ids.get(name, "1") for name in names
+        }
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
         known = self.partitions(topics)[1]
@@ -194,7 +196,7 @@ class DeferredShop:
         return rows
 
     def ids(self, table: str) -> list[int]:
-        return sorted(one["id"] for one in self.rows(table))
+        return sorted(row["id"] for row in self.rows(table))
 
     def snapshots(self, table: str) -> list[Snapshot]:
         return list(self.driver.reader.warehouse.opened(f"ods.{table}").snapshots.newest_first())

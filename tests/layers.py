@@ -58,19 +58,19 @@ class Warehouse:
         chance = self.chance
         for number, name in enumerate(("ods_north.users", "ods_south.users")):
             ids = {100 * number + chance.randrange(10) for _ in range(5)}
-            self.write(name, [{"id": one, "name": f"user {one}", "city": chance.choice("xyz")} for one in ids])
+            self.write(name, [{"id": number, "name": f"user {number}", "city": chance.choice("xyz")} for number in ids])
         ids = {chance.randrange(60) for _ in range(30)}
         orders = [
             {
-                "id": one,
+                "id": number,
                 "user_id": chance.choice([1, 2, 3, 101, 102, 999]),
                 "product": chance.choice("abc"),
                 "pieces": 1,
             }
-            for one in ids
+            for number in ids
         ]
         self.write("ods.orders", orders, [chance.choice(["+U", "+U", "+U", "-D"]) for _ in ids])
-        self.write("ods.payments", [{"id": one, "paid": one * 10} for one in ids if one % 3 == 0])
+        self.write("ods.payments", [{"id": number, "paid": number * 10} for number in ids if number % 3 == 0])
 
     def run(self, *layers: str) -> None:
         for name in layers or LAYERS:

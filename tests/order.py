@@ -75,7 +75,7 @@ FURTHER = (
     rf"integration/mysql/{_MYSQL_ALONE}.*\[(.*-)?mariadb(-.*)?\]$",
 )
 _FURTHER = tuple(re.compile(f"tests/(?:{pattern})") for pattern in FURTHER)
-_ANY_FURTHER = re.compile("|".join(one.pattern for one in _FURTHER))
+_ANY_FURTHER = re.compile("|".join(pattern.pattern for pattern in _FURTHER))
 
 
 def rank(test: str) -> int:

@@ -71,7 +71,9 @@ def _passing(transform: Transform, batches: Iterable[ChangeBatch], zone: str) ->
         taken, bad = transform.applied(batch, TypeMapping(), 0, zone)
         assert not bad
         # Python has no dates before the year 1 and after 9999.
-        columns = [one.cast(pa.int32()) if pa.types.is_date(one.type) else one for one in taken.rows.columns]
+        columns = [
+            column.cast(pa.int32()) if pa.types.is_date(column.type) else column for column in taken.rows.columns
+        ]
         rows = pa.RecordBatch.from_arrays(columns, names=taken.rows.schema.names)
         found += [repr(sorted(row.items())) for row in rows.to_pylist()]
     return sorted(found)

@@ -63,7 +63,11 @@ def licences(package: Distribution) -> list[dict[str, Any]]:
     if expression:
         return [{"expression": expression}]
     listed = metadata.get_all("Classifier") or []
-    names = [one.rpartition(" :: ")[2] for one in listed if one.startswith(_CLASSIFIER) and one.count("::") > 1]
+    names = [
+        classifier.rpartition(" :: ")[2]
+        for classifier in listed
+        if classifier.startswith(_CLASSIFIER) and classifier.count("::") > 1
+    ]
     stated = (metadata.get("License") or "").strip().splitlines()
     # Some packages have the whole text of the licence here.
     if not names and len(stated) == 1 and stated[0] != "UNKNOWN":
@@ -108,7 +112,7 @@ def bill(lock: str, project: dict[str, Any], version: str) -> dict[str, Any]:
             "component": {"type": "application", "bom-ref": name, "name": name, "version": version},
             "properties": [{"name": "penstock:lock-sha256", "value": digest}],
         },
-        "components": [component(one) for one in locked(lock)],
+        "components": [component(package) for package in locked(lock)],
     }
 
 
@@ -120,7 +124,7 @@ def main() -> int:
     made = bill(LOCK.read_text(encoding="utf-8"), project, str(project.get("version", "0")))
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    unknown = ", ".join(one["name"] for one in made["components"] if "licenses" not in one)
+    unknown = ", ".join(component["name"] for component in made["components"] if "licenses" not in component)
     print(f"{len(made['components'])} packages in {arguments.output}, without a known licence: {unknown or 'none'}")
     return 0
 

@@ -47,8 +47,8 @@ class Read:
     def of(cls, case: str, node: Mapping[str, Any]) -> Read:
         columns = node["columns"]
         relation = Relation(
-            tuple(one["name"] for one in columns),
-            tuple(one["type"] for one in columns),
+            tuple(column["name"] for column in columns),
+            tuple(column["type"] for column in columns),
             node["rows"],
             node["kinds"],
             unordered=frozenset(node["unordered_arrays"]),
@@ -67,9 +67,12 @@ def reads_of(case: Case) -> Iterator[Read]:
     ]
     found += [(f"tag-{name}", {"scan.tag-name": name}, rows) for name, rows in case.tags.items()]
     found += [(f"branch-{name}", {"branch": name}, rows) for name, rows in case.branches.items()]
-    for one in (one for one in case.incrementals if one.mode != "diff"):
-        ends = {"incremental-between": f"{one.start},{one.end}", "incremental-between-scan-mode": one.mode}
-        found.append((f"changes-{one.start}-{one.end}-{one.mode}", ends, one.rows))
+    for incremental in (incremental for incremental in case.incrementals if incremental.mode != "diff"):
+        ends = {
+            "incremental-between": f"{incremental.start},{incremental.end}",
+            "incremental-between-scan-mode": incremental.mode,
+        }
+        found.append((f"changes-{incremental.start}-{incremental.end}-{incremental.mode}", ends, incremental.rows))
     for name, options, rows in found:
         if rows.refusal is None:
             yield Read(case.name, name, options, rows)

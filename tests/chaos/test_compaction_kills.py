@@ -42,7 +42,7 @@ def add(table: Table, turn: int, rows: int) -> None:
     chance = random.Random(turn)
     ids = chance.sample(range(2 * rows), rows)
     with table.writer() as writer:
-        writer.write(pa.table({"id": pa.array(ids, pa.int32()), "v": [f"{turn}-{one}" for one in ids]}))
+        writer.write(pa.table({"id": pa.array(ids, pa.int32()), "v": [f"{turn}-{number}" for number in ids]}))
         writer.commit()
 
 
@@ -112,7 +112,7 @@ def test_a_lost_worker_and_a_busy_writer_do_not_disturb_compactions(tmp_path: Pa
     expected = {**dict(zip(*rows.to_pydict().values(), strict=True))}
     for turn in range(4, 10):
         chance = random.Random(turn)
-        expected |= {one: f"{turn}-{one}" for one in chance.sample(range(4_000), 2_000)}
+        expected |= {number: f"{turn}-{number}" for number in chance.sample(range(4_000), 2_000)}
     assert dict(zip(*table.scan().to_arrow().to_pydict().values(), strict=True)) == expected
     assert difference(oracle.read(table.path), table.scan().to_arrow()) is None
     check_invariants(table)

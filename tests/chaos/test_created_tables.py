@@ -65,7 +65,7 @@ def test_a_killed_driver_leaves_no_half_table_and_the_statement_can_be_run_again
     log = tmp_path / "log"
     first = session(tmp_path / "warehouse", str(waits), log)
     try:
-        while {one.name for one in waits.iterdir()} != {"copied", "kept"}:
+        while {wait.name for wait in waits.iterdir()} != {"copied", "kept"}:
             assert first.poll() is None, log.read_text()[-3000:]
             time.sleep(0.1)
     finally:

@@ -169,7 +169,7 @@ class Pipeline:
             begin, end = _millis(row["valid_from"]), _millis(row["valid_to"])
             assert begin is not None
             found.setdefault(row["id"], []).append((row["v"], begin, end))
-        return {key: sorted(versions, key=lambda one: one[1]) for key, versions in found.items()}
+        return {key: sorted(versions, key=lambda version: version[1]) for key, versions in found.items()}
 
     def letters(self) -> list[str]:
         rows = self.shop.table("__penstock_dead_letters").scan().to_arrow()
@@ -182,8 +182,8 @@ class Pipeline:
             number, passed_over = json.loads(line)
             assert reports.setdefault(number, passed_over) == passed_over
         found = Counter[str]()
-        for one in reports.values():
-            found.update({name: count for name, count in one.items() if name.startswith("expect.")})
+        for report in reports.values():
+            found.update({name: count for name, count in report.items() if name.startswith("expect.")})
         return found
 
 

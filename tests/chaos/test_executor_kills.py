@@ -81,7 +81,7 @@ def test_killed_executors_and_second_attempts_lose_and_repeat_nothing(
         subprocess.run(command(sync), cwd=ROOT, check=True, capture_output=True)
         for turn in range(10):
             sync.server.run(f"UPDATE account SET cents = cents + 1, owner = 'turn {turn}' WHERE id % 3 <> {turn % 3}")
-        settings = [word for one in (*cluster.SETTINGS, *TWICE) for word in ("--spark-conf", one)]
+        settings = [word for setting in (*cluster.SETTINGS, *TWICE) for word in ("--spark-conf", setting)]
         words = [*command(sync), "--spark", "always", "--max-batch-rows", "40000", "--master", spark.url, *settings]
         log = tmp_path / "driver.log"
         with log.open("wb") as out:
@@ -89,9 +89,9 @@ def test_killed_executors_and_second_attempts_lose_and_repeat_nothing(
         try:
             for number in range(KILLS):
                 while driver.poll() is None:
-                    one = busy_executor(spark)
-                    if one is not None and log.read_text(errors="replace").count("event=batch ") >= number:
-                        os.kill(one, signal.SIGKILL)
+                    process = busy_executor(spark)
+                    if process is not None and log.read_text(errors="replace").count("event=batch ") >= number:
+                        os.kill(process, signal.SIGKILL)
                         break
                     time.sleep(0.05)
             assert driver.wait(300) == 0, log.read_text(errors="replace")[-6000:]

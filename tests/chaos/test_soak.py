@@ -112,7 +112,7 @@ def test_the_objects_of_a_driver_without_spark_do_not_grow(tmp_path: Path, monke
     shop, held, count = Shop(tmp_path), [], itertools.count(1)
 
     def put(number: int) -> None:
-        shop.put(f"{number:05}.json", *[insert(f"t{one}", {"id": number % 100}) for one in range(3)])
+        shop.put(f"{number:05}.json", *[insert(f"t{table}", {"id": number % 100}) for table in range(3)])
         (shop.inbox / f"{number - 20:05}.json").unlink(missing_ok=True)
 
     def taken(*_: object) -> None:

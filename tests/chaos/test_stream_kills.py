@@ -65,9 +65,9 @@ def mysql(kind: str, folder: Path) -> Iterator[Source]:
             server.run(f"INSERT INTO account VALUES {rows}")
 
         def change(chance: random.Random) -> None:
-            one = chance.randrange(ROWS)
+            first = chance.randrange(ROWS)
             server.run(
-                f"UPDATE account SET version = version + 1 WHERE id BETWEEN {one} AND {one + 20}",
+                f"UPDATE account SET version = version + 1 WHERE id BETWEEN {first} AND {first + 20}",
                 f"DELETE FROM account WHERE id = {chance.randrange(ROWS)}",
                 f"REPLACE INTO account VALUES ({chance.randrange(ROWS)}, {chance.randrange(1000)}, 'new')",
             )
@@ -99,11 +99,11 @@ def mongodb(_: str, folder: Path) -> Iterator[Source]:
             for _ in range(10):
                 accounts.update_one({"_id": chance.randrange(ROWS)}, {"$inc": {"version": 1}})
             accounts.delete_one({"_id": chance.randrange(ROWS)})
-            one = {"_id": chance.randrange(ROWS), "version": chance.randrange(1000), "filling": "new"}
-            accounts.replace_one({"_id": one["_id"]}, one, upsert=True)
+            document = {"_id": chance.randrange(ROWS), "version": chance.randrange(1000), "filling": "new"}
+            accounts.replace_one({"_id": document["_id"]}, document, upsert=True)
 
         def rows() -> dict[int, int]:
-            return {one["_id"]: one["version"] for one in accounts.find()}
+            return {account["_id"]: account["version"] for account in accounts.find()}
 
         yield Source("mongodb", "_id", {"hosts": server.hosts, "table": "play.account"}, change, rows)
 
@@ -169,7 +169,7 @@ class Query:
     folder: Path
 
     def start(self) -> subprocess.Popen[bytes]:
-        settings = dict(one.split("=", 1) for one in (*cluster.SETTINGS, *TWICE))
+        settings = dict(setting.split("=", 1) for setting in (*cluster.SETTINGS, *TWICE))
         options = {**self.source.options, "max-batch.rows": "600", "parallelism": "2"}
         words = [self.source.kind, json.dumps(options), self.spark.url, json.dumps(settings), str(self.folder)]
         command = [sys.executable, "-W", "ignore", "-m", "tests.chaos.stream_child", *words]
@@ -191,9 +191,9 @@ class Query:
 
     def kill_executor(self, driver: subprocess.Popen[bytes]) -> None:
         while driver.poll() is None:
-            one = busy_executor(self.spark)
-            if one is not None:
-                os.kill(one, signal.SIGKILL)
+            process = busy_executor(self.spark)
+            if process is not None:
+                os.kill(process, signal.SIGKILL)
                 return
             time.sleep(0.02)
 

@@ -57,11 +57,13 @@ VALUES: list[tuple[PgType, str, bytes]] = [
 TYPES = {number: kind for number, (kind, _, _) in enumerate(VALUES, 1)}
 COLUMNS = [("id" if number == 1 else f"c{number}", number) for number in TYPES]
 RELATION = Relation(1, "public", "t", tuple(Column(name, TYPES[oid], oid == 1) for name, oid in COLUMNS), ("id",))
-SHAPES = [Shape.of(one.type) for one in RELATION.columns]
+SHAPES = [Shape.of(column.type) for column in RELATION.columns]
 
 
 def described(logged: LoggedRelation) -> Relation:
-    columns = tuple(Column(one.name, TYPES.get(one.oid, PgType("text")), one.in_identity) for one in logged.columns)
+    columns = tuple(
+        Column(column.name, TYPES.get(column.oid, PgType("text")), column.in_identity) for column in logged.columns
+    )
     return Relation(logged.oid, logged.schema, logged.table, columns, ("id",), logged.identity)
 
 

@@ -116,7 +116,7 @@ def test_a_damaged_file_results_in_rows_or_an_error_that_names_it(
         try:
             _damage(path, chance)
             what: Any = (path.name, path.read_bytes())
-            size = sum(one.stat().st_size for one in files)
+            size = sum(file.stat().st_size for file in files)
             ended[held(partial(_read, original, chance), what, size=size)] += 1
         finally:
             path.write_bytes(kept)

@@ -67,7 +67,7 @@ class Lake:
         database, table = name.split(".")
         with self.metastore.session() as client:
             found = client.get_partitions(database, table, -1)
-        return {one.sd.location.rpartition("/")[2]: one for one in found}
+        return {partition.sd.location.rpartition("/")[2]: partition for partition in found}
 
 
 @pytest.fixture
@@ -157,8 +157,10 @@ def test_both_name_a_table_in_the_same_folder(lake: Lake) -> None:
     lake.java("create", table="shop.java", columns=[], pk=[], options={"path": path})
     ours, java = (plain(lake.metastore.table("shop", name)) for name in ("ours", "java"))
     # How many bytes the folder has, when the entry is made, is noted by the metastore.
-    for one in (ours, java):
-        one["parameters"] = {k: v for k, v in one["parameters"].items() if k not in {"totalSize", "numFiles"}}
+    for partition in (ours, java):
+        partition["parameters"] = {
+            k: v for k, v in partition["parameters"].items() if k not in {"totalSize", "numFiles"}
+        }
     assert ours == java
     lake.java("drop_table", table="shop.java")
     assert lake.java_rows("shop.ours") == [[1, "1"]]
@@ -185,7 +187,7 @@ def test_partitions_of_both_are_in_the_metastore(lake: Lake) -> None:
         writer.commit()
     with lake.metastore.session() as client:
         assert sorted(client.get_partition_names("shop", "java", -1)) == ["dt=mon/hh=1", "dt=tue/hh=2"]
-        java, ours = sorted(client.get_partitions("shop", "java", -1), key=lambda one: one.values)
+        java, ours = sorted(client.get_partitions("shop", "java", -1), key=lambda partition: partition.values)
     assert (java.values, ours.values) == (["mon", "1"], ["tue", "2"])
     assert vars(ours.sd) == {**vars(java.sd), "location": java.sd.location.replace("dt=mon/hh=1", "dt=tue/hh=2")}
 
@@ -197,7 +199,7 @@ def test_tags_of_both_are_partitions(lake: Lake) -> None:
     table = lake.ours.table("shop.java")
     table.create_tag("second: 1")
     found = lake.partitions("shop.java")
-    assert sorted(one.values[0] for one in found.values()) == ["first", "second: 1"]
+    assert sorted(partition.values[0] for partition in found.values()) == ["first", "second: 1"]
     assert sorted(found) == ["tag=first", "tag=second%3A 1"]
     assert vars(found["tag=first"].sd).keys() == vars(found["tag=second%3A 1"].sd).keys()
     lake.java("delete_tag", table="shop.java", name="second: 1")
@@ -212,14 +214,14 @@ def test_a_metastore_that_lost_its_tables_is_repaired_as_java_does(lake: Lake) -
     before = plain(lake.metastore.table("shop", "java"))
     with lake.metastore.session() as client:
         client.drop_database("shop", deleteData=False, cascade=True)
-    assert [(one.name, one.outcome) for one in lake.ours.repair()] == [("shop.java", "added")]
+    assert [(partition.name, partition.outcome) for partition in lake.ours.repair()] == [("shop.java", "added")]
     assert plain(lake.metastore.table("shop", "java")) == before
     ours = sorted(lake.partitions("shop.java"))
     with lake.metastore.session() as client:
         client.drop_table("shop", "java", deleteData=False)
     lake.java("repair_table", table="shop.java")
     assert sorted(lake.partitions("shop.java")) == ours == ["hh=1", "hh=2"]
-    assert [one.outcome for one in lake.ours.repair("shop.java")] == ["unchanged"]
+    assert [partition.outcome for partition in lake.ours.repair("shop.java")] == ["unchanged"]
     assert lake.java_rows("shop.java") == [[1, "a", "mon", 1], [2, "b", "tue", 2]]
 
 

@@ -101,7 +101,9 @@ def test_a_partition_of_a_float_is_dropped_as_java_drops_it(
         else:
             table.drop_partitions([{"p": float(dropped)}])
         left.append(sorted(table.refresh().scan().to_arrow()["v"].to_pylist()))
-    assert left[0] == left[1] == [one for one, text in enumerate(["0.0", "-0.0", "NaN", "1.5"]) if text != dropped]
+    assert (
+        left[0] == left[1] == [number for number, text in enumerate(["0.0", "-0.0", "NaN", "1.5"]) if text != dropped]
+    )
 
 
 def test_java_reads_a_merged_table(oracle: Oracle, tmp_path: Path) -> None:

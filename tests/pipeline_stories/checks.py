@@ -77,6 +77,7 @@ def _compare(what: str, found: Counter[Any], expected: Counter[Any]) -> None:
     lost, extra = expected - found, found - expected
     if lost or extra:
         some = [
-            sorted(map(str, one.elements()))[:3] if what != "counts" else sorted(one.items()) for one in (lost, extra)
+            sorted(map(str, counts.elements()))[:3] if what != "counts" else sorted(counts.items())
+            for counts in (lost, extra)
         ]
         raise AssertionError(f"{what}: lost {some[0]}, extra {some[1]}")

@@ -193,7 +193,7 @@ class Description:
             name = f"shop_[01].{table}"
             self.routes.append({"source-table": name, "sink-table": f"{DATABASE}.merged"})
         # A rule for an aggregate only warns, and a rule for other rows may need columns that it lacks.
-        self.expect = [one for one in self.expect if one["source-table"].endswith(f".{first}")]
+        self.expect = [expectation for expectation in self.expect if expectation["source-table"].endswith(f".{first}")]
 
     def _draw_deletes(self) -> None:
         """Let tables keep their deleted rows in another way than the sink says."""
@@ -238,7 +238,7 @@ class Description:
         if self.merges or self.rules[table].get("projection") == SUMMED:
             return
         name = f"shop_[01].{table}"
-        self.expect = [one for one in self.expect if one["source-table"] != name]
+        self.expect = [expectation for expectation in self.expect if expectation["source-table"] != name]
         self.expect.append({"source-table": name, "condition": "coalesce(v, '') <> 'bad'", "action": "fail"})
 
     def _draw_marked_parts(self) -> None:
@@ -251,7 +251,7 @@ class Description:
 
     def _may_cross_by_lookup(self, table: str) -> bool:
         """Return whether rows of a table can move to another partition because the dimension has changed."""
-        rule, ways = self.rules[table], [self.sink["deletes"], *(one.get("deletes") for one in self.routes)]
+        rule, ways = self.rules[table], [self.sink["deletes"], *(route.get("deletes") for route in self.routes)]
         is_plain = not {"partition-keys", "table-options", "projection"} & rule.keys() and "history" not in ways
         return is_plain and bool(self.keys[table]) and self.sink["table-options"]["bucket"] == "-1"
 

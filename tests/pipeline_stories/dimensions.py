@@ -111,7 +111,7 @@ class Dimension:
                 self._note(table, {part: row for part, row in self.rows.items() if part not in gone})
             case "roll back":
                 # Not to a snapshot before its compaction: the next one would show its rows.
-                ids = [one.id for one in table.snapshots if one.id in self.whole]
+                ids = [snapshot.id for snapshot in table.snapshots if snapshot.id in self.whole]
                 if len(ids) > step["back"]:
                     self._roll_back(table, ids[-1 - step["back"]])
             case "compact":
@@ -148,10 +148,10 @@ class Dimension:
         """Record the rows of the snapshots that were just made."""
         before, latest = self.rows, table.latest_snapshot
         waits = "deletion-vectors.enabled" in table.options  # for the compaction, before rows are visible
-        for one in [one for one in table.snapshots if one.id > self.newest]:
-            self.at[one.id] = before if waits and one != latest else rows
-            self.during.add(one.id)
-            self.newest = one.id
+        for snapshot in [snapshot for snapshot in table.snapshots if snapshot.id > self.newest]:
+            self.at[snapshot.id] = before if waits and snapshot != latest else rows
+            self.during.add(snapshot.id)
+            self.newest = snapshot.id
         self.whole.add(self.newest)
 
 

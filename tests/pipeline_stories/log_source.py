@@ -80,7 +80,7 @@ class LogSource:
 
     def oldest(self, positions: Sequence[Offsets]) -> Offsets:
         places = positions[0]["offsets"]
-        return {"offsets": {place: min(one["offsets"][place] for one in positions) for place in places}}
+        return {"offsets": {place: min(position["offsets"][place] for position in positions) for place in places}}
 
     def sample(self, records: int) -> list[Range]:
         start = self.initial_offsets()

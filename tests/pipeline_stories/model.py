@@ -112,9 +112,9 @@ class Target:
         """Return the rows as cells, with the values that the table has for them."""
         if self.deletes == "history":
             found = [
-                {**self.shown(one.row, typed=typed), "is_current": one.current, "_operation": one.operation}
+                {**self.shown(version.row, typed=typed), "is_current": version.current, "_operation": version.operation}
                 for versions in self.versions.values()
-                for one in versions
+                for version in versions
             ]
         else:
             found = [self.shown(row, typed=typed) for row in (*self.rows.values(), *self.appended)]
@@ -161,7 +161,9 @@ class Model:
         """Apply the dead letters again, in the order of their positions. Batches do not count them again."""
         self.found = found
         counts = self.counts.copy()
-        for position in sorted(self.letters, key=lambda one: (one.partition("@")[0], int(one.rpartition("@")[2]))):
+        for position in sorted(
+            self.letters, key=lambda letter: (letter.partition("@")[0], int(letter.rpartition("@")[2]))
+        ):
             change = self.letters[position]
             if "poison" not in change and self._apply(change):
                 del self.letters[position]
@@ -201,10 +203,10 @@ class Model:
         return row is not None and "inner" in joins and not is_found(row, self.found)
 
     def rule(self, table: str) -> Mapping[str, Any]:
-        return next((one for one in self.sections.get("transform", ()) if _is_of(one, table)), {})
+        return next((section for section in self.sections.get("transform", ()) if _is_of(section, table)), {})
 
     def _route(self, table: str) -> Mapping[str, Any] | None:
-        return next((one for one in self.sections.get("route", ()) if _is_of(one, table)), None)
+        return next((section for section in self.sections.get("route", ()) if _is_of(section, table)), None)
 
     def target_name(self, table: str) -> str:
         route = self._route(table)

@@ -141,7 +141,7 @@ class Performance:
             before = len(self.log)
             outcome = self._outcome(faults, run)
             outcomes.append(outcome)
-            struck = any(one.fault for one in self.log[before:])
+            struck = any(entry.fault for entry in self.log[before:])
             if STOPPED in outcome:
                 self._forgive()
                 continue
@@ -159,7 +159,10 @@ class Performance:
     def _forgive(self) -> None:
         """Let the rule that has stopped the pipeline, or parked a table, only warn."""
         assert self._stops, "a rule stops the pipeline that there is not"
-        rules = [{**one, "action": "warn"} if one["action"] == "fail" else one for one in self.sections["expect"]]
+        rules = [
+            {**section, "action": "warn"} if section["action"] == "fail" else section
+            for section in self.sections["expect"]
+        ]
         self.sections = {**self.sections, "expect": rules}
 
     @property
@@ -297,7 +300,7 @@ class Performance:
             return "nothing"
 
         def run() -> None:
-            table = next(one for one in self._tables() if one.name.endswith(LETTERS))
+            table = next(table for table in self._tables() if table.name.endswith(LETTERS))
             letters, latest = letters_of(table.scan().to_arrow()), table.latest_snapshot
             if letters and latest is not None:
                 settle(table, letters, replay(self._spec({}), letters, latest).bad, "story")
@@ -346,7 +349,7 @@ class Performance:
 
     def _take(self, change: Change, position: str) -> None:
         found = self._found_by(position)
-        waits = any("retry" in one for one in self.model.rule(change.get("table", "")).get("lookup", ()))
+        waits = any("retry" in lookup for lookup in self.model.rule(change.get("table", "")).get("lookup", ()))
         # A batch that misses keys waits, and only one of a run gets more of them then.
         self.model.take(change, position, {**self.dimension.rows, **found} if waits else found)
 

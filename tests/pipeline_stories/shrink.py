@@ -66,9 +66,9 @@ def _simpler(node: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if isinstance(value, Mapping) and name != "errors":
             yield from ({**node, name: simpler} for simpler in _simpler(value))
         elif isinstance(value, (list, tuple)) and value and isinstance(value[0], Mapping):
-            for place, one in enumerate(value):
+            for place, element in enumerate(value):
                 yield {**node, name: [*value[:place], *value[place + 1 :]]}
-                for simpler in _simpler(one):
+                for simpler in _simpler(element):
                     yield {**node, name: [*value[:place], simpler, *value[place + 1 :]]}
         if name not in {"errors", "sink", "source-table", "condition", "action", "fields.n.aggregate-function"}:
             yield {key: other for key, other in node.items() if key != name}

@@ -60,7 +60,7 @@ ROW = {"k": "x", "p": "a", "n": "1", "v": "a", "b": None, "d": None, "t": None}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("again_local", [True, False])
-@pytest.mark.parametrize(("name", "number"), [(name, one) for name, some in OPERATIONS.items() for one in some])
+@pytest.mark.parametrize(("name", "number"), [(name, seed) for name, some in OPERATIONS.items() for seed in some])
 def test_a_run_without_spark_survives_each_fault_of_its_checkpoint(
     name: str, number: int, again_local: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,7 +68,7 @@ def test_a_run_without_spark_survives_each_fault_of_its_checkpoint(
     for module, kept in ((batch_logs, "_KEPT"), (process, "KEPT")):
         monkeypatch.setattr(module, kept, 2)
     inserts = [{"db": "shop_0", "table": "orders", "op": "I", "after": {"id": str(id_), **ROW}} for id_ in range(4)]
-    send = {"op": "send", "messages": [[0, {"before": None, **one}] for one in inserts]}
+    send = {"op": "send", "messages": [[0, {"before": None, **insert}] for insert in inserts]}
     changes = name in {"create", "delete"}
     for fault in Fault if changes else (Fault.BEFORE, Fault.STALE, Fault.DIES_BEFORE):
         run = {"op": "run", "limit": 1, "local": True, "again_local": again_local}
@@ -76,7 +76,7 @@ def test_a_run_without_spark_survives_each_fault_of_its_checkpoint(
         played = Performance(Story("canal-json", {"orders": ["id"]}, {"errors": {"bad-record": "dead-letter"}}, steps))
         played.run()
         assert played.spark.done == 4
-        assert [one.fault for one in played.log if one.fault] == [fault]
+        assert [entry.fault for entry in played.log if entry.fault] == [fault]
 
 
 def test_a_lost_row_is_noticed() -> None:

@@ -73,7 +73,7 @@ class Conditions:
         if column.is_text:
             start = choice.choice(["a%", "%a", "%1%", "w_", "sixteen-bytes-16%", "a!%%"])
             leaves += [f"{name} {choice.choice(['', 'NOT '])}LIKE '{start}' ESCAPE '!'", f"length({name}) > 1"]
-        alike = [one for one in self.columns if one.type == column.type and one is not column]
+        alike = [candidate for candidate in self.columns if candidate.type == column.type and candidate is not column]
         if alike:
             leaves.append(f"{name} {sign} {choice.choice(alike).name}")
         return leaves

@@ -61,7 +61,7 @@ def random_table(catalog: Catalog, name: str, seed: int, limits: Limits) -> Tabl
         if turn and choice.random() < 0.6:
             table = _altered(choice, catalog, name, table, turn)
     if not keys and choice.random() < 0.5:
-        column = choice.choice([one for one, _ in columns[:2]])
+        column = choice.choice([column for column, _ in columns[:2]])
         if column in table.schema.names:
             table.delete(pa.compute.field(column).is_null())
     return table.refresh()
@@ -83,7 +83,7 @@ def _options(choice: random.Random, limits: Limits, *, keyed: bool) -> dict[str,
 
 def _write(choice: random.Random, table: Table, *, deletes: bool) -> None:
     length, schema = choice.randint(1, 60), table.schema
-    must = {one.name for one in table.definition.fields if not one.type.nullable}
+    must = {field.name for field in table.definition.fields if not field.type.nullable}
     nulls = choice.choice([0.0, 0.1, 0.5, 1.0])
     rows = [
         values.array(
@@ -99,7 +99,7 @@ def _write(choice: random.Random, table: Table, *, deletes: bool) -> None:
 
 def _altered(choice: random.Random, catalog: Catalog, name: str, table: Table, turn: int) -> Table:
     """Return the table with another schema; the same one if the change is refused."""
-    fields = [one for one in table.definition.fields if one.name not in {"p", "k"}]
+    fields = [field for field in table.definition.fields if field.name not in {"p", "k"}]
     field = choice.choice(fields)
     text = written(field.type)
     changes: list[list[SchemaChange]] = [

@@ -108,8 +108,8 @@ def free_port() -> int:
         port = random.randrange(20_000, 32_000, 4)
         with socket.socket() as first, socket.socket() as second, socket.socket() as third:
             try:
-                for number, one in enumerate((first, second, third)):
-                    one.bind(("127.0.0.1", port + number))
+                for number, socket_ in enumerate((first, second, third)):
+                    socket_.bind(("127.0.0.1", port + number))
             except OSError:
                 continue
         if _claimed(port):

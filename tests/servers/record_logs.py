@@ -51,7 +51,7 @@ class Version:
                 with tarfile.open(fileobj=io.BytesIO(archive.read(self.inside))) as inner:
                     inner.extractall(folder, filter="data")
                 return folder
-            archive.extractall(folder, [one for one in archive.namelist() if "debug" not in one])
+            archive.extractall(folder, [member for member in archive.namelist() if "debug" not in member])
         home = folder / self.inside
         (home / "bin" / self.program).chmod(0o755)
         return home
@@ -102,7 +102,7 @@ def create(version: Version, home: Path, data: Path, command: Sequence[str | Pat
         subprocess.run([*command, "--initialize-insecure"], check=True, stderr=subprocess.DEVNULL)
         return
     data.mkdir()
-    parts = [(home / "share" / f"mariadb_{one}.sql").read_text() for one in TABLES]
+    parts = [(home / "share" / f"mariadb_{table}.sql").read_text() for table in TABLES]
     start = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
     words = [*command, "--bootstrap", "--log-warnings=0", f"--lc-messages-dir={home}/share"]
     subprocess.run(words, input=start + "\n".join(parts), text=True, check=True, stderr=subprocess.DEVNULL)

@@ -233,8 +233,8 @@ def test_readers_find_one_of_the_two_histories_and_never_return(name: str) -> No
 
     fast_forward(opened(SimStore(disk, turn=look)), "dev")
     seen.append(found(opened(SimStore(disk))))
-    switch = next(number for number, one in enumerate(seen) if one not in old)
-    assert all(one in new for one in seen[switch:])
+    switch = next(number for number, snapshot in enumerate(seen) if snapshot not in old)
+    assert all(snapshot in new for snapshot in seen[switch:])
     assert seen[-1] == new[-1] != old[-1]
 
 
@@ -284,7 +284,7 @@ class Stream:
     def read_by_consumer(self, store: TableStore) -> list[Snapshot]:
         """Return what was read and will not be read again by a stream that begins at the position of the consumer."""
         following = consumers(store).next_snapshot("c")
-        return [one for one in self.read[1:] if following is not None and one.id < following]
+        return [snapshot for snapshot in self.read[1:] if following is not None and snapshot.id < following]
 
 
 def consumers(store: TableStore) -> ConsumerFiles:
@@ -303,7 +303,7 @@ def test_no_stream_reads_the_branch_after_replaced_snapshots(name: str) -> None:
     fast_forward(opened(SimStore(disk, log=log)), "dev")
     new = snapshots_of(opened(SimStore(disk)))
     for at in (number for number, operation in enumerate(log) if changes(operation)):
-        disk, streams = copy(scene(name)), [Stream(one) for one in old]
+        disk, streams = copy(scene(name)), [Stream(snapshot) for snapshot in old]
         fast_forward(
             opened(SimStore(disk, turn=once(at, lambda disk=disk, streams=streams: polled(disk, streams)))), "dev"
         )
@@ -312,9 +312,11 @@ def test_no_stream_reads_the_branch_after_replaced_snapshots(name: str) -> None:
             # One that has read a snapshot of main alone may read nothing of the branch.
             is_shared = stream.read[0] in new or stream.read[0] == begin
             since = max(new[0].id, stream.read[0].id)
-            wanted = [one for one in new if one.id >= since] if is_shared else []
-            read = [one for one in stream.read if one.id >= since] if is_shared else stream.read[1:]
-            assert stream.error is not None or read == wanted, f"{log[at]}: read {[one.id for one in stream.read]}"
+            wanted = [snapshot for snapshot in new if snapshot.id >= since] if is_shared else []
+            read = [snapshot for snapshot in stream.read if snapshot.id >= since] if is_shared else stream.read[1:]
+            assert stream.error is not None or read == wanted, (
+                f"{log[at]}: read {[snapshot.id for snapshot in stream.read]}"
+            )
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -324,15 +326,15 @@ def test_no_stream_reads_the_branch_after_a_call_that_was_repeated(name: str) ->
     old, begin = snapshots_of(opened(SimStore(disk))), tag_files(opened(SimStore(disk))).get("here").snapshot
     fast_forward(opened(SimStore(disk, log=log)), "dev")
     new = snapshots_of(opened(SimStore(disk)))
-    ours = [one for one in old if one not in new and one.id > begin.id]
+    ours = [snapshot for snapshot in old if snapshot not in new and snapshot.id > begin.id]
     for stop in (number for number, operation in enumerate(log) if changes(operation)):
-        disk, streams = copy(scene(name)), [Stream(one) for one in ours]
+        disk, streams = copy(scene(name)), [Stream(snapshot) for snapshot in ours]
         with contextlib.suppress(Stopped):
             fast_forward(opened(SimStore(disk, turn=once(stop, halt))), "dev")
         fast_forward(opened(SimStore(disk)), "dev")
         polled(disk, streams)
         for stream in streams:
-            assert stream.read[1:] == [], f"{log[stop]}: read {[one.id for one in stream.read]}"
+            assert stream.read[1:] == [], f"{log[stop]}: read {[snapshot.id for snapshot in stream.read]}"
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -372,7 +374,7 @@ def test_a_consumer_gets_the_history_of_the_branch(name: str, stops: bool) -> No
         following = consumers(opened(SimStore(disk))).next_snapshot("c")
         if following is not None and begin.id < following < new[0].id:
             continue  # main has a gap there, which is an error for the next stream of the consumer
-        assert all(one in new for one in read), f"{log[at]}: read {[one.id for one in stream.read]}"
+        assert all(snapshot in new for snapshot in read), f"{log[at]}: read {[snapshot.id for snapshot in stream.read]}"
 
 
 def polled(disk: Disk, streams: list[Stream]) -> None:

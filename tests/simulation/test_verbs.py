@@ -89,9 +89,14 @@ def test_a_commit_begins_with_the_newest_snapshot(kind: str, verb: str) -> None:
         if operation.name != "create" or not operation.path.startswith(folder):
             continue
         newest = f"{folder}{int(operation.path.removeprefix(folder)) - 1}"
-        last = max(at for at, one in enumerate(operations[:place]) if (one.name, one.path) == ("read", newest))
+        last = max(
+            at
+            for at, operation in enumerate(operations[:place])
+            if (operation.name, operation.path) == ("read", newest)
+        )
         between = Counter(
-            (one.name, one.path.removeprefix(f"{PATH}/").split("/")[0]) for one in operations[last + 1 : place]
+            (operation.name, operation.path.removeprefix(f"{PATH}/").split("/")[0])
+            for operation in operations[last + 1 : place]
         )
         # The schema is looked at once, by the attempt itself.
         assert between.pop(("list", "schema")) == 1

@@ -110,7 +110,7 @@ class Dice:
         if value is not None and not isinstance(value, list | dict):
             type_ = table.columns[name]
             forms += [["=", column, value, type_], ["<>", column, value, type_], ["not", ["=", column, value, type_]]]
-            others = [one for one in (self.cell_of(table, name) for _ in range(2)) if one is not None]
+            others = [cell for cell in (self.cell_of(table, name) for _ in range(2)) if cell is not None]
             forms += [["in", column, [value, *others], type_], ["not", ["in", column, [value, *others], type_]]]
             if type_ != "BOOLEAN":
                 forms += [[">", column, value, type_], ["<=", column, value, type_]]
@@ -134,7 +134,7 @@ class Dice:
         options = self.options(keyed, columns)
         keys = [*("p" if parted else ""), "k"] if keyed else []
         if options.get("merge-engine") == "aggregation":
-            columns[next(place for place, one in enumerate(columns) if one[0] == "v")][2] = None
+            columns[next(place for place, column in enumerate(columns) if column[0] == "v")][2] = None
         return {
             "op": "create", "table": f"t{self.number()}", "columns": columns, "keys": keys,
             "parts": ["p"] if parted else [], "options": options, "clause": self.draw.choice(["with", "using"]),
@@ -215,13 +215,13 @@ class Dice:
 
     def widen(self) -> Step | None:
         name, table = self.table()
-        narrow = [one for one in table.free if table.columns[one] == "INT" and one not in table.defaults]
+        narrow = [column for column in table.free if table.columns[column] == "INT" and column not in table.defaults]
         return {"op": "widen", "table": name, "column": self.draw.choice(narrow)} if narrow else None
 
     def default(self) -> Step | None:
         name, table = self.table()
         types = ["INT", "BIGINT", "STRING"]
-        chosen = [one for one in table.free if table.columns[one] in types]
+        chosen = [column for column in table.free if table.columns[column] in types]
         if not chosen or table.engine == "aggregation":
             return None
         column = self.draw.choice(chosen)
@@ -241,15 +241,15 @@ class Dice:
         names, listed = list(table.columns), self.chance(0.3)
         if listed:
             fixed = {*table.keys, *table.parts, "k"}
-            names = [one for one in names if one in fixed or self.chance(0.5)]
+            names = [column for column in names if column in fixed or self.chance(0.5)]
             self.draw.shuffle(names)
-        types = [table.columns[one] for one in names]
+        types = [table.columns[column] for column in names]
         rows = self.rows(table, names)
         return {"op": "insert", "table": name, "listed": listed, "columns": names, "types": types, "rows": rows}
 
     def insert_from(self) -> Step | None:
         (name, table), (source, other) = self.table(), self.table()
-        names = [one for one in table.columns if other.columns.get(one) == table.columns[one]]
+        names = [column for column in table.columns if other.columns.get(column) == table.columns[column]]
         where, by_name = self.condition(other), self.chance(0.3)
         step = {"op": "insert_from", "table": name, "source": source, "columns": names}
         return {**step, "where": where, "by_name": by_name} if names else None
@@ -270,7 +270,7 @@ class Dice:
             return ["plus", name, self.draw.randrange(1, 3)]
         if self.chance(0.15):
             return ["default", None, type_]
-        same = [one for one, other in table.columns.items() if other == type_ and one != name]
+        same = [column for column, other in table.columns.items() if other == type_ and column != name]
         if same and self.chance(0.3):
             return ["column", self.draw.choice(same)]
         cell = self.cell(type_)
@@ -280,11 +280,13 @@ class Dice:
 
     def update(self) -> Step | None:
         name, table = self.table()
-        chosen = [one for one in table.columns if one in table.free or one == table.options.get("sequence.field")]
+        chosen = [
+            column for column in table.columns if column in table.free or column == table.options.get("sequence.field")
+        ]
         if not chosen:
             return None
         names = self.draw.sample(chosen, self.draw.randrange(1, min(3, len(chosen)) + 1))
-        assignments = [[one, self.assignment(table, one)] for one in names]
+        assignments = [[column, self.assignment(table, column)] for column in names]
         return {"op": "update", "table": name, "set": assignments, "where": self.condition(table)}
 
     def delete(self) -> Step:
@@ -307,11 +309,11 @@ class Dice:
         on = list(table.keys) or ["k"]
         rows = self.rows(table, columns)
         if not self.chance(0.05):  # else two rows of the source may belong to one row of the table
-            rows = list({tuple(row[columns.index(one)] for one in on): row for row in rows}.values())
+            rows = list({tuple(row[columns.index(column)] for column in on): row for row in rows}.values())
         clauses = [self.clause(table, on) for _ in range(self.draw.randrange(1, 5))]
         step: Step = {"op": "merge", "table": name, "columns": columns, "types": list(table.columns.values())}
         order = ["matched", "not matched", "by source"]
-        clauses.sort(key=lambda one: order.index(one["when"]))
+        clauses.sort(key=lambda clause: order.index(clause["when"]))
         # Only the last clause of its kind may be without a condition.
         for clause, following in itertools.pairwise(clauses):
             if clause["when"] == following["when"] and clause["and"] is None:
@@ -322,8 +324,8 @@ class Dice:
         when = self.draw.choice(["matched", "matched", "not matched", "by source"])
         condition = self.condition(table, self._side(when)) if self.chance(0.6) else None
         if when == "not matched":
-            optional = [one for one in table.columns if one not in {*on, *table.keys, *table.parts}]
-            some = [one for one in table.columns if one not in optional or self.chance(0.5)]
+            optional = [column for column in table.columns if column not in {*on, *table.keys, *table.parts}]
+            some = [column for column in table.columns if column not in optional or self.chance(0.5)]
             columns = some if self.chance(0.5) else None
             return {"when": when, "and": condition, "then": "insert", "set": None, "columns": columns}
         if (table.deletable and self.chance(0.4)) or not table.free:

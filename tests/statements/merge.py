@@ -24,10 +24,14 @@ def merge(table: ModelTable, step: Step) -> Outcome:
     left: list[Row] = []
     deleted: list[Row] = []
     for row in table.rows:
-        matches = [one for one in source if all(one[name] == row[name] and row[name] is not None for name in on)]
+        matches = [
+            candidate
+            for candidate in source
+            if all(candidate[name] == row[name] and row[name] is not None for name in on)
+        ]
         if len(matches) > 1 and any(clause["when"] == "matched" for clause in step["clauses"]):
             # Spark refuses several matches, DuckDB's side only those that would change the row.
-            changing = [one for one in matches if _first(step, "matched", _pair(row, one), types)]
+            changing = [candidate for candidate in matches if _first(step, "matched", _pair(row, candidate), types)]
             return Outcome.REFUSED if len(changing) > 1 else Outcome.SKIPPED
         when, match = ("matched", matches[0]) if matches else ("by source", None)
         clause = _first(step, when, _pair(row, match), types)
@@ -41,13 +45,13 @@ def merge(table: ModelTable, step: Step) -> Outcome:
             left.append(table.filled(new))
     taken = {tuple(row[name] for name in on) for row in table.rows}
     inserted = []
-    for one in source:
-        if tuple(one[name] for name in on) in taken:
+    for candidate in source:
+        if tuple(candidate[name] for name in on) in taken:
             continue
-        clause = _first(step, "not matched", _pair(None, one), types)
+        clause = _first(step, "not matched", _pair(None, candidate), types)
         if clause is not None:
             names = clause["columns"] or columns
-            inserted.append({name: one[name] if name in names else None for name in columns})
+            inserted.append({name: candidate[name] if name in names else None for name in columns})
     keys = [table.key_of(row) for row in inserted]
     # Two new rows with one key are refused by DuckDB's side, and in Spark one replaces the other.
     if table.keys and (len(set(keys)) < len(keys) or table.unsure(inserted)):

@@ -138,7 +138,7 @@ def holds(condition: Sequence[Any], row: Mapping[str, Cell], types: Mapping[str,
         case ["in", column, values, _]:
             if row[column] is None:
                 return None
-            found = any(equal(row[column], one, types[column]) for one in values if one is not None)
+            found = any(equal(row[column], value, types[column]) for value in values if value is not None)
             return found or (None if None in values else False)
     word, column, value, _ = condition
     if row[column] is None or value is None:
@@ -151,8 +151,8 @@ def comparable(value: Cell, type_: str) -> Any:
     return Decimal(value) if type_.startswith("DECIMAL") else value
 
 
-def equal(one: Cell, other: Cell, type_: str) -> bool:
-    return bool(comparable(one, type_) == comparable(other, type_))
+def equal(cell: Cell, other: Cell, type_: str) -> bool:
+    return bool(comparable(cell, type_) == comparable(other, type_))
 
 
 def columns_of(condition: Sequence[Any]) -> set[str]:

@@ -72,7 +72,7 @@ class ScriptFailed(AssertionError):
 
     def __init__(self, steps: Sequence[Step], statements: Sequence[str], cause: str, details: str) -> None:
         self.steps, self.cause = steps, cause
-        recent = "\n".join(f"  {one}" for one in statements[-25:])
+        recent = "\n".join(f"  {statement}" for statement in statements[-25:])
         super().__init__(f"step {len(steps)}, {cause}: {details}\n{recent}")
 
 
@@ -163,7 +163,7 @@ class Play:
                     ids.append(latest.id)
 
     def _compare(self, step: Step, table: ModelTable) -> None:
-        name = next(one for one, other in self.model.tables.items() if other is table)
+        name = next(found for found, other in self.model.tables.items() if other is table)
         stored = self.catalog.table(f"d.{name}").scan().to_arrow()
         if stored.schema.names != list(table.columns):
             self._fail(step, "other columns", f"{stored.schema.names}, not {list(table.columns)}")
@@ -181,7 +181,7 @@ class Play:
         own = sorted(repr([plain(row[name], columns[name]) for name in columns]) for row in expected)
         got = sorted(repr([plain(cell, columns.get(name, "")) for name, cell in row.items()]) for row in found)
         if own != got:
-            missing, extra = [one for one in own if one not in got], [one for one in got if one not in own]
+            missing, extra = [row for row in own if row not in got], [row for row in got if row not in own]
             counts = "" if missing or extra else f"{len(got)} rows, not {len(own)}"
             self._fail(step, "other rows", f"missing {missing[:5]}, too many {extra[:5]} {counts}")
 

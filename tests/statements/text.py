@@ -65,7 +65,7 @@ class Text:
             return self.nested(value, type_)
         quoted = "'" + str(value).replace("'", "''") + "'"
         if type_ == "ARRAY<INT>":
-            items = ", ".join("NULL" if one is None else str(one) for one in value)
+            items = ", ".join("NULL" if element is None else str(element) for element in value)
             if self.spark:
                 return f"CAST(array({items}) AS ARRAY<INT>)"
             return f"CAST([{items}] AS INT[])"
@@ -81,10 +81,10 @@ class Text:
             if self.spark:
                 return f"CAST(named_struct('a', {number}, 'b', {text}) AS {STRUCT})"
             return f"CAST({{'a': {number}, 'b': {text}}} AS STRUCT(a INT, b VARCHAR))"
-        pairs = [(self.cell(key, "STRING"), self.cell(one, "INT")) for key, one in value.items()]
+        pairs = [(self.cell(key, "STRING"), self.cell(element, "INT")) for key, element in value.items()]
         if self.spark:
-            return f"CAST(map({', '.join(f'{key}, {one}' for key, one in pairs)}) AS {MAP})"
-        return f"CAST(MAP {{{', '.join(f'{key}: {one}' for key, one in pairs)}}} AS MAP(VARCHAR, INT))"
+            return f"CAST(map({', '.join(f'{key}, {pair}' for key, pair in pairs)}) AS {MAP})"
+        return f"CAST(MAP {{{', '.join(f'{key}: {pair}' for key, pair in pairs)}}} AS MAP(VARCHAR, INT))"
 
     def rows(self, rows: Sequence[Sequence[Cell]], types: Sequence[str]) -> str:
         lists = (", ".join(self.cell(cell, type_) for cell, type_ in zip(row, types, strict=True)) for row in rows)
@@ -101,7 +101,7 @@ class Text:
             case ["and" | "or" as word, left, right]:
                 return f"({self.condition(left)} {word.upper()} {self.condition(right)})"
             case ["in", column, [*values], type_]:
-                return f"{named(column)} IN ({', '.join(self.cell(one, type_) for one in values)})"
+                return f"{named(column)} IN ({', '.join(self.cell(element, type_) for element in values)})"
         word, column, value, type_ = given
         return f"{named(column)} {word} {self.cell(value, type_)}"
 
@@ -223,7 +223,7 @@ class Text:
             )
             source = f"(SELECT {casts} FROM {self.rows(step['rows'], step['types'])} AS v({names}))"
         on = " AND ".join(f"t.{named(name)} = s.{named(name)}" for name in step["on"])
-        clauses = " ".join(self.clause(one) for one in step["clauses"])
+        clauses = " ".join(self.clause(clause) for clause in step["clauses"])
         return f"MERGE INTO {step['table']} AS t USING {source} AS s ON {on} {clauses}"
 
     def clause(self, given: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ def flat(step: Step) -> list[Step]:
     if step["op"] != "meanwhile":
         return [step]
     other = [] if step.get("twins") else [step["other"]]
-    return [one for one in (step["step"], *other) if one is not None]
+    return [step_ for step_ in (step["step"], *other) if step_ is not None]
 
 
 def any_story(_story: Story) -> bool:
@@ -165,7 +165,7 @@ class PeerPlay:
         if step["op"] == "rollback":
             number = step["snapshot"]
             self.model = widened(self._models[number], self.model)
-            self._models = {one: model for one, model in self._models.items() if one <= number}
+            self._models = {snapshot: model for snapshot, model in self._models.items() if snapshot <= number}
             kept = table.tags
             self._tagged = {name: model for name, model in self._tagged.items() if name in kept}
         elif step["op"] == "tag":
@@ -196,7 +196,11 @@ class PeerPlay:
 
     def _judge(self, peer: str, wrong: str) -> None:
         """Count a known disagreement. Any other one fails the story."""
-        known = (one for one in VERDICTS if one.peer == peer and one.text in wrong and one.fits(self.story))
+        known = (
+            verdict
+            for verdict in VERDICTS
+            if verdict.peer == peer and verdict.text in wrong and verdict.fits(self.story)
+        )
         verdict = next(known, None)
         story = "\n".join(self.done)
         assert verdict is not None, f"seed {self.story.seed}: {peer} disagrees after\n{story}\n{wrong}"

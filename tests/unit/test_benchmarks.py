@@ -228,7 +228,9 @@ def test_the_command_lists_each_benchmark(capsys: pytest.CaptureFixture[str]) ->
 def test_each_benchmark_has_a_table_on_the_page() -> None:
     text = results_page.PATH.read_text(encoding="utf-8")
     assert re.findall(r"^<!-- figures: (.*) -->$", text, re.MULTILINE) != []
-    assert set(re.findall(r"^<!-- figures: (.*) -->$", text, re.MULTILINE)) == {one.name for one in BENCHMARKS}
+    assert set(re.findall(r"^<!-- figures: (.*) -->$", text, re.MULTILINE)) == {
+        benchmark.name for benchmark in BENCHMARKS
+    }
     for benchmark in BENCHMARKS:
         inside = content(text, benchmark.name)
         assert inside.startswith(f"`{benchmark.command}` · "), benchmark.name
@@ -248,4 +250,4 @@ def test_the_figures_of_the_readme_are_on_the_page() -> None:
     page = results_page.PATH.read_text(encoding="utf-8").splitlines()
     assert len(rows) == 5
     # The rows of the page have one more cell, the goal.
-    assert [line for line in rows if not any(one.startswith(line) for one in page)] == []
+    assert [line for line in rows if not any(text.startswith(line) for text in page)] == []

@@ -112,7 +112,7 @@ def test_names_that_a_page_imports_exist() -> None:
     """Pages that need a server or a package do not run here, but their imports must follow every renaming."""
     named = {(page.name, *pair) for page in PAGES for pair in imported_names(page)}
     assert len(named) > 20
-    missing = [one for one in named if not hasattr(importlib.import_module(one[1]), one[2])]
+    missing = [name for name in named if not hasattr(importlib.import_module(name[1]), name[2])]
     assert sorted(missing) == []
 
 

@@ -27,4 +27,4 @@ def texts() -> Iterator[tuple[str, str]]:
 def test_each_line_of_the_log_names_its_event() -> None:
     found = list(texts())
     assert len(found) > 100
-    assert not [one for one in found if not one[1].startswith("event=")]
+    assert not [event for event in found if not event[1].startswith("event=")]

@@ -16,12 +16,12 @@ TEXT = LOCK.read_text(encoding="utf-8")
 def test_every_package_of_the_lock_is_a_component_with_hashes() -> None:
     made = bill(TEXT, {"name": "penstock"}, "1")
     versions = re.findall(r"^([^ #]+)==([^ ;]+)", TEXT, re.MULTILINE)
-    assert [(one["name"], one["version"]) for one in made["components"]] == versions
+    assert [(component["name"], component["version"]) for component in made["components"]] == versions
     hashes = re.findall(r"sha256:([0-9a-f]{64})", TEXT)
-    kept = [item["value"] for one in made["components"] for item in one["properties"]]
+    kept = [item["value"] for component in made["components"] for item in component["properties"]]
     assert [value for value in kept if re.fullmatch("[0-9a-f]{64}", value)] == hashes
-    assert len({one["purl"] for one in made["components"]}) == len(versions)
-    [arrow] = [one for one in made["components"] if one["name"] == "pyarrow"]
+    assert len({component["purl"] for component in made["components"]}) == len(versions)
+    [arrow] = [component for component in made["components"] if component["name"] == "pyarrow"]
     assert arrow["licenses"]
     assert arrow["purl"].startswith("pkg:pypi/pyarrow@")
 

@@ -223,7 +223,7 @@ def test_names_with_upper_case_and_wrong_columns_of_tags_are_refused(lake: penst
 
 
 def outcomes(lake: penstock.Catalog, names: str | None = None) -> list[tuple[str, str]]:
-    return [(one.name, one.outcome) for one in lake.repair(names)]
+    return [(name.name, name.outcome) for name in lake.repair(names)]
 
 
 def test_repair_makes_the_metastore_follow_the_tables(

@@ -50,7 +50,7 @@ def partitions(metastore: str, table: str = "orders") -> dict[str, Any]:
     with HiveMetastore.of(metastore).session() as client:
         found = client.get_partitions("parts", table, -1)
         names = client.get_partition_names("parts", table, -1)
-    return dict(zip(sorted(names), sorted(found, key=lambda one: one.sd.location), strict=True))
+    return dict(zip(sorted(names), sorted(found, key=lambda partition: partition.sd.location), strict=True))
 
 
 def test_partitions_follow_the_commits(orders: Table, metastore: str) -> None:
@@ -66,9 +66,9 @@ def test_partitions_follow_the_commits(orders: Table, metastore: str) -> None:
         "dt=__DEFAULT_PARTITION__/hh=4",
         "dt=a%3Ab%2Fc/hh=3",
     ]
-    one = found["dt=2026-01-01/hh=1"]
-    assert (one.values, one.sd.location) == (["2026-01-01", "1"], f"file:{orders.path}/dt=2026-01-01/hh=1")
-    assert one.sd.inputFormat == described.sd.inputFormat
+    partition = found["dt=2026-01-01/hh=1"]
+    assert (partition.values, partition.sd.location) == (["2026-01-01", "1"], f"file:{orders.path}/dt=2026-01-01/hh=1")
+    assert partition.sd.inputFormat == described.sd.inputFormat
     check_invariants(orders.refresh())
 
 
@@ -125,7 +125,9 @@ def test_a_table_that_is_renamed_or_created_again_has_its_partitions(
     put(orders, ("a", 1))
     lake.rename_table("parts.orders", "parts.sales")
     found = partitions(metastore, "sales")
-    assert [one.sd.location for one in found.values()] == [f"file:{lake.table('parts.sales').path}/dt=a/hh=1"]
+    assert [partition.sd.location for partition in found.values()] == [
+        f"file:{lake.table('parts.sales').path}/dt=a/hh=1"
+    ]
     lake.drop_table("parts.sales")
     options = {"bucket": "-1", "metastore.partitioned-table": "true"}
     put(lake.create_table("parts.sales", COLUMNS, (), ["dt", "hh"], options), ("a", 1))
@@ -171,7 +173,7 @@ def test_tags_are_partitions(lake: penstock.Catalog, metastore: str, monkeypatch
     assert sorted(partitions(metastore, "tagged")) == ["tag=first", "tag=missed", "tag=next"]
     with HiveMetastore.of(metastore).session() as client:
         client.drop_table("parts", "tagged", False)
-    assert [one.outcome for one in lake.repair("parts")] == ["added"]
+    assert [table.outcome for table in lake.repair("parts")] == ["added"]
     assert sorted(partitions(metastore, "tagged")) == ["tag=first", "tag=missed", "tag=next"]
     with pytest.raises(ConfigError, match=r"metastore.tag-to-partition cannot be changed"):
         lake.alter_table("parts.tagged", [penstock.ResetOption("metastore.tag-to-partition")])

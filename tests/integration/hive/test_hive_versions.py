@@ -115,7 +115,7 @@ def test_tables_are_in_the_folder_of_their_database_also_where_hive_4_moves_it(
         lake.rename_table("shop.orders", "shop.sales")
         assert lake.table("shop.sales").path == f"{place}/shop.db/sales"
         assert ids(lake.table("shop.sales")) == [1]
-        assert [one.outcome for one in lake.repair("shop")] == ["unchanged"]
+        assert [table.outcome for table in lake.repair("shop")] == ["unchanged"]
         # The table is ours, whatever the metastore makes of its type: its files go with it.
         lake.drop_table("shop.sales")
         assert not Path(f"{place}/shop.db/sales").exists()

@@ -145,7 +145,7 @@ def test_the_entry_is_renamed_and_dropped_with_its_table(metastore: str, tmp_pat
     catalog = penstock.Catalog(f"{tmp_path}/warehouse")
     catalog.rename_table("shop.orders", "shop.bills")
     known = HiveMetastore.of(metastore)
-    assert [one.tableName for one in known.tables("lake_names")] == ["bills"]
+    assert [name.tableName for name in known.tables("lake_names")] == ["bills"]
     assert iceberg(metastore, "lake_names.bills").scan().to_arrow()["id"].to_pylist() == [1]
     catalog.drop_table("shop.bills")
     assert known.tables("lake_names") == []

@@ -97,8 +97,8 @@ def test_commits_are_read_by_their_uris_and_expired_metadata_is_deleted(store: d
     table.refresh().expire_snapshots(retain_max=1, retain_min=1)
     put(table, 99)
     shown = opened(store, "orders")
-    assert [one.snapshot_id for one in shown.metadata.snapshots] == [2, 4, 5]
-    lists = [one.manifest_list.rpartition("/")[2] for one in shown.metadata.snapshots]
+    assert [snapshot.snapshot_id for snapshot in shown.metadata.snapshots] == [2, 4, 5]
+    lists = [snapshot.manifest_list.rpartition("/")[2] for snapshot in shown.metadata.snapshots]
     assert [name for name in names(store, "orders") if name.startswith("snap-")] == sorted(lists)
     assert sorted(shown.scan(snapshot_id=2).to_arrow()["id"].to_pylist()) == [0, 1, 11, 12]
 

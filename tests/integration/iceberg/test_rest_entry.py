@@ -93,7 +93,7 @@ def test_columns_tags_and_rollbacks_follow_the_table(catalog_uri: str, tmp_path:
     put(table, 9)
     shown = iceberg(catalog_uri, "follows.orders")
     assert list(shown.metadata.refs) == ["main"]
-    assert [one.snapshot_id for one in shown.metadata.snapshots] == [4, 5]
+    assert [snapshot.snapshot_id for snapshot in shown.metadata.snapshots] == [4, 5]
     assert ids(catalog_uri, "follows", snapshot=4) == [1, 2, 7, 8]
 
 
@@ -167,7 +167,7 @@ def test_two_writers_leave_the_newest_snapshot_in_the_catalog(catalog_uri: str, 
     assert ids(catalog_uri, "race") == [*range(5), *range(10, 15)]
     shown = iceberg(catalog_uri, "race.orders").metadata.snapshots
     published = opened(tmp_path / "warehouse" / "iceberg" / "shop" / "orders" / "metadata").metadata.snapshots
-    assert [one.manifest_list for one in shown] == [one.manifest_list for one in published]
+    assert [snapshot.manifest_list for snapshot in shown] == [snapshot.manifest_list for snapshot in published]
     assert shown[-1].snapshot_id == 10
 
 

@@ -46,7 +46,7 @@ class ExpectedRows:
     def of(self, records: Sequence[Record]) -> list[Row]:
         match self.kind:
             case "append":
-                return [self._placed(one, after) for one, _, after in self._images(records) if after is not None]
+                return [self._placed(record, after) for record, _, after in self._images(records) if after is not None]
             case "sum":
                 return self._sums(records)
             case "first":
@@ -61,9 +61,9 @@ class ExpectedRows:
 
     def _images(self, records: Sequence[Record]) -> Iterable[tuple[Record, Row | None, Row | None]]:
         """Yield the rows before and after each change, as far as they pass the filter."""
-        for one in records:
-            change = _change(one)
-            yield one, *(self._computed(row) if self.passes(row) else None for row in (change.before, change.after))
+        for record in records:
+            change = _change(record)
+            yield record, *(self._computed(row) if self.passes(row) else None for row in (change.before, change.after))
 
     def _computed(self, row: Row | None) -> Row | None:
         text = None if row is None else row["v"]
@@ -82,8 +82,8 @@ class ExpectedRows:
 
     def _versions(self, records: Sequence[Record]) -> list[Row]:
         current, versions = dict[int, Row](), list[Row]()
-        for one, _, after in self._images(records):
-            keys = {image["id"] for image in (_change(one).before, after) if image is not None}
+        for record, _, after in self._images(records):
+            keys = {image["id"] for image in (_change(record).before, after) if image is not None}
             for key in keys:
                 now = after if after is not None and after["id"] == key else None
                 then = current.get(key)
@@ -96,27 +96,27 @@ class ExpectedRows:
 
     def _newest(self, records: Sequence[Record]) -> list[Row]:
         rows: dict[int, Row] = {}
-        for one, _, after in self._images(records):
-            before = _change(one).before
+        for record, _, after in self._images(records):
+            before = _change(record).before
             if before is not None and (after is None or after["id"] != before["id"]):
                 rows.pop(before["id"], None)
             elif after is None and self.has_deletes:
-                rows.pop(_change(one).row["id"], None)
+                rows.pop(_change(record).row["id"], None)
             # Else an insert that is left out says nothing of older rows.
             if after is not None:
                 known = rows.get(after["id"], {}) if self.kind == "partial" else {}
                 given = {name: value for name, value in after.items() if value is not None}
-                rows[after["id"]] = self._placed(one, known | given)
+                rows[after["id"]] = self._placed(record, known | given)
         return list(rows.values())
 
-    def _placed(self, one: Record, row: Row) -> Row:
-        place = {"_topic": one.place[0], "_partition": one.place[1], "_offset": one.offset}
+    def _placed(self, record: Record, row: Row) -> Row:
+        place = {"_topic": record.place[0], "_partition": record.place[1], "_offset": record.offset}
         return row | place if self.has_places else row
 
 
-def _change(one: Record) -> Change:
-    assert one.change is not None
-    return one.change
+def _change(record: Record) -> Change:
+    assert record.change is not None
+    return record.change
 
 
 def _text(row: dict[str, Any]) -> dict[str, str]:

@@ -68,7 +68,7 @@ class RandomPipeline:
 
     def __str__(self) -> str:
         left_out = {"draw", "folder", "properties", "registry", "format"}
-        return f"{self.format.name} { ({name: one for name, one in vars(self).items() if name not in left_out}) }"
+        return f"{self.format.name} { ({name: value for name, value in vars(self).items() if name not in left_out}) }"
 
     def _some_options(self) -> dict[str, str]:
         draw = self.draw
@@ -120,10 +120,10 @@ class RandomPipeline:
             return "ods.one"
         return f"ods.x{self.names}_{'all' if self.one_route and table in {'t0', 't1'} else table}"
 
-    def is_bad(self, one: Record) -> bool:
+    def is_bad(self, record: Record) -> bool:
         """Return whether a record counts as bad: some values are read although their table is excluded."""
-        is_read = one.fate is not None or self.format.write is debezium_declared
-        return one.what == "malformed" or (one.what == "bad value" and is_read)
+        is_read = record.fate is not None or self.format.write is debezium_declared
+        return record.what == "malformed" or (record.what == "bad value" and is_read)
 
     def change(self) -> str:
         """Change a setting, and return which."""

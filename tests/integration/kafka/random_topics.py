@@ -81,23 +81,23 @@ class RandomTopics:
             while len(producer.list_topics(topic, 10).topics[topic].partitions) < self.partitions[topic]:
                 time.sleep(0.05)
 
-    def lose(self, one: Record, *, surely: bool) -> None:
-        one.deleted = True
-        if one.fate == FUTURE:
-            one.may_be_lost, one.fate = (False, LOST) if surely else (True, FUTURE)
+    def lose(self, record: Record, *, surely: bool) -> None:
+        record.deleted = True
+        if record.fate == FUTURE:
+            record.may_be_lost, record.fate = (False, LOST) if surely else (True, FUTURE)
 
     def delete_records(self, *, unread: bool, surely: bool = True) -> bool:
         """Delete records of one partition: only such as were read, or some that were not. Return whether any."""
         place = self.draw.choice(self.all_places())
-        here = [one for one in self.records if one.place == place and not one.deleted]
-        some = [one for one in here if (one.fate == FUTURE) == unread and not self.waits(one)]
+        here = [record for record in self.records if record.place == place and not record.deleted]
+        some = [record for record in here if (record.fate == FUTURE) == unread and not self.waits(record)]
         if not some:
             return False
         last = self.draw.choice(some)
         offset = last.offset + 1
-        for one in here:
-            if one.offset < offset:
-                self.lose(one, surely=surely)
+        for record in here:
+            if record.offset < offset:
+                self.lose(record, surely=surely)
         self.say(f"delete records of {place} before {offset}, unread={unread}")
         where = TopicPartition(*place, offset)
         self.admin.delete_records([where])[where].result()
@@ -107,9 +107,9 @@ class RandomTopics:
         self.transactions.end_open()
         name = self.draw.choice(list(self.partitions))
         self.say(f"topic {name} deleted and created")
-        for one in self.records:
-            if one.place[0] == name and not one.deleted:
-                self.lose(one, surely=surely)
+        for record in self.records:
+            if record.place[0] == name and not record.deleted:
+                self.lose(record, surely=surely)
         self.broker.renew(name, self.partitions[name], **self.config)
         self.know_partitions(name)
 
@@ -251,16 +251,16 @@ class RandomTopics:
 
     # What a pipeline must have
 
-    def waits(self, one: Record) -> bool:
+    def waits(self, record: Record) -> bool:
         """Return whether readers do not get the record yet, because a transaction before it is open."""
-        first = None if self.reads_uncommitted else self.transactions.first_open(one.place)
-        return first is not None and one.offset >= first
+        first = None if self.reads_uncommitted else self.transactions.first_open(record.place)
+        return first is not None and record.offset >= first
 
     def settle(self, fate_of: Callable[[str], str | None]) -> None:
         """Let all records that were not read yet be read for the tables that this function returns."""
-        for one in self.records:
-            if one.fate == FUTURE and not self.waits(one):
-                one.fate = None if one.source_table is None else fate_of(one.source_table)
+        for record in self.records:
+            if record.fate == FUTURE and not self.waits(record):
+                record.fate = None if record.source_table is None else fate_of(record.source_table)
 
     def read_for(self, target: str) -> list[Record]:
-        return [one for one in self.records if target in {one.fate, *one.also} and one.change]
+        return [record for record in self.records if target in {record.fate, *record.also} and record.change]

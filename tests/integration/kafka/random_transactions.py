@@ -56,7 +56,7 @@ class Transactions:
     def first_open(self, place: tuple[str, int]) -> int | None:
         """Return the offset of the first record of the open transaction in a partition."""
         records = () if self.open is None else self.open.records
-        return min((one.offset for one in records if one.place == place), default=None)
+        return min((record.offset for record in records if record.place == place), default=None)
 
     def short(self, *, commits: bool) -> None:
         """Produce a few records in a transaction, which is committed or aborted."""
@@ -99,8 +99,8 @@ class Transactions:
         else:
             self.producers[name].abort_transaction(_SECONDS)
             if not self.topics.reads_uncommitted:
-                for one in made.records:
-                    one.fate = ABORTED
+                for record in made.records:
+                    record.fate = ABORTED
                 for (table, key), row in made.before.items():
                     self.topics.rows[table].pop(key, None)
                     if row is not None:

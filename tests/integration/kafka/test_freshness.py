@@ -113,14 +113,17 @@ def test_a_freshness_is_shown_and_can_be_removed(broker: Broker, tmp_path: Path)
         assert (shop.snapshots("orders"), shop.snapshots("slow_log")) == (5, 1)
         until(lambda: json_output(shop.folder, "status", "shop.yaml")["batch"] >= 1, process, shop.folder)
         status = json_output(shop.folder, "status", "shop.yaml")
-        tables = {one["table"]: one for one in status["tables"]}
+        tables = {table["table"]: table for table in status["tables"]}
         assert (tables["ods.orders"]["freshness"], tables["ods.slow_log"]["freshness"]) == (None, "1h")
-        assert [(one["freshness"], one["deferred"]) for one in status["freshness"]] == [("1h", 8)]
+        assert [(interval["freshness"], interval["deferred"]) for interval in status["freshness"]] == [("1h", 8)]
         process.send_signal(signal.SIGTERM)
         assert process.wait(240) == 0, (shop.folder / "log").read_text()[-3000:]
     assert ids(shop, "slow_log") == [1]
     plan = json_output(shop.folder, "plan", "shop.yaml")
-    assert {one["table"]: one["freshness"] for one in plan["tables"]} == {"ods.orders": None, "ods.slow_log": "1h"}
+    assert {table["table"]: table["freshness"] for table in plan["tables"]} == {
+        "ods.orders": None,
+        "ods.slow_log": "1h",
+    }
     described(shop, broker, topic, "")
     with running(shop.folder, "run", "shop.yaml") as process:
         until(lambda: ids(shop, "slow_log") == [1, 2, 3, 4, 5], process, shop.folder)
@@ -132,8 +135,8 @@ def test_a_short_retention_is_a_warning_of_the_check(broker: Broker, tmp_path: P
     broker.send(topic, insert("orders", {"id": 1}))
     described(shop, broker, topic, "10m")
     found = json_output(shop.folder, "check", "shop.yaml")
-    warned = [one["message"] for one in found["findings"] if one["level"] == "warning"]
-    assert [one for one in warned if "keeps records for 1000 s" in one and topic in one], found
+    warned = [finding["message"] for finding in found["findings"] if finding["level"] == "warning"]
+    assert [warning for warning in warned if "keeps records for 1000 s" in warning and topic in warning], found
     described(shop, broker, topic, "1m")
     found = json_output(shop.folder, "check", "shop.yaml")
-    assert not [one for one in found["findings"] if "keeps records" in one["message"]]
+    assert not [finding for finding in found["findings"] if "keeps records" in finding["message"]]

@@ -27,7 +27,7 @@ def spec(sync: Sync, topic: str, *, gap: bool = False) -> PipelineSpec:
 
 
 def send(broker: Broker, topic: str, *ids: int) -> None:
-    broker.send(topic, *(canal("INSERT", "t", {"id": "INT"}, {"id": str(one)}, pkNames=None) for one in ids))
+    broker.send(topic, *(canal("INSERT", "t", {"id": "INT"}, {"id": str(number)}, pkNames=None) for number in ids))
 
 
 def planned(sync: Sync, topic: str, *ids: int) -> None:

@@ -134,8 +134,8 @@ class Play:
             topics.flush()
         topics.act(self.draw.randint(0, 6))
         if pipeline.startup != "earliest-offset":
-            for one in topics.records:
-                one.fate = SKIPPED
+            for record in topics.records:
+                record.fate = SKIPPED
             pipeline.start_millis = topics.millis()
             if pipeline.startup == "timestamp":
                 topics.act(self.draw.randint(0, 3))
@@ -168,9 +168,9 @@ class Play:
         if way < 0.5:
             before = {table: self.pipeline.target(table) for table in self.topics.tables}
             self.tell(self.pipeline.change())
-            for one in self.topics.records:
-                if one.fate == FUTURE and one.source_table is not None and not self.topics.waits(one):
-                    one.also.add(before[one.source_table])
+            for record in self.topics.records:
+                if record.fate == FUTURE and record.source_table is not None and not self.topics.waits(record):
+                    record.also.add(before[record.source_table])
         elif way < 0.65:
             self.topics.renew_topic(surely=False)
             self.renewed = True
@@ -230,8 +230,8 @@ class Play:
         """Run to the end. Only what is really missing may be refused, and it must be."""
         records = self.topics.records
         lacking = self.lacking()
-        unread = [one for one in records if one.fate == FUTURE and not self.topics.waits(one)]
-        unsure = [one for one in unread if one.also or one.may_be_lost]
+        unread = [record for record in records if record.fate == FUTURE and not self.topics.waits(record)]
+        unsure = [record for record in unread if record.also or record.may_be_lost]
         refused = self.run_to_the_end()
         known = {records[number].source_table for number, _ in lacking if records[number].fate}
         assert refused or not known, f"rows of {known} were not refused"
@@ -266,11 +266,15 @@ class Play:
     def lacking(self) -> set[tuple[int, str]]:
         """Return the records that the tables lack to which their source tables go now."""
         found: set[tuple[int, str]] = set()
-        for number, one in enumerate(self.topics.records):
-            if one.change is None or one.fate in NOT_READ:
+        for number, record in enumerate(self.topics.records):
+            if record.change is None or record.fate in NOT_READ:
                 continue
-            target = self.pipeline.target(one.change.table)
-            if target is not None and target not in {one.fate, *one.also} and (number, target) not in self.accepted:
+            target = self.pipeline.target(record.change.table)
+            if (
+                target is not None
+                and target not in {record.fate, *record.also}
+                and (number, target) not in self.accepted
+            ):
                 found.add((number, target))
         return found
 
@@ -282,25 +286,31 @@ class Play:
                 # A topic that was created again has the same offsets once more.
                 place = row["_topic"], row["_partition"], row["_offset"], str(row["s"])
                 found.setdefault(place, []).append(name)
-        for one in unsure:
-            if one.change is None or one.change.after is None or not self.pipeline.expected.passes(one.change.after):
-                one.fate, self.uncounted = UNKNOWN, True
+        for record in unsure:
+            if (
+                record.change is None
+                or record.change.after is None
+                or not self.pipeline.expected.passes(record.change.after)
+            ):
+                record.fate, self.uncounted = UNKNOWN, True
                 continue
-            now = self.pipeline.target(one.change.table)
-            there = found.get((*one.place, one.offset, str(one.change.after["s"])), [])
-            assert set(there) <= {now, *one.also}, (one, there)
-            assert len(set(there)) == len(there), f"{one} is there twice: {there}"
-            assert now in {None, *there} or was_refused or None in one.also, f"{one} is not in {now}"
-            one.also = set(there)
-            one.fate = there[0] if there else LOST if one.may_be_lost else None
-            self.uncounted |= one.may_be_lost
+            now = self.pipeline.target(record.change.table)
+            there = found.get((*record.place, record.offset, str(record.change.after["s"])), [])
+            assert set(there) <= {now, *record.also}, (record, there)
+            assert len(set(there)) == len(there), f"{record} is there twice: {there}"
+            assert now in {None, *there} or was_refused or None in record.also, f"{record} is not in {now}"
+            record.also = set(there)
+            record.fate = there[0] if there else LOST if record.may_be_lost else None
+            self.uncounted |= record.may_be_lost
 
     def tables(self) -> list[str]:
         return sorted(set(self.warehouse.tables("ods")) - {LETTERS}) if self.warehouse.databases() else []
 
     def compare(self) -> None:
         options, found = self.pipeline.options, set(self.tables())
-        fates = {fate for one in self.topics.records if one.change is not None for fate in (one.fate, *one.also)}
+        fates = {
+            fate for record in self.topics.records if record.change is not None for fate in (record.fate, *record.also)
+        }
         for name in sorted(found | {fate for fate in fates if fate and "." in fate}):
             records = self.topics.read_for(name)
             if name not in found:
@@ -316,22 +326,22 @@ class Play:
 
     def check_counts(self) -> None:
         read_, reports = self.read(), self.reports.values()
-        assert sum(one.messages for one in reports) == len(read_)
-        assert sum(one.bad_count for one in reports) == sum(map(self.pipeline.is_bad, read_))
-        tombstones = sum(one.passed_over["messages.tombstone"] for one in reports)
-        assert tombstones == sum(one.what == "tombstone" for one in read_)
+        assert sum(report.messages for report in reports) == len(read_)
+        assert sum(report.bad_count for report in reports) == sum(map(self.pipeline.is_bad, read_))
+        tombstones = sum(report.passed_over["messages.tombstone"] for report in reports)
+        assert tombstones == sum(record.what == "tombstone" for record in read_)
 
     def check_letters(self) -> None:
         if self.uncounted or self.pipeline.on_bad != "dead-letter":
             return
         bad = filter(self.pipeline.is_bad, self.read())
-        sent = Counter(f"{one.place[0]}/{one.place[1]}@{one.offset}" for one in bad)
+        sent = Counter(f"{record.place[0]}/{record.place[1]}@{record.offset}" for record in bad)
         has_letters = self.warehouse.databases() and LETTERS in self.warehouse.tables("ods")
         rows = Table(self.warehouse.store(LETTERS)).scan().to_arrow().to_pylist() if has_letters else []
         assert Counter(row["source_position"] for row in rows) == sent
 
     def read(self) -> list[Record]:
-        return [one for one in self.topics.records if one.fate not in NOT_READ]
+        return [record for record in self.topics.records if record.fate not in NOT_READ]
 
 
 _numbers = itertools.count()

@@ -29,15 +29,19 @@ pytestmark = pytest.mark.kafka
 
 def alone(broker: Broker, range_: Range, patience: float = 30) -> list[tuple[int, bytes | None]]:
     fetches = read_range(broker.properties, range_, patience=patience)
-    return [row for one in fetches for row in zip(one.messages.offsets.tolist(), one.messages.values, strict=True)]
+    return [
+        row for fetch in fetches for row in zip(fetch.messages.offsets.tolist(), fetch.messages.values, strict=True)
+    ]
 
 
 def in_turn(kafka: KafkaSource, ranges: Sequence[Range]) -> Iterator[list[tuple[int, bytes | None]]]:
     kafka.read_next(ranges)
     for range_ in ranges:
         fetches = list(kafka.read(range_))
-        assert all(f"{one.topic}/{one.partition}" == range_.place for one in fetches)
-        yield [row for one in fetches for row in zip(one.messages.offsets.tolist(), one.messages.values, strict=True)]
+        assert all(f"{fetch.topic}/{fetch.partition}" == range_.place for fetch in fetches)
+        yield [
+            row for fetch in fetches for row in zip(fetch.messages.offsets.tolist(), fetch.messages.values, strict=True)
+        ]
 
 
 def ranges_of(spans: Sequence[tuple[str, int, int]]) -> list[Range]:
@@ -85,7 +89,7 @@ def test_ranges_have_the_records_that_they_have_alone(
     for (topic, partition), end in ends.items():
         cuts = sorted({0, end, *(draw.randint(0, end) for _ in range(draw.randint(0, 2)))})
         used = cuts[: draw.randint(2, len(cuts))] if len(cuts) > 1 else cuts
-        spans += [(f"{topic}/{partition}", one, after) for one, after in pairwise(used)]
+        spans += [(f"{topic}/{partition}", before, after) for before, after in pairwise(used)]
     draw.shuffle(spans)
     if draw.random() < 0.5:
         monkeypatch.setattr(read_together, "MOST_RECORDS", draw.randint(1, 50))
@@ -113,10 +117,10 @@ def test_a_range_whose_records_were_deleted_raises_its_own_error(broker: Broker)
     ranges = ranges_of([(f"{topic}/0", 0, 2) for topic in topics])
     kafka = opened(broker, *topics)
     kafka.read_next(ranges)
-    assert [len(one.messages) for one in kafka.read(ranges[0])] == [2]
+    assert [len(range.messages) for range in kafka.read(ranges[0])] == [2]
     with pytest.raises(PositionLost, match=topics[1]):
         list(kafka.read(ranges[1]))
-    assert [len(one.messages) for one in kafka.read(ranges[2])] == [2]
+    assert [len(range.messages) for range in kafka.read(ranges[2])] == [2]
 
 
 def test_the_wait_for_a_range_without_its_records_is_limited(broker: Broker) -> None:

@@ -105,9 +105,9 @@ def test_a_gap_is_skipped_only_if_accepted(shop: Shop, broker: Broker) -> None:
         run(spec(shop, broker, topic))
     assert "--accept-gap" in str(lost.value)
     note_as_spark_does(shop.folder / "checkpoint")
-    found = [one for one in checked_spec(spec(shop, broker, topic)) if one.level == "error"]
-    assert [(one.message.partition(";")[0], one.code) for one in found] == [(lost.value.message, 4)]
-    assert all(one.level != "error" for one in checked_spec(spec(shop, broker, topic, accept_gap=True)))
+    found = [finding for finding in checked_spec(spec(shop, broker, topic)) if finding.level == "error"]
+    assert [(finding.message.partition(";")[0], finding.code) for finding in found] == [(lost.value.message, 4)]
+    assert all(finding.level != "error" for finding in checked_spec(spec(shop, broker, topic, accept_gap=True)))
     run(spec(shop, broker, topic, accept_gap=True))
     assert shop.ids("orders") == [0, 1, 2, 4]
 

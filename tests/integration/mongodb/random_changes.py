@@ -91,7 +91,7 @@ class RandomChanges:
             self.say(f"create {name}")
             self.server.db.create_collection(name)
             return
-        found = {text_of(one["_id"]) for one in self.server.db[name].find({}, {"_id": 1})}
+        found = {text_of(document["_id"]) for document in self.server.db[name].find({}, {"_id": 1})}
         new = {text_of(key): key for key in (self.key() for _ in range(self.draw.randint(1, 5)))}
         documents = [{"_id": key, **self.fields()} for text, key in new.items() if text not in found]
         if documents:
@@ -100,36 +100,38 @@ class RandomChanges:
 
     def change_document(self, action: str, name: str) -> None:
         collection = self.server.db[name]
-        keys = [one["_id"] for one in collection.find({}, {"_id": 1})]
+        keys = [document["_id"] for document in collection.find({}, {"_id": 1})]
         if not keys:
             return
         key, column = self.draw.choice(keys), self.draw.choice(FIELDS)
-        one, value = {"_id": key}, self.value()
+        chosen, value = {"_id": key}, self.value()
         self.say(f"{action} in {name} {key!r} {column} {value!r}")
         match action:
             case "set":
-                collection.update_one(one, {"$set": {column: value}})
+                collection.update_one(chosen, {"$set": {column: value}})
             case "unset":
-                collection.update_one(one, {"$unset": {column: ""}})
+                collection.update_one(chosen, {"$unset": {column: ""}})
             case "replace":
-                collection.replace_one(one, self.fields())
+                collection.replace_one(chosen, self.fields())
             case "set_within":
-                collection.update_one({**one, "n": {"$not": {"$type": "array"}}}, {"$set": {"n": {"x": {"y": value}}}})
-                collection.update_one({**one, "n.x.y": {"$exists": True}}, {"$set": {"n.x.z": value}})
+                collection.update_one(
+                    {**chosen, "n": {"$not": {"$type": "array"}}}, {"$set": {"n": {"x": {"y": value}}}}
+                )
+                collection.update_one({**chosen, "n.x.y": {"$exists": True}}, {"$set": {"n.x.z": value}})
             case "push":
-                collection.update_one(one, {"$push": {"list": value}})
+                collection.update_one(chosen, {"$push": {"list": value}})
             case "set_many":
                 collection.update_many({}, {"$set": {column: value}})
             case "delete":
-                collection.delete_one(one)
+                collection.delete_one(chosen)
                 self.kept[name].discard(text_of(key))
             case "delete_many":
-                gone = [one for one in keys if self.draw.random() < 0.5]
+                gone = [key for key in keys if self.draw.random() < 0.5]
                 collection.delete_many({"_id": {"$in": gone}})
                 self.kept[name] -= set(map(text_of, gone))
 
     def change_collection(self, action: str, name: str, names: list[str]) -> None:
-        free = [one for one in COLLECTIONS if one not in names]
+        free = [name for name in COLLECTIONS if name not in names]
         others = [one for one in names if one != name]
         self.lose(name)
         match action:
@@ -161,7 +163,7 @@ class RandomChanges:
     def lose(self, name: str) -> None:
         """Note that the documents that the collection has now leave it without events of their own."""
         self.lost.add(name)
-        self.kept[name] |= {text_of(one["_id"]) for one in self.server.db[name].find({}, {"_id": 1})}
+        self.kept[name] |= {text_of(document["_id"]) for document in self.server.db[name].find({}, {"_id": 1})}
 
     def say(self, what: str) -> None:
         self.history.append(what)
@@ -199,7 +201,7 @@ def text_of(value: Any) -> str:
 
 def _with_long_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _with_long_numbers(one) for name, one in value.items()}
+        return {name: _with_long_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_with_long_numbers(one) for one in value]
+        return [_with_long_numbers(member) for member in value]
     return {"$numberLong": str(value)} if isinstance(value, int) and value > _LARGEST_INT else value

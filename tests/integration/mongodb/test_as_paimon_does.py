@@ -120,7 +120,8 @@ def test_a_partition_computed_of_the_id_needs_no_old_documents(server: MongoPlay
     sync.run()
     rows = sync.rows()
     assert {key: (row["v"], row["part"]) for key, row in rows.items()} == {
-        one["_id"]: (None if one["v"] is None else str(one["v"]), one["_id"][0]) for one in server.db.t.find()
+        document["_id"]: (None if document["v"] is None else str(document["v"]), document["_id"][0])
+        for document in server.db.t.find()
     }
     assert (len(rows), rows["2-2"]["v"]) == (6, "new")
     assert {(row["m_database_name"], row["m_table_name"]) for row in rows.values()} == {("play", "t")}

@@ -211,7 +211,7 @@ class Play:
     def compare(self) -> None:
         sync, found = self.sync, set(self.sync.tables())
         for name in sorted(found | set(self.changes.names)):
-            documents = {text_of(one["_id"]): one for one in self.changes.server.db[name].find()}
+            documents = {text_of(document["_id"]): document for document in self.changes.server.db[name].find()}
             rows = sync.rows(name) if name in found else {}
             assert documents.keys() <= rows.keys(), (name, "lacks", documents.keys() - rows.keys())
             more = rows.keys() - documents.keys() - self.changes.kept[name]

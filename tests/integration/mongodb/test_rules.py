@@ -101,7 +101,7 @@ OF_RULES: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("table", [None, "t"], ids=["database", "table"])
 @pytest.mark.parametrize(
-    ("sections", "column", "values"), [one[1:] for one in OF_RULES], ids=[one[0] for one in OF_RULES]
+    ("sections", "column", "values"), [case[1:] for case in OF_RULES], ids=[case[0] for case in OF_RULES]
 )
 def test_a_rule_sees_a_column_that_the_first_document_lacks(
     server: MongoPlayground,
@@ -125,7 +125,7 @@ def test_a_rule_sees_a_column_that_the_first_document_lacks(
     assert {key: row.get(column) for key, row in sync.rows("t").items()} == {"1": values["1"]}
     noticed = caplog.text.count("event=column_not_seen")
     assert noticed == (0 if "route" in sections else 1)
-    warnings = [one.message for one in checked_spec(spec) if "no row seen so far has" in one.message]
+    warnings = [finding.message for finding in checked_spec(spec) if "no row seen so far has" in finding.message]
     assert len(warnings) == noticed
     server.db.t.insert_many([{"_id": 2, "v": 20}, {"_id": 3, "v": 30}])
     run(spec)
@@ -157,8 +157,8 @@ def test_a_rule_on_a_column_that_was_not_specified_is_refused_at_the_start(
 def test_check_and_run_refuse_a_history_that_documents_cannot_fill(server: MongoPlayground, tmp_path: Path) -> None:
     server.db.t.insert_one({"_id": 1})
     sync = MongoSync(server, tmp_path, flags=["--deletes", "history"])
-    findings = [one for one in checked_spec(sync.spec) if one.level == "error"]
-    assert [one.code for one in findings] == [SourceError.exit_code]
+    findings = [finding for finding in checked_spec(sync.spec) if finding.level == "error"]
+    assert [finding.code for finding in findings] == [SourceError.exit_code]
     with pytest.raises(SourceError) as refused:
         run(sync.spec)
     assert findings[0].message == refused.value.message

@@ -48,7 +48,7 @@ class _CrashError(Exception):
 
 
 def source(server: MongoPlayground) -> dict[str, Any]:
-    return {str(one["_id"]): str(one["n"]) for one in server.db.w.find()}
+    return {str(document["_id"]): str(document["n"]) for document in server.db.w.find()}
 
 
 def target(sync: MongoSync) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def test_computed_columns_of_every_kind_in_a_catalog_with_lower_case_names(serve
 
 def comments(sync: Sync, table: str) -> dict[str, str | None]:
     definition = sync.target(table).definition
-    return {"": definition.comment, **{one.name: one.description for one in definition.fields}}
+    return {"": definition.comment, **{field.name: field.description for field in definition.fields}}
 
 
 def test_existing_tables_get_columns_and_options_and_keep_comments_and_buckets(
@@ -284,7 +284,7 @@ def test_type_mappings_apply_to_copied_altered_and_later_tables(server: Playgrou
     sync.run()
     for table, full in (("t", 1), ("altered", 2), ("later", 2)):
         fields = sync.target(table).definition.fields[1:]
-        assert {one.name: written(one.type) for one in fields} == {
+        assert {field.name: written(field.type) for field in fields} == {
             name: type_ for name, (_, _, type_) in MAPPED.items()
         }
         row = next(row for row in sync.rows(table) if row["id"] == full)

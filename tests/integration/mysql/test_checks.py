@@ -290,8 +290,8 @@ def test_transactions_that_are_prepared_are_reported(server: Playground) -> None
         with connected(server.address) as connection:
             for reads in (True, False):
                 plan = CheckedPlan(tables=[(DATABASE, "t")], snapshot=reads)
-                found = [one for one in check_source(connection, plan) if "XA" in one.message]
-                assert [(one.level, one.seen) for one in found] == [("warning", "x")] * reads
+                found = [finding for finding in check_source(connection, plan) if "XA" in finding.message]
+                assert [(finding.level, finding.seen) for finding in found] == [("warning", "x")] * reads
     finally:
         with server.connect().cursor() as cursor:
             cursor.execute("XA ROLLBACK 'x'")

@@ -445,7 +445,7 @@ def test_rows_that_are_older_than_a_column_get_its_value(server: Playground, tmp
         {"id": 1, "a": 10, "n": 0, "d": "seven", "e": None, "twice": 20},
         {"id": 3, "a": 3, "n": 0, "d": "seven", "e": None, "twice": 6},
     ]
-    assert [one.is_equal for one in sync.verified()] == [True]
+    assert [verdict.is_equal for verdict in sync.verified()] == [True]
     before = sync.target().store.snapshots.latest_id()
     sync.run()
     assert sync.target().store.snapshots.latest_id() == before, "the table was read again once"

@@ -78,7 +78,7 @@ def test_the_server_and_the_pipeline_pass_the_same_rows(server: Playground, zone
 
     def read(policy: DemandPolicy | None) -> Iterator[ChangeBatch]:
         options = SnapshotOptions(demand=policy, zone=zone)
-        return (in_zone(one, zone) for one in read_chunk(server.address, Chunk(DATABASE, "odd", 0), options))
+        return (in_zone(option, zone) for option in read_chunk(server.address, Chunk(DATABASE, "odd", 0), options))
 
     asked, all_read = compare_reads(FILTERS, read, count=60, seed=len(zone))
     assert asked < all_read * 0.75, "most conditions are applied by the server"

@@ -62,12 +62,12 @@ def test_a_start_with_a_rule_for_a_dropped_column_stops_only_its_table(
     server.run("INSERT INTO t VALUES (3)", "INSERT INTO u VALUES (4, 4)")
     sync.run()
     assert (sync.ids("t"), sync.ids("u")) == ([1], [1, 2, 3, 4])
-    warnings = [one.message for one in checked_spec(sync.spec) if one.level == "warning"]
-    assert any("a rule fails on" in one for one in warnings)
-    assert not [one for one in checked_spec(sync.spec) if one.level == "error"]
+    warnings = [finding.message for finding in checked_spec(sync.spec) if finding.level == "warning"]
+    assert any("a rule fails on" in warning for warning in warnings)
+    assert not [finding for finding in checked_spec(sync.spec) if finding.level == "error"]
     looked, planned = tables_planned(sync.spec, 10)
     assert "a rule fails on" in looked
-    assert [one.table for one in planned] == ["ods.u"]
+    assert [plan.table for plan in planned] == ["ods.u"]
     # As the warning says.
     sync.rule, sync.flags = {}, (*sync.flags, "--retry", "true")
     sync.run()

@@ -81,7 +81,7 @@ def test_changes_of_rows_with_generated_columns_are_complete(server: Playground,
     )
     reports: list[BatchReport] = []
     sync.run(lambda _, report: reports.append(report))
-    assert [one.is_equal for one in sync.verified()] == [True]
+    assert [verdict.is_equal for verdict in sync.verified()] == [True]
     rows = {row["k"]: row for row in sync.rows(order="k")}
     assert set(rows) == {"a", "A", "ä", "moved", "new"}
     found = rows["a"]

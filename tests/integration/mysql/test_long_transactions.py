@@ -59,12 +59,12 @@ def test_a_transaction_that_a_replica_applies_for_long_delays_nothing(
     with applied_by_a_replica(mysql):
         mysql.run("INSERT INTO t VALUES (1)", "INSERT INTO k VALUES (1)")
         monkeypatch.setattr(server_positions, "_SETTLE_S", 3600)  # whoever waits does so for longer than a test may
-        for one in (sync, new):
-            one.run()
-            assert (one.ids("t"), one.ids("k")) == ([1], [1])
-    for one in (sync, new):
-        one.run()
-        assert one.ids("bulk") == [1]
+        for pipeline in (sync, new):
+            pipeline.run()
+            assert (pipeline.ids("t"), pipeline.ids("k")) == ([1], [1])
+    for pipeline in (sync, new):
+        pipeline.run()
+        assert pipeline.ids("bulk") == [1]
 
 
 @contextmanager

@@ -124,7 +124,9 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param(one, marks=getattr(pytest.mark, one)) for one in ("mysql", "mariadb")])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(server, marks=getattr(pytest.mark, server)) for server in ("mysql", "mariadb")]
+)
 def test_each_change_is_one_version_while_parts_are_read(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:

@@ -80,5 +80,7 @@ def test_the_operating_system_probes_a_connection_that_waits_for_rows(server: Pl
         assert isinstance(connection, GuardedConnection)
         probed = connection._sock
         assert probed.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        waits = [probed.getsockopt(socket.IPPROTO_TCP, one) for one in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)]
+        waits = [
+            probed.getsockopt(socket.IPPROTO_TCP, option) for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
+        ]
     assert waits == [60, 15]

@@ -136,7 +136,7 @@ def test_computed_keys_are_compared(mysql: Playground, tmp_path: Path) -> None:
         writer.commit()
     [verdict] = sync.verified()
     assert not verdict.is_equal
-    assert [(one.how, one.key["id"], one.key["dt"]) for one in verdict.keys] == [
+    assert [(difference.how, difference.key["id"], difference.key["dt"]) for difference in verdict.keys] == [
         ("missing", 7, "2026-01-02"),
         ("extra", 7, "2026-02-02"),
     ]

@@ -156,13 +156,13 @@ def test_a_name_that_another_column_had_lets_the_table_be_read_again(
     sync = PgSync(server, tmp_path)
     sync.run()
     server.run("INSERT INTO t VALUES (3, 31, 32, 33)")
-    server.run("; ".join(["BEGIN", *(f"ALTER TABLE t {one}" for one in SWAPS[case]), "COMMIT"]))
+    server.run("; ".join(["BEGIN", *(f"ALTER TABLE t {change}" for change in SWAPS[case]), "COMMIT"]))
     server.run("INSERT INTO t VALUES (4, 41, 42)")
     settle(sync)
     names = server.run("SELECT string_agg(column_name, ',') FROM information_schema.columns WHERE table_name = 't'")
     columns = names.split(",")
     wanted = [
-        tuple(int(one) if one else None for one in line.split("|"))
+        tuple(int(cell) if cell else None for cell in line.split("|"))
         for line in server.run(f"SELECT {names} FROM t ORDER BY id").splitlines()
     ]
     found = sync.rows("t")

@@ -47,7 +47,7 @@ def in_a_transaction(server: PgPlayground, statements: str) -> int:
 
 def facts(server: PgPlayground) -> PgTableFacts:
     with connected(address(server)) as connection:
-        return next(one for one in list_tables(connection) if one.table == "t")
+        return next(table for table in list_tables(connection) if table.table == "t")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -78,7 +78,7 @@ def test_the_server_and_the_pipeline_pass_the_same_rows(server: PgPlayground) ->
     server.run(f"INSERT INTO odd VALUES {', '.join(ROWS)}")
     address = PgAddress("127.0.0.1", server.port, "cdc", "cdc", DATABASE)
     with connected(address) as connection:
-        facts = next(one for one in list_tables(connection) if one.table == "odd")
+        facts = next(table for table in list_tables(connection) if table.table == "odd")
         chunk = first_chunk(connection, facts)
     assert chunk is not None
 

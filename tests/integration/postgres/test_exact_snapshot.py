@@ -62,7 +62,7 @@ def test_sums_are_right_though_the_source_is_written_during_the_snapshot(server:
     options = ["merge-engine=aggregation", "fields.n.aggregate-function=sum", "bucket=1"]
     options.append("fields.big.ignore-retract=true")
     sync = PgSync(server, tmp_path, conf=[SMALL_CHUNKS])
-    sync.flags = ["--max-batch-rows", "800", *(word for one in options for word in ("--table-conf", one))]
+    sync.flags = ["--max-batch-rows", "800", *(word for option in options for word in ("--table-conf", option))]
     writer = Writer(server, 1)
     writer.start()
     try:

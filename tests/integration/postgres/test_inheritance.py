@@ -30,7 +30,7 @@ def test_each_table_has_its_own_rows(server: PgPlayground, tmp_path: Path) -> No
     sync.run()
     assert [sorted(sync.rows(name)) for name in "tcd"] == [[11], [11], [19, 20]]
     assert sync.rows("t")[11]["v"] == "x" * 9000
-    assert all(one.is_equal for one in sync.verified().values())
+    assert all(verdict.is_equal for verdict in sync.verified().values())
 
 
 def test_rows_of_a_table_that_inherits_cut_no_chunks_of_its_parent(server: PgPlayground) -> None:
@@ -39,7 +39,7 @@ def test_rows_of_a_table_that_inherits_cut_no_chunks_of_its_parent(server: PgPla
     server.run("CREATE TABLE c () INHERITS (t)", "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100)")
     server.run("INSERT INTO c SELECT generate_series(1, 99)", "INSERT INTO p SELECT generate_series(1, 99)")
     with connected(PgAddress("127.0.0.1", server.port, "cdc", "cdc", DATABASE)) as connection:
-        tables = {one.table: one for one in list_tables(connection)}
+        tables = {table.table: table for table in list_tables(connection)}
         last = {}
         for name in "tp":
             whole = first_chunk(connection, tables[name])

@@ -145,8 +145,8 @@ def test_killed_server_loses_and_repeats_nothing(own: PgPlayground, own_folder: 
             os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
             # A killed process that nobody has reaped still exists, and the next server would refuse to start because
             # of its lock files: that of the data, and that of the socket.
-            for one in (lock, *own_folder.glob(".s.PGSQL.*.lock")):
-                one.unlink()
+            for file in (lock, *own_folder.glob(".s.PGSQL.*.lock")):
+                file.unlink()
             starts.append(threads.submit(back))
 
     def back() -> None:
@@ -159,8 +159,8 @@ def test_killed_server_loses_and_repeats_nothing(own: PgPlayground, own_folder: 
                 sync.run(kill)
             except ConnectionLost:
                 continue
-    for one in starts:
-        one.result()
+    for started in starts:
+        started.result()
     own.run("INSERT INTO t VALUES (5000, 1)")
     sync.run()
     assert batches > 3

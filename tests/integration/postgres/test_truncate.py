@@ -48,7 +48,7 @@ def test_tables_are_emptied_between_the_changes_before_and_after(server: PgPlayg
     server.run("TRUNCATE t, u", "INSERT INTO t VALUES (1, 1)", "TRUNCATE t", "INSERT INTO u VALUES (2, 2)")
     sync.run()
     assert (content(sync, "t"), content(sync, "u")) == ({}, {2: 2})
-    assert {one.is_equal for one in sync.verified().values()} == {True}
+    assert {verdict.is_equal for verdict in sync.verified().values()} == {True}
 
 
 def test_truncate_during_the_snapshot_keeps_the_rows_after_it(server: PgPlayground, tmp_path: Path) -> None:

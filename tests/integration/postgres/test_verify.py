@@ -38,7 +38,7 @@ def test_tables_equal_their_sources_at_the_position_of_the_pipeline(server: PgPl
         wide(server, name, full=name == "logged")
     sync = PgSync(server, tmp_path)
     sync.run()
-    assert {name: (one.is_equal, one.source_rows) for name, one in sync.verified().items()} == {
+    assert {name: (verdict.is_equal, verdict.source_rows) for name, verdict in sync.verified().items()} == {
         "logged": (True, 300),
         "inserted": (True, 300),
         "plain": (True, 300),
@@ -58,7 +58,7 @@ def test_tables_equal_their_sources_at_the_position_of_the_pipeline(server: PgPl
     assert (found["inserted"].is_equal, found["inserted"].source_rows) == (True, 300)
     assert "plain were updated or deleted" in (found["plain"].not_compared or "")
     sync.run()
-    assert {one.is_equal for one in sync.verified().values()} == {True}
+    assert {verdict.is_equal for verdict in sync.verified().values()} == {True}
     assert server.run("SELECT count(*) FROM pg_replication_slots") == "1"
 
 
@@ -77,7 +77,10 @@ def test_rows_that_differ_are_named(server: PgPlayground, tmp_path: Path) -> Non
     found = sync.verified()["t"]
     assert found.differs
     assert dict(found.counts) == {"changed": 1, "extra": 1}
-    assert {one.how: dict(one.key) for one in found.keys} == {"changed": {"id": 42}, "extra": {"id": 43}}
+    assert {difference.how: dict(difference.key) for difference in found.keys} == {
+        "changed": {"id": 42},
+        "extra": {"id": 43},
+    }
 
 
 def test_truncated_tables_are_not_compared(server: PgPlayground, tmp_path: Path) -> None:

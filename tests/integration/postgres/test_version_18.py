@@ -48,8 +48,8 @@ def place() -> Iterator[Place]:
         try:
             yield Place(folder, free_port())
         finally:
-            for one in folder.iterdir():
-                stop(KIND, one)
+            for server in folder.iterdir():
+                stop(KIND, server)
 
 
 @pytest.fixture

@@ -144,8 +144,8 @@ class RandomMessages:
                 patiently(lambda name=name: client.create_producer(name), self.broker.url).close()  # type: ignore[misc]
 
     def _lose(self, place: Place) -> None:
-        for one in self.messages.values():
-            if one.place == place and not one.is_settled:
-                one.may_be_lost = True
+        for message in self.messages.values():
+            if message.place == place and not message.is_settled:
+                message.may_be_lost = True
         if place in self.known:
             self.cut.add(place)

@@ -50,14 +50,14 @@ def topic(broker: Broker) -> str:
 
 
 def test_each_message_is_in_one_batch(broker: Broker, topic: str) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, *map(str, range(30)), batched=True)
     broker.send(topic, "alone")
-    (first, end), *rest = batches(one, {})
+    (first, end), *rest = batches(topics, {})
     assert first == [*map(str, range(30)), "alone"]
     assert rest == []
     broker.send(topic, *map(str, range(3)), batched=True)
-    (second, last), *rest = batches(one, end)
+    (second, last), *rest = batches(topics, end)
     assert second == ["0", "1", "2"]
     assert rest == []
     # Read again by another process, which knows the offsets only.
@@ -66,21 +66,21 @@ def test_each_message_is_in_one_batch(broker: Broker, topic: str) -> None:
 
 
 def test_a_batch_may_end_within_a_producer_batch(broker: Broker, topic: str) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, *map(str, range(10)), batched=True)
-    ((_, end),) = batches(one, {})
+    ((_, end),) = batches(topics, {})
     name = f"persistent://public/default/{topic}"
     middle = Position.of(end["offsets"][name]["-1"])
     assert middle.index == 9
     half = {**end, "offsets": {name: {"-1": str(Position(middle.ledger, middle.entry, 4))}}}
-    assert values(one, {}, half) == list("01234")
-    assert values(one, half, end) == list("56789")
+    assert values(topics, {}, half) == list("01234")
+    assert values(topics, half, end) == list("56789")
 
 
 def test_a_limit_ends_a_batch_earlier(broker: Broker, topic: str) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, *map(str, range(25)))
-    found = [batch for batch, _ in batches(one, {}, Limit(rows=10))]
+    found = [batch for batch, _ in batches(topics, {}, Limit(rows=10))]
     assert [len(batch) for batch in found] == [10, 10, 5]
     assert [value for batch in found for value in batch] == [str(number) for number in range(25)]
     by_size = [batch for batch, _ in batches(source(broker, topic), {}, Limit(bytes=20))]
@@ -89,43 +89,43 @@ def test_a_limit_ends_a_batch_earlier(broker: Broker, topic: str) -> None:
 
 
 def test_messages_in_chunks_are_read_whole(broker: Broker, topic: str) -> None:
-    one, large = source(broker, topic), "x" * 50_000
+    topics, large = source(broker, topic), "x" * 50_000
     with broker.client() as client:
         producer = client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
         for value in ("first", large):
             producer.send(value.encode())
-        ((first, end),) = batches(one, {})
+        ((first, end),) = batches(topics, {})
         assert first == ["first", large]
         # The next batch begins with the message in chunks, to see that it is still there.
         for value in ("next", large, "last"):
             producer.send(value.encode())
-    ((second, _),) = batches(one, end)
+    ((second, _),) = batches(topics, end)
     assert second == ["next", large, "last"]
 
 
 def test_a_message_in_chunks_that_began_before_the_batch_is_read(broker: Broker, topic: str) -> None:
     """Its first chunk is before the last message of the batch before, as if two producers had sent in turns."""
-    one, large = source(broker, topic), "x" * 50_000
+    topics, large = source(broker, topic), "x" * 50_000
     with broker.client() as client:
         producer = client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
         for value in ("first", large, "last"):
             producer.send(value.encode())
-    ((found, end),) = batches(one, {})
+    ((found, end),) = batches(topics, {})
     assert found == ["first", large, "last"]
     name = f"persistent://public/default/{topic}"
     last = Position.of(end["offsets"][name]["-1"])
     between = {**end, "offsets": {name: {"-1": str(Position.before(last.ledger, last.entry - 1))}}}
-    assert values(one, between, end) == [large, "last"]
+    assert values(topics, between, end) == [large, "last"]
 
 
 def test_a_deleted_message_stops_the_pipeline_unless_the_gap_is_accepted(broker: Broker, topic: str) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, *map(str, range(10)))
-    ((_, end),) = batches(one, {})
+    ((_, end),) = batches(topics, {})
     broker.send(topic, "lost")
     # As a message TTL does, or another user of the subscription.
     broker.admin("POST", f"persistent/public/default/{topic}/subscription/lake/skip_all")
-    one.close()
+    topics.close()
     broker.drop_read(topic)
     broker.send(topic, "kept")
     again = source(broker, topic)
@@ -140,10 +140,10 @@ def test_a_deleted_message_stops_the_pipeline_unless_the_gap_is_accepted(broker:
 
 
 def test_a_topic_created_again_stops_the_pipeline(broker: Broker, topic: str) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, "old")
-    ((_, end),) = batches(one, {})
-    one.close()
+    ((_, end),) = batches(topics, {})
+    topics.close()
     renew(broker, topic)
     broker.send(topic, "new")
     again = source(broker, topic)
@@ -161,13 +161,13 @@ def renew(broker: Broker, topic: str) -> None:
 def test_a_planned_batch_whose_topic_was_created_again_is_lost_or_skipped(
     broker: Broker, topic: str, *, new: bool, read_before: bool
 ) -> None:
-    one, start = source(broker, topic), Offsets()
+    topics, start = source(broker, topic), Offsets()
     if read_before:
         broker.send(topic, "read")
-        ((_, start),) = batches(one, {})
+        ((_, start),) = batches(topics, {})
     broker.send(topic, "planned")
-    end = one.latest_offsets(start, NO_LIMIT)
-    one.close()
+    end = topics.latest_offsets(start, NO_LIMIT)
+    topics.close()
     renew(broker, topic)
     if new:
         broker.send(topic, "new")
@@ -181,29 +181,29 @@ def test_a_planned_batch_whose_topic_was_created_again_is_lost_or_skipped(
 def test_a_planned_batch_that_lost_its_first_messages_is_read_from_the_first_that_is_left(
     broker: Broker, topic: str
 ) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, "read")
-    ((_, start),) = batches(one, {})
+    ((_, start),) = batches(topics, {})
     broker.send(topic, "lost")
     broker.admin("POST", f"persistent/public/default/{topic}/subscription/lake/skip_all")
     broker.drop_read(topic)
     broker.send(topic, "kept")
-    end = one.latest_offsets(start, NO_LIMIT)
-    one.close()
+    end = topics.latest_offsets(start, NO_LIMIT)
+    topics.close()
     with pytest.raises(PositionLost, match="no longer has the message"):
         values(source(broker, topic), start, end)
     assert values(source(broker, topic, accept_gap=True), start, end) == ["kept"]
 
 
 def test_acknowledged_batches_leave_the_message_that_the_next_one_needs(broker: Broker, topic: str) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     start: Offsets = {}
     for number in range(4):
         broker.send(topic, str(number))
         broker.drop_read(topic)  # every message in a ledger of its own, deleted once acknowledged
-        ((found, end),) = batches(one, start)
+        ((found, end),) = batches(topics, start)
         assert found == [str(number)]
-        one.mirror(end)
+        topics.mirror(end)
         start = end
 
     # The broker counts acknowledgements a moment after they are sent.
@@ -216,13 +216,13 @@ def test_acknowledged_batches_leave_the_message_that_the_next_one_needs(broker: 
 
 def test_new_partitions_are_read_from_their_first_message(broker: Broker) -> None:
     topic = broker.topic(partitions=2)
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, *map(str, range(6)))
-    ((first, end),) = batches(one, {})
+    ((first, end),) = batches(topics, {})
     assert sorted(first) == [str(number) for number in range(6)]
     broker.admin("POST", f"persistent/public/default/{topic}/partitions", 4)
     broker.send(f"{topic}-partition-3", "new")
-    ((second, last),) = batches(one, end)
+    ((second, last),) = batches(topics, end)
     assert second == ["new"]
     assert set(last["offsets"][f"persistent://public/default/{topic}"]) == {"0", "1", "2", "3"}
 
@@ -231,10 +231,10 @@ def test_topics_are_found_by_a_pattern(broker: Broker) -> None:
     # Other tests use this broker, too.
     wanted = [broker.topic(name=f"by_pattern_{number}") for number in range(2)]
     broker.topic(name="unrelated_0")
-    one = source(broker, pattern="by_pattern_.*")
+    topics = source(broker, pattern="by_pattern_.*")
     for topic in wanted:
         broker.send(topic, topic)
-    ((found, _),) = batches(one, {})
+    ((found, _),) = batches(topics, {})
     assert sorted(found) == wanted
 
 
@@ -251,12 +251,12 @@ def test_a_new_checkpoint_begins_where_the_startup_mode_says(broker: Broker, top
         "publish-time": PulsarStart("publish-time", millis=time),
         "message-id": PulsarStart("message-id", (found.ledger_id(), found.entry_id(), -1)),
     }
-    one = source(broker, topic, startup=starts[mode])
-    start = one.latest_offsets({}, NO_LIMIT)
+    topics = source(broker, topic, startup=starts[mode])
+    start = topics.latest_offsets({}, NO_LIMIT)
     broker.send(topic, "later")
-    end = one.latest_offsets(start, NO_LIMIT)
+    end = topics.latest_offsets(start, NO_LIMIT)
     expected = ["later"] if mode == "latest" else ["after", "later"]
-    assert values(one, {}, start) + values(one, start, end) == expected
+    assert values(topics, {}, start) + values(topics, start, end) == expected
 
 
 def sent_id(broker: Broker, topic: str, value: bytes) -> tuple[int, int]:
@@ -290,30 +290,30 @@ def test_a_first_start_at_a_message_that_was_deleted_is_refused_unless_the_gap_i
 
 def test_a_first_start_behind_the_last_message_waits_for_the_next_one(broker: Broker, topic: str) -> None:
     ledger, entry = sent_id(broker, topic, b"named")
-    one = source(broker, topic, startup=PulsarStart("message-id", (ledger, entry, -1), inclusive=False))
-    start = one.latest_offsets({}, NO_LIMIT)
+    topics = source(broker, topic, startup=PulsarStart("message-id", (ledger, entry, -1), inclusive=False))
+    start = topics.latest_offsets({}, NO_LIMIT)
     broker.send(topic, "later")
-    assert values(one, start, one.latest_offsets(start, NO_LIMIT)) == ["later"]
+    assert values(topics, start, topics.latest_offsets(start, NO_LIMIT)) == ["later"]
 
 
 def test_an_empty_topic_has_an_empty_batch(broker: Broker, topic: str) -> None:
-    one = source(broker, topic)
-    end = one.latest_offsets({}, NO_LIMIT)
-    assert one.plan({}, end, 1) == []
-    assert one.latest_offsets(end, NO_LIMIT) == end
-    assert one.lag(end) == {f"persistent://public/default/{topic}": 0}
+    topics = source(broker, topic)
+    end = topics.latest_offsets({}, NO_LIMIT)
+    assert topics.plan({}, end, 1) == []
+    assert topics.latest_offsets(end, NO_LIMIT) == end
+    assert topics.lag(end) == {f"persistent://public/default/{topic}": 0}
     broker.send(topic, "a", "b")
-    assert one.lag(end) == {f"persistent://public/default/{topic}": 2}
+    assert topics.lag(end) == {f"persistent://public/default/{topic}": 2}
 
 
 def test_a_restarted_broker_has_all_messages(broker: Broker, topic: str, tmp_path: Path) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, *map(str, range(10)))
-    ((first, end),) = batches(one, {})
+    ((first, end),) = batches(topics, {})
     broker.stop()
     broker.start()
     broker.send(topic, json.dumps({"id": 1}))
-    ((second, _),) = batches(one, end)
+    ((second, _),) = batches(topics, end)
     assert (len(first), second) == (10, ['{"id": 1}'])
 
 
@@ -321,11 +321,11 @@ def test_a_restarted_broker_has_all_messages(broker: Broker, topic: str, tmp_pat
 def test_a_topic_that_lost_all_messages_is_noticed_before_the_next_one(
     broker: Broker, topic: str, *, renewed: bool
 ) -> None:
-    one = source(broker, topic)
+    topics = source(broker, topic)
     broker.send(topic, "read")
-    ((_, start),) = batches(one, {})
+    ((_, start),) = batches(topics, {})
     broker.send(topic, "lost")
-    one.close()
+    topics.close()
     if renewed:
         renew(broker, topic)
     else:
@@ -345,9 +345,9 @@ def test_a_topic_that_lost_all_messages_is_noticed_before_the_next_one(
 def test_messages_that_were_deleted_before_any_was_read_are_noticed(
     broker: Broker, topic: str, *, renewed: bool
 ) -> None:
-    one = source(broker, topic)
-    start = one.latest_offsets({}, NO_LIMIT)
-    one.close()
+    topics = source(broker, topic)
+    start = topics.latest_offsets({}, NO_LIMIT)
+    topics.close()
     broker.send(topic, "lost")
     if renewed:
         renew(broker, topic)
@@ -369,14 +369,14 @@ def test_messages_that_were_deleted_before_any_was_read_are_noticed(
 def test_a_deleted_topic_is_not_created_by_a_run_that_does_not_read_it(broker: Broker) -> None:
     gone, stays = (broker.topic(name=f"by_mirror_{number}") for number in range(2))
     broker.send(gone, "a", "b")
-    one = source(broker, pattern="by_mirror_.*")
-    ((_, end),) = batches(one, {})
-    one.close()
+    first = source(broker, pattern="by_mirror_.*")
+    ((_, end),) = batches(first, {})
+    first.close()
     broker.admin("DELETE", f"persistent/public/default/{gone}")
-    two = source(broker, pattern="by_mirror_.*")
+    second = source(broker, pattern="by_mirror_.*")
     broker.send(stays, "c")
-    ((_, end),) = batches(two, end)
-    two.mirror(end)
-    two.mirror(end)
+    ((_, end),) = batches(second, end)
+    second.mirror(end)
+    second.mirror(end)
     topics = broker.admin("GET", "persistent/public/default")
     assert f"persistent://public/default/{gone}" not in topics

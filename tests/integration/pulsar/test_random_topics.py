@@ -125,7 +125,7 @@ class Play:
             refused = True
             self.run_once("--accept-gap")
         topics, found = self.topics, self.found()
-        may_be_lost = {one.number for one in topics.messages.values() if one.may_be_lost}
+        may_be_lost = {message.number for message in topics.messages.values() if message.may_be_lost}
         # If no message of a topic was read before it was created again, it is unknown whether any message was lost.
         assert not refused or topics.cut or may_be_lost or topics.renewed, "nothing was lost"
         missing = topics.messages.keys() - found.keys()
@@ -135,18 +135,18 @@ class Play:
         assert refused or not known, f"{sorted(known)} were not refused"
         assert not [number for number, times in found.items() if times > 1], f"twice: {found}"
         self.lost |= missing
-        for one in topics.messages.values():
-            one.is_settled, one.may_be_lost = True, False
-            topics.known |= {one.place} if one.number in found else set()
+        for message in topics.messages.values():
+            message.is_settled, message.may_be_lost = True, False
+            topics.known |= {message.place} if message.number in found else set()
         topics.cut.clear()
         topics.renewed.clear()
         # A batch that was killed between two commits, and lost its messages then, has a part of them.
         self.uncounted |= refused
         if self.uncounted:
             return
-        assert sum(one.messages for one in self.reports.values()) == len(found)
+        assert sum(report.messages for report in self.reports.values()) == len(found)
         bad = sum(topics.messages[number].table == LETTERS for number in found)
-        assert sum(one.bad_count for one in self.reports.values()) == bad
+        assert sum(report.bad_count for report in self.reports.values()) == bad
 
     def found(self) -> Counter[int]:
         """Return how often each message is in the tables."""

@@ -126,7 +126,7 @@ def test_a_query_may_read_the_table_that_it_replaces(spark: SparkSession, catalo
     spark.sql("CREATE OR REPLACE TABLE kept TBLPROPERTIES ('primary-key' = 'k') AS SELECT id + 1 AS k FROM kept")
     assert rows(spark, "SELECT * FROM kept") == [(2,)]
     table = catalog.table("shop.kept")
-    assert (table.primary_keys, [one.id for one in table.snapshots]) == (["k"], [1])
+    assert (table.primary_keys, [snapshot.id for snapshot in table.snapshots]) == (["k"], [1])
     spark.sql("REPLACE TABLE kept AS SELECT k + 1 AS k FROM kept")
     assert rows(spark, "SELECT * FROM kept") == [(3,)]
     spark.sql("CREATE OR REPLACE TABLE kept (v STRING)")
@@ -197,7 +197,7 @@ def test_every_alter_is_done(spark: SparkSession, catalog: Catalog) -> None:
         spark.sql(f"ALTER TABLE altered {change}")
     table = catalog.table("shop.altered")
     assert table.schema.names == ["id", "status", "voucher", "amount", "dt", "e", "nested"]
-    columns = {one.name: one for one in table.definition.fields}
+    columns = {field.name: field for field in table.definition.fields}
     assert (columns["voucher"].default, columns["e"].default, columns["e"].description) == ("none", "3", "more")
     assert (table.options["snapshot.num-retained.max"], table.comment) == ("100", "other")
     assert "'buckt' is not a table option" in refusal(spark, "ALTER TABLE altered UNSET TBLPROPERTIES ('buckt')")

@@ -30,7 +30,7 @@ LIMITS = Limits(types=(*values.PLAIN, *values.DECIMALS, *values.TIMES, *values.L
 def columns_of(spark: SparkSession) -> Iterator[Column]:
     """Yield the columns of the copy, and members of its structures, with literals of the values that they have."""
     for field in spark.table("whole").schema:
-        inner = [f"`{field.name}`.`{one.name}`" for one in getattr(field.dataType, "fields", ())]
+        inner = [f"`{field.name}`.`{member.name}`" for member in getattr(field.dataType, "fields", ())]
         for path in inner or [f"`{field.name}`"]:
             [(type_,)] = spark.sql(f"SELECT typeof({path}) FROM whole LIMIT 1").collect() or [("",)]
             if type_.startswith(("array", "map", "struct")) or not type_:
@@ -49,7 +49,7 @@ def literal(text: str, type_: str) -> str:
 
 def query(choice: random.Random, columns: list[Column]) -> str:
     where, column = Conditions(columns).one(choice), choice.choice(columns)
-    shown = ", ".join(one.name for one in choice.sample(columns, choice.randint(1, min(3, len(columns)))))
+    shown = ", ".join(column.name for column in choice.sample(columns, choice.randint(1, min(3, len(columns)))))
     return choice.choice(
         [
             f"SELECT {shown} FROM t WHERE {where}",

@@ -92,7 +92,7 @@ def test_a_query_shows_changes_with_their_kinds(spark: SparkSession, catalog: Ca
     first, changes = "VERSION AS OF 3", "WITH ('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '3')"
     for start, expected in ((first, ["+I"]), (changes, ["-U", "+U"])):
         [rows] = streamed(spark, catalog, f"SELECT id, rowkind FROM `shown$audit_log` {start} WHERE id = 2")
-        assert [(row["op"], row["rowkind"]) for row in rows] == [("+I", one) for one in expected]
+        assert [(row["op"], row["rowkind"]) for row in rows] == [("+I", row) for row in expected]
 
 
 def test_a_statement_set_runs_its_inserts_together(spark: SparkSession, catalog: Catalog) -> None:

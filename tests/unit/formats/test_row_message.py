@@ -117,8 +117,8 @@ def test_row_of_mysql_is_a_message_of_canal_and_both_are_read_together() -> None
     assert "arrow" not in json.loads(old)
     new = letter(ChangeBatch.inserts(SCHEMA, rows()))
     decoded = decode("row-json", Messages([new, old, b"{", None], np.arange(4)))
-    assert {(one.schema.table, one.positions.tolist()[0]) for one in decoded.batches} == {("t", 0), ("t", 1)}
-    assert [one.pos for one in decoded.bad] == [2]
+    assert {(batch.schema.table, batch.positions.tolist()[0]) for batch in decoded.batches} == {("t", 0), ("t", 1)}
+    assert [record.pos for record in decoded.bad] == [2]
     assert decoded.skipped["tombstone"] == 1
 
 
@@ -129,4 +129,4 @@ def test_row_of_mysql_is_a_message_of_canal_and_both_are_read_together() -> None
 def test_damaged_letter_is_a_bad_record(member: str, value: object) -> None:
     message = json.loads(letter(ChangeBatch.inserts(SCHEMA, rows()))) | {member: value}
     decoded = decode("row-json", Messages([json.dumps(message).encode()], np.array([3])))
-    assert [(one.pos, one.reason_class) for one in decoded.bad] == [(3, "bad-value")]
+    assert [(record.pos, record.reason_class) for record in decoded.bad] == [(3, "bad-value")]

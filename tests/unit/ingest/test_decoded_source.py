@@ -107,6 +107,6 @@ def test_chunks_are_joined_up_to_the_limits(monkeypatch: pytest.MonkeyPatch) -> 
 def test_joined_chunks_have_times_if_all_of_them_have() -> None:
     times = np.array([7], np.int64)
     some = [Messages([b"{}"], np.array([offset], np.int64), timestamps=times) for offset in (0, 1)]
-    chunks = [FetchedMessages("orders", 0, one, 2) for one in (*some, replace(some[0], timestamps=None))]
+    chunks = [FetchedMessages("orders", 0, messages, 2) for messages in (*some, replace(some[0], timestamps=None))]
     assert joined(chunks[:2]).messages.timestamps.tolist() == [7, 7]  # type: ignore[union-attr]
     assert joined(chunks).messages.timestamps is None

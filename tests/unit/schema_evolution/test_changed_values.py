@@ -60,7 +60,7 @@ def fitted(given: pa.Array, type_text: str, *, in_key: bool) -> tuple[pa.Array, 
 
 
 def types_of(kind: str) -> list[str]:
-    return [type_text for one, type_text in PAIRS if one == kind]
+    return [type_text for kind_, type_text in PAIRS if kind_ == kind]
 
 
 @pytest.mark.parametrize("kind", GIVEN)

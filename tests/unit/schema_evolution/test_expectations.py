@@ -78,7 +78,7 @@ def test_a_marked_delete_is_a_delete() -> None:
 def test_a_dead_letter_is_the_whole_message() -> None:
     found = look(changes((UPDATE_BEFORE, "1"), (UPDATE_AFTER, "-1"), (INSERT, "1")), ("amount > 0", "dead-letter"))
     assert ids(found) == ["2"]
-    assert [(one.pos, one.message) for one in found.bad] == [
+    assert [(record.pos, record.message) for record in found.bad] == [
         (1, "shop.t: the expectation rule 0 is not met: amount > 0")
     ]
 

@@ -208,5 +208,5 @@ def test_instants_that_came_as_text_are_cut_and_counted_or_kept_and_refused_in_a
     both = ["2024-02-29 12:34:56.789012999", "2024-02-29 12:34:56.789012000"]
     assert found["TIMESTAMP(6)"] == (["2024-02-29 12:34:56.789012"], 1)
     assert found["TIMESTAMP(9)"] == (both, 0)
-    assert found["TIMESTAMP_LTZ(9)"] == ([f"{one}Z" for one in both], 0)
+    assert found["TIMESTAMP_LTZ(9)"] == ([f"{text}Z" for text in both], 0)
     assert found["STRING"] == (["2024-02-29 12:34:56.789012999", "2024-02-29 12:34:56.789012"], 0)

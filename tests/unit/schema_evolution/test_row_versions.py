@@ -44,7 +44,7 @@ def test_changes_get_the_columns_of_current_versions() -> None:
     ]
     assert {(row["valid_to"], row["is_current"], row["_end_position"]) for row in rows} == {(None, True, "")}
     assert rows[2]["_position"] == "log.1:00000000000000000002.000001"
-    assert [one.name for one in found.schema.fields] == found.rows.schema.names
+    assert [field.name for field in found.schema.fields] == found.rows.schema.names
 
 
 def test_a_column_of_the_source_with_the_name_of_such_a_column_is_refused() -> None:
@@ -85,5 +85,5 @@ def test_versions_of_an_emptied_table_do_not_end_before_they_began() -> None:
     rows = pa.RecordBatch.from_pylist([{"valid_from": second} for second in (1000, 9000)], schema)
     rows = rows.append_column("is_current", pa.array([True, True]))
     found = ended(rows, 5000).to_pydict()
-    assert [one.second for one in found["valid_to"]] == [5, 9]
+    assert [time.second for time in found["valid_to"]] == [5, 9]
     assert found["is_current"] == [False, False]

@@ -36,7 +36,7 @@ def test_a_delete_becomes_an_update_with_the_time_of_the_source() -> None:
     at = found.rows.column("_deleted_at").to_pylist()
     assert at[:3] == [None, None, None]
     assert at[3:] == [dt.datetime(1970, 1, 1, 0, 0, second, tzinfo=dt.UTC) for second in (2, 7)]
-    assert [one.name for one in found.schema.fields] == found.rows.schema.names
+    assert [field.name for field in found.schema.fields] == found.rows.schema.names
 
 
 def test_a_column_of_the_source_with_the_name_of_a_mark_is_refused() -> None:

@@ -63,4 +63,4 @@ def is_cast_alike(column: pa.Array, type_: Any, in_key: bool) -> None:
         found = whole.slice(row, 1)
         assert value.equals(found) or str(value) == str(found), column[row]  # NaN does not equal itself
     assert refused == [row for row, (_, reasons, _) in enumerate(single) if reasons]
-    assert changed == sum(one for _, _, one in single)
+    assert changed == sum(count for _, _, count in single)

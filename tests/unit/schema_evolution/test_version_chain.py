@@ -49,7 +49,7 @@ def row(key: str, value: float | None, millis: int, number: int = 0, stream: str
 
 def written(current: list[Row], changes: list[tuple[int, Row]], *, old: bool = False) -> list[tuple[int, Any, str]]:
     """The kind, the value and the end of each row to write."""
-    rows = pa.RecordBatch.from_pylist([one for _, one in changes], ARROW)
+    rows = pa.RecordBatch.from_pylist([change for _, change in changes], ARROW)
     kinds = np.array([kind for kind, _ in changes], np.int8)
     found, kinds = VersionChain.of(SCHEMA, pa.RecordBatch.from_pylist(current, ARROW), rows, kinds).written(
         (), with_old=old

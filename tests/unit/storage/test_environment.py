@@ -42,6 +42,6 @@ def test_files_have_the_local_time_of_their_environment(tmp_path: Path, hours: i
             writer.write(rows(table, (turn, "", None)))
             writer.commit()
         files = live_entries(table.store, table.store.snapshots.get(turn + 1))
-        seen.append([one.file.creation_millis for one in files])
+        seen.append([file.file.creation_millis for file in files])
     local = SUMMER + hours * 3_600_000
     assert seen == [[SUMMER], [SUMMER, local]]

@@ -184,7 +184,9 @@ def test_source_types_of_other_databases_than_mysql_are_not_used(connector: str,
         "connect.name": f"io.debezium.connector.{connector}.Source",
     }
     whole = envelope({"name": "c", "type": column})
-    whole["fields"] = [one for one in whole["fields"] if one["name"] != "source"] + [{"name": "source", "type": source}]
+    whole["fields"] = [field for field in whole["fields"] if field["name"] != "source"] + [
+        {"name": "source", "type": source}
+    ]
     [found] = compile_schema(whole).row_columns()
     kind = connect_type_of(found.schema)
     assert (kind.source_type if kind else None) == declared

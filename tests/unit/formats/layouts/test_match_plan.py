@@ -93,7 +93,7 @@ def changes_of(name: str) -> Iterator[bytes]:
 def test_messages_with_one_wrong_byte_among_usual_ones_are_read_as_by_the_parser(name: str) -> None:
     good = list(changes_of(name))
     decode(name, Messages(good, np.arange(len(good))), DecodeOptions(bulk_rows=1))
-    values = [one for damage in damaged(good[7]) for one in (good[5], damage)]
+    values = [value for damage in damaged(good[7]) for value in (good[5], damage)]
     messages = Messages(values, np.arange(len(values)))
     found = [shown(decode(name, messages, DecodeOptions(bulk_rows=size))) for size in (1, 1_000_000)]
     for by_layout, by_record in zip(*found, strict=True):

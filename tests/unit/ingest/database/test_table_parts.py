@@ -37,7 +37,7 @@ def batch(*ids: int) -> ChangeBatch:
 
 def read(where: str, *batches: ChangeBatch) -> tuple[list[list[int]], Counter[str]]:
     oddities: Counter[str] = Counter()
-    found = [one.rows["id"].to_pylist() for one in PartRead(LANGUAGE, where).rows(batches, oddities)]
+    found = [batch.rows["id"].to_pylist() for batch in PartRead(LANGUAGE, where).rows(batches, oddities)]
     return found, oddities
 
 

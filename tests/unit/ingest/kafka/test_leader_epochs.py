@@ -49,7 +49,7 @@ class Client:
         return self
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
-        self.assigned += [(one.topic, one.partition, one.offset, one.leader_epoch) for one in places]
+        self.assigned += [(place.topic, place.partition, place.offset, place.leader_epoch) for place in places]
 
     def consume(self, count: int, seconds: float) -> list[Answer]:
         return [self.answers.pop(0)] if self.answers else []

@@ -25,8 +25,8 @@ def certificate(name: str) -> x509.Certificate:
     return dated.sign(key, hashes.SHA256())
 
 
-def pem(one: x509.Certificate) -> str:
-    return one.public_bytes(Encoding.PEM).decode()
+def pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(Encoding.PEM).decode()
 
 
 @pytest.fixture

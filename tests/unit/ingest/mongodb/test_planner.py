@@ -99,12 +99,12 @@ def test_all_documents_are_in_chunks_before_the_log_is_all_there_is(planner: Mon
     while progress.reads_tables:
         progress = following(planner, progress, Limit(rows=10))
         chunks += progress.batch.chunks
-    assert [(one.collection, one.number) for one in chunks] == [
+    assert [(chunk.collection, chunk.number) for chunk in chunks] == [
         ("orders", 0), ("orders", 1), ("orders", 2), ("users", 0),
     ]  # fmt: skip
     # Each chunk begins where the one before it ends.
-    orders = [one for one in chunks if one.collection == "orders"]
-    assert [one.upper for one in orders[:-1]] == [one.lower for one in orders[1:]]
+    orders = [chunk for chunk in chunks if chunk.collection == "orders"]
+    assert [order.upper for order in orders[:-1]] == [order.lower for order in orders[1:]]
     assert (orders[0].lower, orders[-1].upper) == ("", "")
 
 
@@ -138,7 +138,7 @@ def test_collection_that_is_dropped_while_it_is_read_ends(planner: MongoPlanner,
     assert first.rest is not None
     del server.counts["orders"]
     rest = following(planner, first)
-    assert [one.collection for one in rest.batch.chunks] == ["users"]
+    assert [chunk.collection for chunk in rest.batch.chunks] == ["users"]
     assert not rest.reads_tables
 
 
@@ -146,7 +146,7 @@ def test_collection_with_another_identity_is_read_again(planner: MongoPlanner, s
     settled = following(planner, copied(planner))
     server.identities["users"] = b"\7"
     again = following(planner, settled)
-    assert [one.name for one in again.batch.chunks] == [USERS]
+    assert [chunk.name for chunk in again.batch.chunks] == [USERS]
     assert again.known[USERS] == "07"
 
 
@@ -157,7 +157,7 @@ def test_collection_that_was_excluded_for_a_while_is_read_again(server: Server, 
     excluded = following(without_users, settled)
     assert list(excluded.known) == [ORDERS]
     again = following(all_of_them, excluded)
-    assert [one.name for one in again.batch.chunks] == [USERS]
+    assert [chunk.name for chunk in again.batch.chunks] == [USERS]
 
 
 def test_collection_that_had_another_name_for_a_while_is_read_again(planner: MongoPlanner, server: Server) -> None:
@@ -166,7 +166,7 @@ def test_collection_that_had_another_name_for_a_while_is_read_again(planner: Mon
     away = following(planner, settled)
     server.counts["users"] = count
     again = following(planner, away)
-    assert [one.name for one in again.batch.chunks] == [USERS]
+    assert [chunk.name for chunk in again.batch.chunks] == [USERS]
 
 
 def test_collection_is_read_after_the_events_of_one_that_had_its_name(planner: MongoPlanner, server: Server) -> None:
@@ -181,7 +181,10 @@ def test_collection_is_read_after_the_events_of_one_that_had_its_name(planner: M
     assert (more.batch.chunks, more.log) == ((), server.now() + 1)
     assert (set(more.unread), more.reads_tables) == ({ORDERS, USERS}, True)
     read = following(planner, more)
-    assert [(one.name, one.lower, one.upper) for one in read.batch.chunks] == [(ORDERS, "", ""), (USERS, "", "")]
+    assert [(chunk.name, chunk.lower, chunk.upper) for chunk in read.batch.chunks] == [
+        (ORDERS, "", ""),
+        (USERS, "", ""),
+    ]
     assert not read.reads_tables
 
 
@@ -200,7 +203,7 @@ def test_lost_log_is_an_error_unless_collections_may_be_read_again(server: Serve
         strict.next(old, NO_LIMIT, None)
     again = following(lenient, old)
     assert lenient.at_barrier
-    kinds = [(one.kind, one.table) for one in again.batch.barriers]
+    kinds = [(barrier.kind, barrier.table) for barrier in again.batch.barriers]
     assert kinds == [("read-again", "orders"), ("read-again", "users")]
     assert again.waiting == (ORDERS, USERS)
     assert again.log == server.now() + 1

@@ -38,6 +38,6 @@ def test_keys_of_texts_and_other_types_are_warned_of_once(caplog: pytest.LogCapt
 
 def test_equal_columns_are_one_schema() -> None:
     documents = DocumentRows(ColumnChoice(), Counter())
-    one = documents.schema(TABLE, ["_id", "a"])
-    assert documents.schema(TABLE, ["_id", "a"]) is one
-    assert (one.dialect, one.primary_keys) == ("text", ("_id",))
+    schema = documents.schema(TABLE, ["_id", "a"])
+    assert documents.schema(TABLE, ["_id", "a"]) is schema
+    assert (schema.dialect, schema.primary_keys) == ("text", ("_id",))

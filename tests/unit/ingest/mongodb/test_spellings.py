@@ -18,9 +18,9 @@ def divided(*documents: dict[str, Any]) -> list[ChangeBatch]:
     rows = made.rows(*laid_out(*documents), TABLE)
     batch = ChangeBatch.inserts(made.schema(TABLE, rows.schema.names), rows)
     found = by_spelling(batch, made)
-    for one in found:
-        assert [field.name for field in one.schema.fields] == one.rows.schema.names
-    assert sorted(place for one in found for place in one.positions) == list(range(len(documents)))
+    for spelling in found:
+        assert [field.name for field in spelling.schema.fields] == spelling.rows.schema.names
+    assert sorted(place for batch in found for place in batch.positions) == list(range(len(documents)))
     return found
 
 
@@ -32,7 +32,9 @@ def test_each_spelling_has_a_batch() -> None:
     found = divided(
         {"_id": 1, "V": "x"}, {"_id": 2, "v": "y", "w": 1}, {"_id": 3}, {"_id": 4, "V": "z"}, {"_id": 5, "V": None}
     )
-    rows = {int(place): row for one in found for place, row in zip(one.positions, one.rows.to_pylist(), strict=True)}
+    rows = {
+        int(place): row for batch in found for place, row in zip(batch.positions, batch.rows.to_pylist(), strict=True)
+    }
     assert rows == {
         0: {"_id": "1", "V": "x", "w": None},
         1: {"_id": "2", "v": "y", "w": "1"},
@@ -44,7 +46,7 @@ def test_each_spelling_has_a_batch() -> None:
 
 def test_a_document_with_two_spellings_keeps_both() -> None:
     found = divided({"_id": 1, "V": "x", "v": "y"}, {"_id": 2, "v": "z"})
-    assert sorted([row for one in found for row in one.rows.to_pylist()], key=len) == [
+    assert sorted([row for batch in found for row in batch.rows.to_pylist()], key=len) == [
         {"_id": "2", "v": "z"},
         {"_id": "1", "V": "x", "v": "y"},
     ]

@@ -43,7 +43,7 @@ def test_two_attempts_of_a_task_have_different_server_ids() -> None:
     ids = [{settings.server_id(reader) for _ in range(50)} for reader in (-1, 0, 1, 7)]
     assert all(len(of_reader) > 10 for of_reader in ids)
     assert len(set.union(*ids)) == sum(map(len, ids))
-    assert all(first <= one <= last for one in set.union(*ids))
+    assert all(first <= number <= last for number in set.union(*ids))
 
 
 def test_server_ids_of_a_configured_range_are_those_of_the_readers() -> None:

@@ -23,5 +23,5 @@ def test_changes_of_the_log_follow_the_rows_that_were_read(monkeypatch: pytest.M
     log = LogPosition("binlog.000003", 400)
     end = replace(progress_of(), log=log, batch=batch)
     ranges = MySqlSource(settled(["shop.*"], {})).plan({}, end.to_json(), 2)
-    assert [(CHUNK in one.start, LOG in one.start) for one in ranges] == [(True, False), (False, True)]
-    assert [one.number for one in ranges] == [0, 1]
+    assert [(CHUNK in range.start, LOG in range.start) for range in ranges] == [(True, False), (False, True)]
+    assert [range.number for range in ranges] == [0, 1]

@@ -48,7 +48,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         altered_tables,
         "versions_of",
-        lambda _, tables: {one.name: TableVersion(one.oid, one.columns) for one in tables},
+        lambda _, tables: {table.name: TableVersion(table.oid, table.columns) for table in tables},
     )
 
 
@@ -153,7 +153,7 @@ def test_a_table_whose_key_was_written_is_emptied_unless_it_has_other_sources(
     progress = replace(PROGRESS, known=(T,), versions={T: before})
     found = note(progress, replace(facts(T, 7), files=11, marks=21), shares_targets=shares)
     kind, columns, barrier = wanted
-    assert [(one.kind, one.columns, one.barrier) for one in found.altered] == [(kind, columns, barrier)]
+    assert [(altered.kind, altered.columns, altered.barrier) for altered in found.altered] == [(kind, columns, barrier)]
     assert found.versions[T] == now
     passed = applied(settings(follows_drop=False), replace(found, log=20))
     assert passed is not None

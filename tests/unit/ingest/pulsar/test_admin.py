@@ -85,25 +85,25 @@ def test_a_subscription_has_a_state(server: AdminServer) -> None:
         "lastConfirmedEntry": "9:16",
         "cursors": {"a%2Fb": {"markDeletePosition": "4:2"}, "c": {"markDeletePosition": "9:-1"}},
     }
-    one = admin(server)
-    assert one.subscription((TOPIC, 2), "a/b") == SubscriptionState(True, (4, 2), {9: 17}, (9, 16))
-    assert one.subscription((TOPIC, 2), "c") == SubscriptionState(True, (9, -1), {9: 17}, (9, 16))
-    assert one.subscription((TOPIC, 2), "d") == SubscriptionState(False, NOTHING, {9: 17}, (9, 16))
-    assert one.subscription((TOPIC, 3), "c") == SubscriptionState(False, NOTHING, {}, NOTHING)
+    admin_ = admin(server)
+    assert admin_.subscription((TOPIC, 2), "a/b") == SubscriptionState(True, (4, 2), {9: 17}, (9, 16))
+    assert admin_.subscription((TOPIC, 2), "c") == SubscriptionState(True, (9, -1), {9: 17}, (9, 16))
+    assert admin_.subscription((TOPIC, 2), "d") == SubscriptionState(False, NOTHING, {9: 17}, (9, 16))
+    assert admin_.subscription((TOPIC, 3), "c") == SubscriptionState(False, NOTHING, {}, NOTHING)
     server.answers[f"{path}/internalStats"] = {"lastConfirmedEntry": "newest"}
     with pytest.raises(SourceError, match="ledger:entry"):
-        one.subscription((TOPIC, 2), "c")
+        admin_.subscription((TOPIC, 2), "c")
 
 
 def test_what_does_not_exist_is_none(server: AdminServer) -> None:
     server.answers["persistent/shop/eu/orders/stats"] = {"msgInCounter": 1}
     server.answers["namespaces/shop/eu/messageTTL"] = 3600
     server.answers["schemas/shop/eu/orders/schema"] = {"type": "AVRO"}
-    one = admin(server)
-    assert one.exists((TOPIC, -1))
-    assert not one.exists((TOPIC, 0))
-    assert (one.message_ttl(TOPIC), one.message_ttl("persistent://shop/us/orders")) == (3600, None)
-    assert (one.schema_type(TOPIC), one.schema_type("persistent://shop/eu/items")) == ("AVRO", None)
+    admin_ = admin(server)
+    assert admin_.exists((TOPIC, -1))
+    assert not admin_.exists((TOPIC, 0))
+    assert (admin_.message_ttl(TOPIC), admin_.message_ttl("persistent://shop/us/orders")) == (3600, None)
+    assert (admin_.schema_type(TOPIC), admin_.schema_type("persistent://shop/eu/items")) == ("AVRO", None)
 
 
 @pytest.mark.parametrize(("code", "retryable", "hinted"), [(403, False, True), (401, False, True), (503, True, False)])
@@ -128,10 +128,10 @@ def test_requests_have_the_login_of_the_client(server: AdminServer) -> None:
 
 
 def test_address_where_nothing_answers_is_named(server: AdminServer) -> None:
-    one = admin(server)
+    admin_ = admin(server)
     server.close()
     with pytest.raises(SourceError, match="does not answer") as caught:
-        one.exists((TOPIC, -1))
+        admin_.exists((TOPIC, -1))
     assert caught.value.retryable
     assert caught.value.facts["url"] == server.url
 
@@ -139,12 +139,16 @@ def test_address_where_nothing_answers_is_named(server: AdminServer) -> None:
 @pytest.mark.parametrize(
     ("path", "answer", "ask"),
     [
-        ("persistent/shop/eu", {"a": 1}, lambda one: one.topics_matching("shop/eu/.*")),
-        ("persistent/shop/eu/orders/stats", [], lambda one: one.consumers((TOPIC, -1), "s")),
-        ("persistent/shop/eu/orders/stats", {"subscriptions": {"s": 1}}, lambda one: one.consumers((TOPIC, -1), "s")),
-        ("persistent/shop/eu/orders/internalStats", {"ledgers": [{}]}, lambda one: one.ledgers((TOPIC, -1))),
-        ("namespaces/shop/eu/messageTTL", "soon", lambda one: one.message_ttl(TOPIC)),
-        ("schemas/shop/eu/orders/schema", {}, lambda one: one.schema_type(TOPIC)),
+        ("persistent/shop/eu", {"a": 1}, lambda admin_: admin_.topics_matching("shop/eu/.*")),
+        ("persistent/shop/eu/orders/stats", [], lambda admin_: admin_.consumers((TOPIC, -1), "s")),
+        (
+            "persistent/shop/eu/orders/stats",
+            {"subscriptions": {"s": 1}},
+            lambda admin_: admin_.consumers((TOPIC, -1), "s"),
+        ),
+        ("persistent/shop/eu/orders/internalStats", {"ledgers": [{}]}, lambda admin_: admin_.ledgers((TOPIC, -1))),
+        ("namespaces/shop/eu/messageTTL", "soon", lambda admin_: admin_.message_ttl(TOPIC)),
+        ("schemas/shop/eu/orders/schema", {}, lambda admin_: admin_.schema_type(TOPIC)),
     ],
 )
 def test_a_wrong_answer_is_named_with_its_address(
@@ -157,11 +161,11 @@ def test_a_wrong_answer_is_named_with_its_address(
 
 
 def test_certificate_file_that_does_not_exist_is_a_wrong_setting() -> None:
-    one = PulsarAdmin(
+    admin_ = PulsarAdmin(
         {"pulsar.admin.adminUrl": "https://127.0.0.1:1", "pulsar.client.tlsTrustCertsFilePath": "/no/such/file"}
     )
     with pytest.raises(ConfigError, match="certificate"):
-        one.exists((TOPIC, -1))
+        admin_.exists((TOPIC, -1))
 
 
 @pytest.mark.parametrize("secret", ["two\nlines", "tökén"])

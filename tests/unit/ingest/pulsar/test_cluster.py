@@ -93,15 +93,15 @@ def test_nothing_is_acknowledged_without_an_entry_before(older: Position, kept: 
 
 
 def test_batch_ends_at_the_target_if_the_broker_delivers_it() -> None:
-    one = Delivering(tuple(range(100)))
-    assert one.newest(PLACE, START, Position(3, 99)) == Position(3, 99)
-    assert one.asked == [99]
+    cluster = Delivering(tuple(range(100)))
+    assert cluster.newest(PLACE, START, Position(3, 99)) == Position(3, 99)
+    assert cluster.asked == [99]
 
 
 def test_batch_ends_before_entries_that_are_no_messages() -> None:
-    one = Delivering(tuple(range(90)))
-    assert one.newest(PLACE, Position(3, 10), Position(3, 99)) == Position(3, 89)
-    assert one.asked == [99, 98, 69]
+    cluster = Delivering(tuple(range(90)))
+    assert cluster.newest(PLACE, Position(3, 10), Position(3, 99)) == Position(3, 89)
+    assert cluster.asked == [99, 98, 69]
 
 
 def test_batch_never_ends_after_the_target_or_at_its_start() -> None:
@@ -110,9 +110,9 @@ def test_batch_never_ends_after_the_target_or_at_its_start() -> None:
 
 
 def test_slow_broker_is_waited_for_at_the_start_of_the_batch() -> None:
-    one = Delivering((5,), slow=frozenset({5}))
-    assert one.newest(PLACE, Position(3, 4), Position(3, 5)) == Position(3, 5)
-    assert one.asked == [5, 4]
+    cluster = Delivering((5,), slow=frozenset({5}))
+    assert cluster.newest(PLACE, Position(3, 4), Position(3, 5)) == Position(3, 5)
+    assert cluster.asked == [5, 4]
 
 
 def test_pattern_needs_the_admin_interface() -> None:
@@ -143,9 +143,9 @@ def test_partitions_of_topics_are_sorted_and_counted_once(monkeypatch: pytest.Mo
             return [topic] if topic.endswith("b") else [f"{topic}-partition-10", f"{topic}-partition-9"]
 
     monkeypatch.setattr(requests, "client", lambda _properties: Client())
-    one = PulsarCluster(PulsarSettings(PROPERTIES, ("b", "a", "persistent://public/default/a")))
+    cluster = PulsarCluster(PulsarSettings(PROPERTIES, ("b", "a", "persistent://public/default/a")))
     a, b = "persistent://public/default/a", "persistent://public/default/b"
-    assert one.partitions() == [(a, 9), (a, 10), (b, -1)]
+    assert cluster.partitions() == [(a, 9), (a, 10), (b, -1)]
 
 
 def test_consumers_are_closed_once() -> None:

@@ -40,6 +40,8 @@ def test_check_says_that_lost_messages_are_not_noticed_without_the_admin_interfa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(PulsarCluster, "partitions", lambda _: [])
-    lost = [one for one in CONNECTOR.check(config(), REQUEST).findings if "has lost messages" in one.message]
-    assert [(one.level, "adminUrl" in one.fix) for one in lost] == [("warning", True)]
+    lost = [
+        finding for finding in CONNECTOR.check(config(), REQUEST).findings if "has lost messages" in finding.message
+    ]
+    assert [(finding.level, "adminUrl" in finding.fix) for finding in lost] == [("warning", True)]
     assert CONNECTOR.check(config(**ADMIN), REQUEST).findings == ()

@@ -19,7 +19,7 @@ def test_positions_are_ordered_by_ledger_entry_and_index() -> None:
         Position(3, 1),
         Position(12, 0),
     ]
-    assert sorted(rising, key=lambda one: one.place) == rising
+    assert sorted(rising, key=lambda position: position.place) == rising
     for smaller, larger in itertools.pairwise(rising):
         assert smaller < larger
         assert larger > smaller

@@ -74,25 +74,25 @@ def position(text: str) -> dict[str, dict[str, str]]:
 
 
 def test_a_batch_ends_at_the_newest_message() -> None:
-    one = source(Cluster(5))
-    end = one.latest_offsets({}, NO_LIMIT)
+    topics = source(Cluster(5))
+    end = topics.latest_offsets({}, NO_LIMIT)
     assert end == {"offsets": position("3:4:-1"), "subscription": "s", "began": position("-1:-1:-1")}
-    (range_,) = one.plan({}, end, 4)
+    (range_,) = topics.plan({}, end, 4)
     assert (range_.place, range_.start, range_.end) == (TOPIC, "-1:-1:-1", "3:4:-1")
-    assert one.latest_offsets(end, NO_LIMIT) is end
+    assert topics.latest_offsets(end, NO_LIMIT) is end
 
 
 def test_a_batch_does_not_end_at_a_marker_which_is_searched_once() -> None:
     cluster = Cluster(5, markers=2)
-    one = source(cluster)
-    end = one.latest_offsets({}, NO_LIMIT)
+    topics = source(cluster)
+    end = topics.latest_offsets({}, NO_LIMIT)
     assert end["offsets"] == position("3:4:-1")
-    assert one.latest_offsets(end, NO_LIMIT) is end
+    assert topics.latest_offsets(end, NO_LIMIT) is end
     before = cluster.searches
-    assert one.latest_offsets(end, NO_LIMIT) is end
+    assert topics.latest_offsets(end, NO_LIMIT) is end
     assert cluster.searches == before
     cluster.count = 8
-    assert one.latest_offsets(end, NO_LIMIT)["offsets"] == position("3:7:-1")
+    assert topics.latest_offsets(end, NO_LIMIT)["offsets"] == position("3:7:-1")
 
 
 @pytest.mark.parametrize(("limit", "entry"), [(Limit(rows=10), 9), (Limit(bytes=200), 19), (Limit(rows=10**6), 99)])
@@ -128,37 +128,37 @@ class WithoutAdmin(Cluster):
     ],
 )
 def test_a_first_start_in_a_ledger_that_is_not_found_is_refused(cluster: Cluster, error: str, hint: str) -> None:
-    one = source(cluster, startup=PulsarStart("message-id", (2, 4, -1)))
+    topics = source(cluster, startup=PulsarStart("message-id", (2, 4, -1)))
     with pytest.raises(PositionLost, match=error) as caught:
-        one.latest_offsets({}, NO_LIMIT)
+        topics.latest_offsets({}, NO_LIMIT)
     assert (caught.value.hint or "").startswith(hint)
 
 
 def test_a_bounded_run_ends_at_its_target() -> None:
     cluster = Cluster(5)
-    one = source(cluster)
-    until = one.available()
+    topics = source(cluster)
+    until = topics.available()
     cluster.count = 9
-    end = one.latest_offsets({}, NO_LIMIT, until)
+    end = topics.latest_offsets({}, NO_LIMIT, until)
     assert end["offsets"] == position("3:4:-1")
-    assert one.latest_offsets(end, NO_LIMIT, until) is end
+    assert topics.latest_offsets(end, NO_LIMIT, until) is end
 
 
 def test_the_batch_that_may_be_repeated_is_not_acknowledged() -> None:
     cluster = Cluster(9)
-    one = source(cluster)
+    topics = source(cluster)
     for entry in (2, 5, 5, 8):
-        one.mirror({"offsets": position(f"3:{entry}:-1")})
+        topics.mirror({"offsets": position(f"3:{entry}:-1")})
     kept = [str(kept) for _, kept in cluster.acknowledged]
     assert kept == ["3:2:-1", "3:2:-1", "3:5:-1", "3:5:-1"]
     assert [str(older) for older, _ in cluster.acknowledged] == ["-1:-1:-1", "-1:-1:-1", "3:2:-1", "3:2:-1"]
 
 
 def test_the_lag_is_counted_in_entries() -> None:
-    one = source(Cluster(9))
-    assert one.lag({"offsets": position("3:4:-1")}) == {TOPIC: 4}
-    assert one.lag({"offsets": position("3:8:-1")}) == {TOPIC: 0}
-    assert one.lag({}) == {TOPIC: 9}
+    topics = source(Cluster(9))
+    assert topics.lag({"offsets": position("3:4:-1")}) == {TOPIC: 4}
+    assert topics.lag({"offsets": position("3:8:-1")}) == {TOPIC: 0}
+    assert topics.lag({}) == {TOPIC: 9}
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ def test_the_lag_counts_the_entries_of_older_ledgers(at: str, entries: int) -> N
 
 
 def test_an_accepted_gap_is_part_of_the_offsets() -> None:
-    one = source(Cluster(9), accept_gap=True)
+    topics = source(Cluster(9), accept_gap=True)
     start = {"offsets": position("2:7:-1"), "subscription": "s"}
-    end = one.latest_offsets(start, NO_LIMIT)
+    end = topics.latest_offsets(start, NO_LIMIT)
     assert end["gaps"] == position("3:0:before")
-    assert one.plan(start, end, 1)[0].start == "3:0:before"
+    assert topics.plan(start, end, 1)[0].start == "3:0:before"
 
 
 LEDGERS = {3: 9}
@@ -217,9 +217,9 @@ def test_messages_that_were_never_read_are_missed(
 def test_the_subscription_is_looked_at_once_and_a_new_one_has_lost_nothing() -> None:
     cluster = Cluster(0)
     cluster.state = SubscriptionState(True, (3, -1), LEDGERS, (3, -1))
-    one, start = source(cluster), {"offsets": position("-1:-1:-1"), "subscription": "s"}
+    topics, start = source(cluster), {"offsets": position("-1:-1:-1"), "subscription": "s"}
     for _ in range(3):
-        assert one.latest_offsets(start, NO_LIMIT) is start
+        assert topics.latest_offsets(start, NO_LIMIT) is start
     assert cluster.questions == 1
     cluster.state = SubscriptionState(False, (-1, -1), LEDGERS, (3, -1))
     renamed = start | {"subscription": "former"}
@@ -228,5 +228,5 @@ def test_the_subscription_is_looked_at_once_and_a_new_one_has_lost_nothing() -> 
 
 
 def test_only_settings_are_sent_to_tasks() -> None:
-    one = source(Cluster(1))
-    assert pickle.loads(pickle.dumps(one)).settings == one.settings
+    topics = source(Cluster(1))
+    assert pickle.loads(pickle.dumps(topics)).settings == topics.settings

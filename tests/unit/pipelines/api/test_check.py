@@ -51,7 +51,8 @@ class Lake:
             "sink": {"catalog": {"warehouse": f"{self.folder}/lake"}, "database": "dwd"},
         }
         merged = {
-            name: {**default.get(name, {}), **one} if isinstance(one, dict) else one for name, one in sections.items()
+            name: {**default.get(name, {}), **section} if isinstance(section, dict) else section
+            for name, section in sections.items()
         }
         return parsed({**default, **merged})
 
@@ -125,12 +126,12 @@ def test_check_refuses_what_a_start_refuses(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setitem(sys.modules, package, None)
     spec = lake.spec(refusal.tables, refusal.sections)
     before = lake.files()
-    errors = [one for one in checked_spec(spec) if one.level == "error"]
+    errors = [finding for finding in checked_spec(spec) if finding.level == "error"]
     assert lake.files() == before
     with pytest.raises(PenstockError) as refused:
         run_here(spec)
     assert errors, refused.value
-    assert any(one.code == refused.value.exit_code for one in errors), (refused.value.exit_code, errors)
+    assert any(error.code == refused.value.exit_code for error in errors), (refused.value.exit_code, errors)
 
 
 @pytest.mark.slow
@@ -151,7 +152,7 @@ def test_rows_of_another_pipeline_are_named_where_rows_are_added(
     run_here(first)
     for spec, named in ((first, False), (second, engine == "aggregation")):
         caplog.clear()
-        said = [one.message for one in checked_spec(spec) if "rows that other jobs wrote" in one.message]
+        said = [finding.message for finding in checked_spec(spec) if "rows that other jobs wrote" in finding.message]
         assert bool(said) == named
         assert not said or "dwd.orders" in said[0]
         assert "(first)" in "".join(said) or not named

@@ -46,7 +46,7 @@ def test_only_a_run_that_probably_needs_spark_starts_the_jvm_first(
 def test_a_sync_action_does_the_same(flags: list[str], order: list[str], tmp_path: Path) -> None:
     words = ["--warehouse", str(tmp_path), "--database", "ods", "--table", "t"]
     conf = ["properties.bootstrap.servers=127.0.0.1:1", "topic=t", "value.format=canal-json"]
-    given: list[Any] = [*words, *(word for one in conf for word in ("--kafka_conf", one)), *flags]
+    given: list[Any] = [*words, *(word for setting in conf for word in ("--kafka_conf", setting)), *flags]
     assert sync.command("kafka-sync-table", given) == 0
     assert order == ["run"]
     StartMark.of(["kafka-sync-table", *given]).note(needed=True)

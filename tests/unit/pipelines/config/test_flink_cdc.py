@@ -276,11 +276,11 @@ def test_changes_that_flink_cdc_would_follow_are_named(
 def test_changes_of_tables_of_one_database_are_followed_as_flink_cdc_does(
     behavior: str, ddl: tuple[str, str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = FILE.replace(r"tables: adb.\.*, bdb.user_table_[0-9]+, [app|web].order_\.*", r"tables: adb.\.*")
+    file = FILE.replace(r"tables: adb.\.*, bdb.user_table_[0-9]+, [app|web].order_\.*", r"tables: adb.\.*")
     behavior, *lists = behavior.split("\n")
     changes = {"sink.exclude": "exclude.schema.changes: truncate", "sink.include": "include.schema.changes: []"}
-    one = one.replace("exclude.schema.changes: drop\n", f"{changes.get(''.join(lists), 'exclude.schema.changes:')}\n")
-    spec = yaml_file.read(f"{one}  schema.change.behavior: {behavior}\n")
+    file = file.replace("exclude.schema.changes: drop\n", f"{changes.get(''.join(lists), 'exclude.schema.changes:')}\n")
+    spec = yaml_file.read(f"{file}  schema.change.behavior: {behavior}\n")
     source = spec.source
     assert isinstance(source, MySqlConfig)
     assert (source.ddl.rename_column, source.ddl.truncate, source.ddl.drop) == ddl

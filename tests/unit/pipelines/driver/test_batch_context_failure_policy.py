@@ -29,7 +29,7 @@ ISOLATE = {"isolate": True}
 
 
 def left_out_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if "event=table_left_out" in one.getMessage()]
+    return [record.getMessage() for record in caplog.records if "event=table_left_out" in record.getMessage()]
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_parked_table_keeps_the_hint_of_its_error(shop: Shop, caplog: pytest.L
     assert any("event=table_parked" in line and wanted in line for line in caplog.messages)
     assert wanted in str(parking(shop).error())
     note_as_spark_does(shop.folder / "checkpoint")
-    [warning] = [one for one in checked_spec(shop.spec(errors=ISOLATE)) if "is parked" in one.message]
+    [warning] = [error for error in checked_spec(shop.spec(errors=ISOLATE)) if "is parked" in error.message]
     assert warning.fix.startswith(wanted)
 
 
@@ -122,7 +122,7 @@ def test_a_rule_that_fails_on_rows_of_one_table_parks_that_table(shop: Shop, sec
 
 def snapshot_of(shop: Shop, table: str, batch: int) -> Snapshot:
     snapshots = shop.table(table).store.snapshots.newest_first()
-    return next(one for one in snapshots if one.commit_identifier == batch)
+    return next(snapshot for snapshot in snapshots if snapshot.commit_identifier == batch)
 
 
 def test_a_table_with_the_later_batches_of_another_driver_is_released(shop: Shop) -> None:
@@ -231,7 +231,7 @@ def test_check_warns_of_a_parked_table_until_it_is_released(shop: Shop) -> None:
 
     def warned(**sections: Any) -> list[tuple[str, str]]:
         found = checked_spec(shop.spec(errors=ISOLATE, **sections))
-        return [(one.message, one.fix) for one in found if one.level == "warning"]
+        return [(finding.message, finding.fix) for finding in found if finding.level == "warning"]
 
     note_as_spark_does(shop.folder / "checkpoint")
     ((message, fix),) = warned()

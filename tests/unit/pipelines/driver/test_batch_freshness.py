@@ -257,7 +257,7 @@ def test_history_tables_keep_each_version_once(shop: DeferredShop) -> None:
     shop.pass_time(10 * MINUTE)
     shop.batch()
     shop.take()
-    assert sorted(one["name"] for one in shop.rows("slow")) == ["a", "b", "c"]
+    assert sorted(row["name"] for row in shop.rows("slow")) == ["a", "b", "c"]
 
 
 def test_the_watermark_of_a_table_is_that_of_its_own_rows(shop: DeferredShop) -> None:

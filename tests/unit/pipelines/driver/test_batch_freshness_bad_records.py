@@ -23,7 +23,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DeferredShop:
 
 def letters(shop: DeferredShop) -> list[tuple[str, str | None]]:
     rows = shop.rows("__penstock_dead_letters")
-    return sorted((one["source_position"], one["target_table"]) for one in rows)
+    return sorted((row["source_position"], row["target_table"]) for row in rows)
 
 
 def test_each_bad_record_is_counted_and_kept_once(shop: DeferredShop) -> None:

@@ -179,7 +179,7 @@ def test_it_runs_beside_a_writer_until_it_is_stopped(catalog: Catalog) -> None:
             ended(thread)
     assert small_files(table) <= 4
     assert {row["id"]: row["v"] for row in table.scan().to_arrow().to_pylist()} == {
-        **{one: str(one) for one in range(12)},
+        **{number: str(number) for number in range(12)},
         **dict.fromkeys(range(11, 31), "11"),
     }
     check_invariants(table)

@@ -279,7 +279,7 @@ def test_rows_of_a_batch_that_is_left_to_spark_are_freed_before_spark_starts(
     kept: list[int] = []
 
     def with_spark(job: Job) -> SparkRun:
-        kept.append(sum(one() is not None for one in read))
+        kept.append(sum(reading() is not None for reading in read))
         return SparkRun()
 
     found = local(shop)

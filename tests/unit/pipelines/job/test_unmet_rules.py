@@ -258,8 +258,8 @@ def test_check_refuses_options_invalid_for_all_tables(shop: Shop, options: dict[
 def test_a_column_of_a_table_without_types_is_checked_too(shop: Shop, sections: dict[str, Any]) -> None:
     spec = shop.spec(**sections)
     schemas = [
-        replace(one, dialect="text", fields=tuple(replace(column, type=None) for column in one.fields))
-        for one in SCHEMAS
+        replace(schema, dialect="text", fields=tuple(replace(column, type=None) for column in schema.fields))
+        for schema in SCHEMAS
     ]
     (error,) = unmet_rules(spec, build.shape(spec, shop.warehouse), schemas)
     assert "'mail', which is not a column of shop.users" in error.message

@@ -226,7 +226,7 @@ def test_a_checkpoint_of_a_source_of_another_type_is_refused(shop: Shop) -> None
     with pytest.raises(CheckpointMismatch, match="source has the type files, and this one has the type kafka") as error:
         run(other)
     assert "--name" in str(error.value.hint)
-    assert any(one.level == "error" and one.code == 9 for one in checked_spec(other))
+    assert any(finding.level == "error" and finding.code == 9 for finding in checked_spec(other))
     run(shop.spec())
     assert shop.ids("orders") == [1, 2, 3]
 

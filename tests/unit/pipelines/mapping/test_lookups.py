@@ -46,13 +46,15 @@ class Lake:
 
     def users(self, *ids: int) -> None:
         self.write(
-            "dim.users", [{"id": one, "name": f"user {self.chance.random()}", "city": "abc"[one % 3]} for one in ids]
+            "dim.users",
+            [{"id": number, "name": f"user {self.chance.random()}", "city": "abc"[number % 3]} for number in ids],
         )
 
     def orders(self, count: int, first: int) -> None:
         ids = range(first, first + count)
         self.write(
-            "ods.orders", [{"id": one, "user_id": self.chance.choice([None, *range(30)]), "amount": one} for one in ids]
+            "ods.orders",
+            [{"id": number, "user_id": self.chance.choice([None, *range(30)]), "amount": number} for number in ids],
         )
 
     def run(self, *steps: dict[str, Any], transform: dict[str, Any] | None = None, **sink: Any) -> None:
@@ -147,7 +149,7 @@ def test_expressions_filters_and_keys_use_the_columns_of_a_dimension(lake: Lake)
     lake.run(transform=transform)
     cities = {row["id"]: row["city"] for row in lake.rows("dim.users")}
     wanted = {row["id"]: cities.get(row["user_id"]) for row in lake.rows("ods.orders")}
-    expected = {one: city.upper() for one, city in wanted.items() if city not in {None, "a"} and city is not None}
+    expected = {key: city.upper() for key, city in wanted.items() if city not in {None, "a"} and city is not None}
     assert {row["id"]: row["place"] for row in lake.rows("dwd.orders")} == expected
 
 
@@ -156,7 +158,7 @@ def test_an_inner_lookup_leaves_out_rows_that_miss_and_follows_them(lake: Lake) 
     lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
     lake.users(1, 2)
     inner = {**LOOKUP_USERS, "join": "inner"}
-    lake.write("ods.orders", [{"id": one, "user_id": one, "amount": 1} for one in (1, 2, 3)])
+    lake.write("ods.orders", [{"id": number, "user_id": number, "amount": 1} for number in (1, 2, 3)])
     lake.run(inner)
     assert sorted(row["id"] for row in lake.rows("dwd.orders")) == [1, 2]
     lake.write("ods.orders", [{"id": 1, "user_id": 9, "amount": 2}, {"id": 3, "user_id": 2, "amount": 2}])
@@ -169,7 +171,7 @@ def test_several_rows_of_a_dimension_give_several_rows(lake: Lake) -> None:
     lake.create("ods.orders", ORDERS, ())
     lake.create("dim.tags", [("user", "BIGINT"), ("tag", "STRING")], ())
     lake.write("dim.tags", [{"user": 1, "tag": "x"}, {"user": 1, "tag": "y"}, {"user": 2, "tag": "z"}])
-    lake.write("ods.orders", [{"id": one, "user_id": one, "amount": 1} for one in (1, 2, 3)])
+    lake.write("ods.orders", [{"id": number, "user_id": number, "amount": 1} for number in (1, 2, 3)])
     lake.run({"table": "dim.tags", "on": {"user_id": "user"}, "columns": ["tag"]})
     found = sorted((row["id"], row["tag"] or "") for row in lake.rows("dwd.orders"))
     assert found == [(1, "x"), (1, "y"), (2, "z"), (3, "")]
@@ -178,7 +180,7 @@ def test_several_rows_of_a_dimension_give_several_rows(lake: Lake) -> None:
 def test_missing_keys_are_looked_up_again_until_all_exist(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.create("ods.orders", ORDERS, ())
     lake.users(1)
-    lake.write("ods.orders", [{"id": one, "user_id": one, "amount": 1} for one in (1, 2)])
+    lake.write("ods.orders", [{"id": number, "user_id": number, "amount": 1} for number in (1, 2)])
     waits: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -224,7 +226,7 @@ def found(step: lookups.LookupStep, run: LookupRun, *ids: int) -> dict[int, str]
 
 
 def named(lake: Lake, **names: str) -> None:
-    lake.write("dim.users", [{"id": int(one[1:]), "name": name, "city": "a"} for one, name in names.items()])
+    lake.write("dim.users", [{"id": int(number[1:]), "name": name, "city": "a"} for number, name in names.items()])
 
 
 def test_a_snapshot_that_expired_is_replaced_by_the_newest(lake: Lake) -> None:
@@ -297,7 +299,7 @@ def test_an_aggregate_of_looked_up_columns_refuses_retracts(lake: Lake) -> None:
 def test_rows_leave_a_filter_by_the_dimension_after_the_dimension_has_changed(lake: Lake) -> None:
     lake.create("ods.orders", ORDERS, **{"changelog-producer": "lookup"})
     lake.write("dim.users", [{"id": 1, "name": "one", "city": "b"}])
-    lake.write("ods.orders", [{"id": one, "user_id": 1, "amount": 1} for one in (1, 2, 3)])
+    lake.write("ods.orders", [{"id": number, "user_id": 1, "amount": 1} for number in (1, 2, 3)])
     lake.run(transform={"filter": "city <> 'a'"})
     lake.write("dim.users", [{"id": 1, "name": "one", "city": "a"}, {"id": 2, "name": "two", "city": "b"}])
     lake.write("ods.orders", [{"id": 1, "user_id": 1, "amount": 1}], ["-D"])

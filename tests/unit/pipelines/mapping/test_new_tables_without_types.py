@@ -69,7 +69,7 @@ def test_a_sequence_field_that_is_a_text_is_a_warning(shop: Shop, caplog: pytest
     shop.put("1.json", json.dumps(sent))
     sink = {"primary-keys": ["id"], "table-options": {"bucket": "1", "sequence.field": "version"}}
     spec = spec_of(shop, **sink)
-    assert any("sequence.field version is a text" in one for one in warnings(spec))
+    assert any("sequence.field version is a text" in warning for warning in warnings(spec))
     with caplog.at_level("WARNING"):
         run(spec)
     assert sum("event=sequence_is_text table=ods.a" in line for line in caplog.messages) == 1

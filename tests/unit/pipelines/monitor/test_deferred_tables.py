@@ -27,7 +27,7 @@ def deferred() -> DeferredTables:
 
 
 def test_each_interval_has_what_is_deferred_and_when_it_is_due() -> None:
-    assert [(one["freshness"], one["deferred"], one["tables"]) for one in deferred().facts()] == [
+    assert [(fact["freshness"], fact["deferred"], fact["tables"]) for fact in deferred().facts()] == [
         ("10m", 5, ["ods.slow"]),
         ("1h", 0, ["ods.old"]),
     ]
@@ -54,10 +54,10 @@ def test_the_estimate_counts_commits_by_the_freshness() -> None:
     options, prices = {"bucket": "1"}, RequestPrices()
     both = StoreCost.of("s3://lake", [(options, True, 0.0), (options, True, 0.0)], 60, prices)
     slow = StoreCost.of("s3://lake", [(options, True, 0.0), (options, True, 600.0)], 60, prices)
-    one = StoreCost.of("s3://lake", [(options, True, 0.0)], 60, prices)
+    single = StoreCost.of("s3://lake", [(options, True, 0.0)], 60, prices)
     assert both is not None
     assert slow is not None
-    assert one is not None
-    assert both.requests_per_day == 2 * one.requests_per_day
-    assert slow.requests_per_day == round(1.1 * one.requests_per_day)
+    assert single is not None
+    assert both.requests_per_day == 2 * single.requests_per_day
+    assert slow.requests_per_day == round(1.1 * single.requests_per_day)
     assert "1 of them by their freshness" in str(slow)

@@ -35,4 +35,4 @@ def test_a_change_is_reported_later_if_another_table_cannot_be_read() -> None:
     with pytest.raises(StoreError):
         seen.changes(facts)
     warehouse.schemas = {"a": 1, "b": 0}
-    assert [(one.table, one.schema) for one in seen.changes(facts)] == [("a", 1)]
+    assert [(fact.table, fact.schema) for fact in seen.changes(facts)] == [("a", 1)]

@@ -27,7 +27,7 @@ def spark(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> st
 
 
 def findings() -> list[tuple[str, str]]:
-    return [(one.level, one.message) for one in check_spark(PipelineSpec.model_construct())]
+    return [(finding.level, finding.message) for finding in check_spark(PipelineSpec.model_construct())]
 
 
 @pytest.mark.parametrize("spark", ["3.5.6"], indirect=True)
@@ -62,7 +62,7 @@ def before_4(tmp_path: Path) -> Path:
 def test_versions_before_4_are_refused_before_pyspark_is_imported(before_4: Path, call: str) -> None:
     conf = ["properties.bootstrap.servers=127.0.0.1:1", "topic=t", "value.format=canal-json"]
     words = ["kafka-sync-table", "--warehouse", "w", "--database", "d", "--table", "t"]
-    words += [f"--kafka-conf={one}" for one in conf]
+    words += [f"--kafka-conf={setting}" for setting in conf]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{before_4}:{ROOT / '.build'}", "HOME": str(before_4)}
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; {call}", *words],

@@ -226,7 +226,7 @@ def test_tables_of_sys_describe_the_catalog(catalog: Catalog) -> None:
     found = described(catalog, "all_table_options", "sys")
     assert (found["kind"], found["rows"]) == ("system", None)
     names = ["database_name", "table_name", "key", "value"]
-    assert [one["name"] for one in json.loads(found["schema"])["fields"]] == names
+    assert [field["name"] for field in json.loads(found["schema"])["fields"]] == names
     # Spark reads the columns that a query needs.
     schema = StructType([StructField("value", StringType()), StructField("key", StringType())])
     reader = CatalogDataSource(found["read"]).reader(schema)

@@ -76,7 +76,7 @@ def taken(stream: TableChangeStream, start: Offsets) -> tuple[Offsets, list[Row]
 
 
 def rows(stream: TableChangeStream, start: Offsets, end: Offsets) -> list[Row]:
-    found = [one for task in stream.inputs(start, end) for part in stream.read(task) for one in part.to_pylist()]
+    found = [row for task in stream.inputs(start, end) for part in stream.read(task) for row in part.to_pylist()]
     return sorted(found, key=lambda row: tuple(row["_cdc_sequence"].values()))
 
 
@@ -255,9 +255,9 @@ def test_a_first_batch_that_failed_is_repeated(folder: Folder) -> None:
 
 
 def test_of_two_queries_that_begin_at_once_with_one_state_folder_one_is_refused(folder: Folder) -> None:
-    one, other = folder.stream(), folder.stream()
-    starts = one.initial_offsets(), other.initial_offsets()
-    assert len(taken(one, starts[0])[1]) == 4
+    first, other = folder.stream(), folder.stream()
+    starts = first.initial_offsets(), other.initial_offsets()
+    assert len(taken(first, starts[0])[1]) == 4
     with pytest.raises(ConfigError, match="another query with another checkpoint uses the folder"):
         taken(other, starts[1])
 

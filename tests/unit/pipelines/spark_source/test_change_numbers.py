@@ -11,7 +11,7 @@ from penstock.row_kinds import KIND_TEXTS, RowKinds
 
 
 def changes(kinds: str, ids: list[int]) -> tuple[RowKinds, pa.RecordBatch]:
-    numbers = np.array([KIND_TEXTS.index(one) for one in kinds.split()], np.int8)
+    numbers = np.array([KIND_TEXTS.index(batch) for batch in kinds.split()], np.int8)
     return numbers, pa.record_batch({"id": ids})
 
 
@@ -47,5 +47,5 @@ def test_both_rows_of_an_update_come_in_one_batch(lengths: list[int]) -> None:
     starts = np.cumsum([0, *lengths[:-1]])
     parts = [rows.slice(start, length) for start, length in zip(starts, lengths, strict=True)]
     whole = list(whole_pairs(iter(parts)))
-    assert sum(one.num_rows for one in whole) == 4
-    assert [KIND_TEXTS[kind] for one in whole for kind in kinds_for(one, ["id"])[1]] == ["+I", "-U", "+U", "+I"]
+    assert sum(batch.num_rows for batch in whole) == 4
+    assert [KIND_TEXTS[kind] for batch in whole for kind in kinds_for(batch, ["id"])[1]] == ["+I", "-U", "+U", "+I"]

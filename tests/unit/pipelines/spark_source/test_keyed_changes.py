@@ -78,7 +78,7 @@ def test_changes_of_several_tasks_are_one_commit(table: penstock.Table) -> None:
     assert latest is not None
     assert latest.id == before.id + 1
     kinds = table.changes(before.id, latest.id)["rowkind"].value_counts().to_pylist()
-    assert {one["values"]: one["counts"] for one in kinds} == {"+U": 10, "-U": 10, "-D": 10, "+I": 10}
+    assert {kind["values"]: kind["counts"] for kind in kinds} == {"+U": 10, "-U": 10, "-D": 10, "+I": 10}
     check_invariants(table)
 
 

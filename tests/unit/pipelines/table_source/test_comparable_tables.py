@@ -69,7 +69,7 @@ def test_equal_tables_are_equal_while_the_source_continues(
 
 def test_rows_that_differ_are_found(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.create("orders", LOGGED)
-    lake.write("orders", [{"id": one, "city": "a", "score": one} for one in range(5)])
+    lake.write("orders", [{"id": number, "city": "a", "score": number} for number in range(5)])
     lake.run("orders")
     lake.write_into("dwd.orders", [{"id": 3, "city": "b", "score": 3}, {"id": 9, "city": "b", "score": 9}])
     out = verified(lake, capsys, 1)
@@ -80,7 +80,7 @@ def test_rows_that_differ_are_found(lake: Lake, capsys: pytest.CaptureFixture[st
 
 def test_filters_are_applied_to_the_rows_of_the_source(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.create("orders", LOGGED)
-    lake.write("orders", [{"id": one, "city": "a", "score": one} for one in range(5)])
+    lake.write("orders", [{"id": number, "city": "a", "score": number} for number in range(5)])
     rules = [{"source-table": "ods.*", "filter": "score < 3"}]
     lake.run("orders", transform=rules)
     assert verified(lake, capsys, 0, transform=rules).startswith("equal    dwd.orders: 3 rows")

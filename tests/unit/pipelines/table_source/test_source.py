@@ -48,7 +48,9 @@ class Lake:
 
     def change(self, name: str, count: int = 40, *, deletes: bool = True) -> None:
         ids = [self.chance.randrange(60) for _ in range(count)]
-        rows = [{"id": one, "city": self.chance.choice("abc"), "score": self.chance.randrange(100)} for one in ids]
+        rows = [
+            {"id": number, "city": self.chance.choice("abc"), "score": self.chance.randrange(100)} for number in ids
+        ]
         kinds = [self.chance.choice(["+U", "+U", "-D"]) for _ in ids] if deletes else None
         self.write(name, rows, kinds)
 
@@ -105,7 +107,7 @@ def test_a_table_with_rows_is_read_in_batches_of_its_splits(lake: Lake) -> None:
     lake.change("orders", 200, deletes=False)
     lake.run("orders", pipeline={"max-batch": {"rows": 10}})
     assert lake.rows("dwd.orders") == lake.rows("ods.orders")
-    made = [one for one in lake.table("dwd.orders").snapshots if one.commit_kind.name == "APPEND"]
+    made = [number for number in lake.table("dwd.orders").snapshots if number.commit_kind.name == "APPEND"]
     assert len(made) > 2
 
 
@@ -137,10 +139,10 @@ def test_a_row_that_leaves_the_filter_is_deleted(lake: Lake) -> None:
 def test_two_tables_fill_one_wide_table(lake: Lake) -> None:
     lake.create("orders", LOGGED)
     lake.create("payments", LOGGED, [("id", "BIGINT NOT NULL"), ("paid", "BIGINT")])
-    lake.write("orders", [{"id": one, "city": "a", "score": one} for one in (1, 2)])
+    lake.write("orders", [{"id": number, "city": "a", "score": number} for number in (1, 2)])
     options = {"merge-engine": "partial-update", "ignore-delete": "true", "bucket": "1"}
     lake.run("orders", "payments", sink={"table": "wide", "table-options": options})
-    lake.write("payments", [{"id": one, "paid": one * 10} for one in (2, 3)])
+    lake.write("payments", [{"id": number, "paid": number * 10} for number in (2, 3)])
     lake.run("orders", "payments", sink={"table": "wide", "table-options": options})
     wide = {row["id"]: row for row in lake.table("dwd.wide").scan().to_arrow().to_pylist()}
     assert {key: (row["city"], row["paid"]) for key, row in wide.items()} == {

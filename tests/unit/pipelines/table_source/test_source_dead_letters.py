@@ -52,7 +52,7 @@ def replayed(lake: Lake, **sections: Any) -> dict[str, int]:
 
 
 def high(*ids: int) -> list[dict[str, Any]]:
-    return [{"id": one, "city": "a", "score": 1000 + one} for one in ids]
+    return [{"id": number, "city": "a", "score": 1000 + number} for number in ids]
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_a_replayed_update_removes_the_row_that_leaves_the_filter(lake: Lake) ->
     rule = [{"source-table": "ods.*", "filter": "score % 2 = 0"}]
     broken = [{**rule[0], "projection": "*, CAST(city AS INT) AS number"}]
     fine = [{**rule[0], "projection": "*, 1 AS number"}]
-    lake.write("orders", [{"id": one, "city": "1", "score": 2} for one in (1, 2)])
+    lake.write("orders", [{"id": number, "city": "1", "score": 2} for number in (1, 2)])
     errors = {"bad-record": "dead-letter"}
     lake.run("orders", errors=errors, transform=broken)
     lake.write("orders", [{"id": 1, "city": "x", "score": 3}], ["+U"])

@@ -45,8 +45,8 @@ def test_the_sql_scripts_make_the_same_layers_as_the_pipeline_files(tmp_path: Pa
         lakes[1].run_sql()
         lakes[1].check()
         for table in LAYER_TABLES:
-            one, other = (sorted(map(repr, lake.rows(table).to_pylist())) for lake in lakes)
-            assert one == other != [], table
+            first, other = (sorted(map(repr, lake.rows(table).to_pylist())) for lake in lakes)
+            assert first == other != [], table
 
 
 @pytest.mark.slow

@@ -157,10 +157,10 @@ def test_a_request_is_carried_out_once_in_a_run_and_alone_in_its_batch(lake: Lak
     source = build.ready(again).source
     emptied = source.latest_offsets({}, Limit())
     assert source.at_barrier()
-    assert [one.start[0] for one in source.plan({}, emptied, 4)] == ["empty"]
+    assert [range_.start[0] for range_ in source.plan({}, emptied, 4)] == ["empty"]
     following = source.latest_offsets(emptied, Limit())
     assert not source.at_barrier()
-    assert {one.start[0] for one in source.plan(emptied, following, 4)} == {"state"}
+    assert {range_.start[0] for range_ in source.plan(emptied, following, 4)} == {"state"}
     assert source.latest_offsets(following, Limit()) == following
 
 

@@ -77,7 +77,8 @@ def versions(shop: Shop) -> dict[int, list[Version]]:
 
 def ordered(versions: Mapping[int, list[Version]]) -> dict[int, list[Version]]:
     return {
-        key: sorted(versions[key], key=lambda one: (one[1], one[2] or END, one[0] or 0)) for key in sorted(versions)
+        key: sorted(versions[key], key=lambda version: (version[1], version[2] or END, version[0] or 0))
+        for key in sorted(versions)
     }
 
 
@@ -192,7 +193,7 @@ def test_a_plan_has_the_columns_of_versions_and_says_why(tmp_path: Path) -> None
     shop.put("1.json", message("INSERT", 1, 1, START))
     table = tables_planned(shop.spec(sink=HISTORY), 10)[1][0]
     assert (table.primary_keys, table.options["bucket-key"]) == (("id", "_end_position"), "id")
-    reasons = {one.name: one.reason for one in table.columns}
+    reasons = {column.name: column.reason for column in table.columns}
     assert reasons["valid_to"] == "describes versions of rows"
 
 

@@ -125,10 +125,10 @@ def facts(reports: list[RangeReport] | str) -> Any:
     for table, report in whole.tables:
         kinds[table] = [a + b for a, b in zip(kinds.get(table, [0] * 4), report.kinds, strict=True)]
     return (
-        [(one.range, one.span, one.messages, one.bytes, one.newest) for one in reports],
+        [(report.range, report.span, report.messages, report.bytes, report.newest) for report in reports],
         (whole.rows, whole.sources, whole.newest, whole.passed_over, whole.drifts, whole.keyless, kinds),
         [(place, table, bad.count, bad.shown) for place, table, bad in whole.bad if bad.count],
-        [truncation for one in reports for truncation in one.truncations],
+        [truncation for report in reports for truncation in report.truncations],
     )
 
 
@@ -170,7 +170,7 @@ def test_joined_ranges_yield_what_each_of_them_yields(tmp_path: Path, shapes: Sh
     assert facts(together[1]) == facts(alone[1])
     assert together[0] == alone[0]
     joins = odd in {"nothing", "skipped", "lacks a column"}
-    assert [one.next for one in joined_reader._pauses.values()] == [1 if joins else 2]
+    assert [pause.next for pause in joined_reader._pauses.values()] == [1 if joins else 2]
 
 
 @pytest.mark.parametrize("part", RULES)
@@ -184,7 +184,7 @@ def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Pat
     assert together[0] == alone[0]
     assert not isinstance(alone[1], str)
     assert sum(map(len, alone[0].values())) > 60
-    assert [one.next for one in joined_reader._pauses.values()] == ([] if part in {"metadata", "history"} else [1])
+    assert [pause.next for pause in joined_reader._pauses.values()] == ([] if part in {"metadata", "history"} else [1])
 
 
 def test_a_failure_of_a_transform_is_that_of_its_range(tmp_path: Path, shapes: Shapes) -> None:
@@ -212,7 +212,7 @@ def test_counts_are_of_one_run_of_a_task_that_spark_runs_again(tmp_path: Path, s
         reports = [pickle.loads(row["blob"]) for row in found if row["table"] == NO_TABLE]
         counted = BatchReport(sorted(reports, key=lambda report: report.range.number))
         assert sum(counted.rows.values()) == sum(row["rows"] for row in found if row["table"] != NO_TABLE)
-        assert [one.messages for one in counted.ranges] == [40, 40, 40, 40]
+        assert [range.messages for range in counted.ranges] == [40, 40, 40, 40]
 
 
 def test_ranges_without_messages_are_read_together(tmp_path: Path, shapes: Shapes) -> None:
@@ -221,7 +221,7 @@ def test_ranges_without_messages_are_read_together(tmp_path: Path, shapes: Shape
     with patch.object(FilesSource, "read", lambda *_: iter(())):
         rows, reports = read(driver, task)
     assert not rows
-    assert [(one.range.number, one.messages) for one in reports] == [(0, 0), (1, 0)]
+    assert [(report.range.number, report.messages) for report in reports] == [(0, 0), (1, 0)]
 
 
 def test_an_error_of_decoding_is_reported_by_the_range_that_has_it(tmp_path: Path, shapes: Shapes) -> None:
@@ -255,7 +255,7 @@ def test_the_time_of_joined_ranges_is_counted(tmp_path: Path, shapes: Shapes) ->
     shapes.shape = RangeShape(0.001, 1.0, 10.0)
     with patch.object(joined_ranges, "decode", lambda *found: (time.sleep(0.05), decode(*found))[1]):
         reports = read(driver, task)[1]
-    assert sum(one.seconds["decode"] for one in reports if isinstance(one, RangeReport)) > 0.05
+    assert sum(report.seconds["decode"] for report in reports if isinstance(report, RangeReport)) > 0.05
 
 
 def test_after_readings_without_effect_ranges_are_read_one_by_one_for_a_while(tmp_path: Path, shapes: Shapes) -> None:
@@ -265,7 +265,7 @@ def test_after_readings_without_effect_ranges_are_read_one_by_one_for_a_while(tm
     left = []
     for _ in range(6):
         read(driver, task)
-        left += [one.left for one in joined_reader._pauses.values()]
+        left += [pause.left for pause in joined_reader._pauses.values()]
     assert left == [2, 1, 3, 2, 1, 5]
 
 
@@ -277,7 +277,7 @@ def test_a_place_with_bad_records_does_not_keep_others_from_being_joined(tmp_pat
     for _ in range(8):
         for half in halves:
             read(driver, half)
-    assert [one.next for one in joined_reader._pauses.values()] == [8, 1]
+    assert [pause.next for pause in joined_reader._pauses.values()] == [8, 1]
 
 
 def test_an_update_that_moves_between_ranges_keeps_its_order(tmp_path: Path, shapes: Shapes) -> None:

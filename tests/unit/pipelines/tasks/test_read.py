@@ -28,7 +28,7 @@ def inputs(folder: Path, tasks: int, *sizes: int) -> list[TaskInput]:
 
 def test_a_small_batch_has_one_input_with_all_ranges(tmp_path: Path) -> None:
     [only] = inputs(tmp_path, 2, SMALL_BYTES // 4, SMALL_BYTES // 2)
-    assert [one.number for one in only.ranges] == [0, 1]
+    assert [range.number for range in only.ranges] == [0, 1]
     assert only.span is not None
 
 

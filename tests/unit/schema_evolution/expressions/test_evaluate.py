@@ -211,7 +211,7 @@ def test_a_function_returns_its_documented_result(text: str, wanted: list[Any]) 
 
 @pytest.mark.parametrize("text", [text for cases in BY_FUNCTION.values() for text, _ in cases])
 def test_rows_of_nulls_do_not_change_the_values_of_other_rows(text: str) -> None:
-    columns = {name: pa.concat_arrays([one, pa.nulls(2, one.type), one]) for name, one in COLUMNS.items()}
+    columns = {name: pa.concat_arrays([column, pa.nulls(2, column.type), column]) for name, column in COLUMNS.items()}
     found = evaluated(parse_expression(text), columns, Moment(NOW, 6), Misfits()).to_pylist()
     assert len(found) == 6
     assert found[:2] == found[4:] == value(text)

@@ -41,7 +41,7 @@ def test_another_table_is_refused(wanted: TableSchema, told: str) -> None:
 
 
 def test_a_path_has_one_meaning_in_all_processes() -> None:
-    assert [checked_path(one) for one in ("/a/t/", "s3://b/t", "file:/a")] == ["/a/t", "s3://b/t", "file:/a"]
+    assert [checked_path(path) for path in ("/a/t/", "s3://b/t", "file:/a")] == ["/a/t", "s3://b/t", "file:/a"]
     with pytest.raises(ConfigError, match="relative path"):
         checked_path("a/t")
 

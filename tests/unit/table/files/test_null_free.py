@@ -154,8 +154,8 @@ def test_rows_made_by_an_engine_may_have_nulls(tmp_path: Path) -> None:
 
 
 def test_files_with_other_columns_without_nulls_share_their_fields() -> None:
-    one, other = declared_fields(KEYED, frozenset({"name"})), declared_fields(KEYED, frozenset({"name", "dt"}))
+    first, other = declared_fields(KEYED, frozenset({"name"})), declared_fields(KEYED, frozenset({"name", "dt"}))
 
-    assert [a is b for a, b in zip(one, other, strict=True)] == [True, True, True, True, True, False]
-    name = [stored_schema(fields, "parquet").field("name") for fields in (one, other)]
+    assert [a is b for a, b in zip(first, other, strict=True)] == [True, True, True, True, True, False]
+    name = [stored_schema(fields, "parquet").field("name") for fields in (first, other)]
     assert [field.nullable for field in name] == [False, False]

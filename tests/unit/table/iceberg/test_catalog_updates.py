@@ -57,7 +57,7 @@ def test_schemas_have_the_numbers_of_the_catalog() -> None:
     assert actions(updates) == ["add-schema", "set-current-schema", *["add-snapshot"] * 3, "set-snapshot-ref"]
     assert updates[0]["schema"] == schema(2, "a", "c")
     assert updates[1]["schema-id"] == 2
-    assert [one["snapshot"]["schema-id"] for one in updates[2:5]] == [1, 2, 0]
+    assert [update["snapshot"]["schema-id"] for update in updates[2:5]] == [1, 2, 0]
 
 
 def test_an_id_that_belongs_to_another_snapshot_after_a_rollback_is_replaced() -> None:
@@ -73,7 +73,7 @@ def test_times_never_decrease_when_a_clock_is_set_back() -> None:
     hour = 3_600_000
     after = metadata([snapshot(1, at=2 * hour), snapshot(2, at=hour), snapshot(3, at=3 * hour)])
     updates = CatalogUpdates.between(metadata([snapshot(1, at=2 * hour)]), after)
-    assert [one["snapshot"]["timestamp-ms"] for one in updates[:2]] == [2 * hour, 3 * hour]
+    assert [update["snapshot"]["timestamp-ms"] for update in updates[:2]] == [2 * hour, 3 * hour]
 
 
 def test_tags_follow_and_branches_of_others_stay() -> None:

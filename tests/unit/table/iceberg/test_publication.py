@@ -112,9 +112,9 @@ def test_the_history_never_decreases_when_a_clock_is_set_back(tmp_path: Path) ->
         commit(Table(replace(table.store, ambient=ambient)), (number, "a", "mon"))
         found = json.loads(newest(folder_of(table)).read_text())
         assert found["last-updated-ms"] >= found["snapshot-log"][-1]["timestamp-ms"]
-    assert [one["timestamp-ms"] - noon for one in found["snapshot-log"]] == [0, 0, 0, 1]
+    assert [entry["timestamp-ms"] - noon for entry in found["snapshot-log"]] == [0, 0, 0, 1]
     # The snapshots are recognised by their own times: none was published again.
-    assert [one["timestamp-ms"] - noon for one in found["snapshots"]] == [0, -back, 1 - back, 1]
+    assert [snapshot["timestamp-ms"] - noon for snapshot in found["snapshots"]] == [0, -back, 1 - back, 1]
 
 
 KILLED = """
@@ -327,7 +327,7 @@ def test_expiry_by_hand_reaches_the_metadata_at_once(tmp_path: Path) -> None:
     for number in range(4):
         commit(table, (number, "a", "mon"))
     table.expire_snapshots(retain_max=1, retain_min=1)
-    assert [one.snapshot_id for one in opened(folder_of(table)).metadata.snapshots] == [4]
+    assert [snapshot.snapshot_id for snapshot in opened(folder_of(table)).metadata.snapshots] == [4]
     assert ordered(iceberg_rows(folder_of(table))) == content(table)
 
 
@@ -350,7 +350,7 @@ def test_tags_are_tags_of_iceberg(tmp_path: Path) -> None:
     assert len(iceberg_rows(folder_of(table), 2)) == 2
     table.delete_tag("two")
     assert tags() == {}
-    assert {one.snapshot_id for one in opened(folder_of(table)).metadata.snapshots} == {3, 4}
+    assert {snapshot.snapshot_id for snapshot in opened(folder_of(table)).metadata.snapshots} == {3, 4}
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -399,7 +399,7 @@ def test_a_fast_forward_shows_the_branch(tmp_path: Path) -> None:
     commit(table, (3, "a", "mon"))
     table.fast_forward("b")
     assert sorted(iceberg_rows(folder_of(table))["id"].to_pylist()) == [1, 2]
-    assert [one.snapshot_id for one in opened(folder_of(table)).metadata.snapshots] == [2]
+    assert [snapshot.snapshot_id for snapshot in opened(folder_of(table)).metadata.snapshots] == [2]
 
 
 def test_columns_change_in_the_metadata_too(tmp_path: Path) -> None:
@@ -455,8 +455,8 @@ def test_another_writer_may_publish_the_same_snapshot(tmp_path: Path, monkeypatc
     publish(replace(store, storage=Raced(sync=False)))
     named = {
         name
-        for one in opened(folder_of(table)).metadata.snapshots
-        for name in used_files(opened(folder_of(table)), one)
+        for snapshot in opened(folder_of(table)).metadata.snapshots
+        for name in used_files(opened(folder_of(table)), snapshot)
     }
     assert {name for name in files_of(folder_of(table)) if name.endswith(".avro")} == named
     assert len(iceberg_rows(folder_of(table))) == 2

@@ -52,7 +52,7 @@ def write(table: Table, chance: random.Random, *, deletes: bool, count: int = 60
     ids = [chance.randrange(80) for _ in range(count)]
     columns: dict[str, Any] = {
         "id": pa.array(ids, pa.int64()),
-        "region": [("north", "south")[one % 2] if table.partition_keys else "all" for one in ids],
+        "region": [("north", "south")[number % 2] if table.partition_keys else "all" for number in ids],
         "name": [chance.choice([None, f"name {chance.randrange(1000)}", "x" * 40]) for _ in ids],
         "score": pa.array([chance.randrange(100) for _ in ids], pa.int32()),
     }
@@ -96,7 +96,7 @@ def test_rows_are_those_of_a_scan_of_the_snapshot(tmp_path: Path, kind: str, par
         if number == 3:
             table.compact()
         ids = [chance.choice([None, *range(-5, 90)]) for _ in range(100)]
-        asked = [ids, ["north" if (one or 0) % 2 == 0 else "south" for one in ids]][: len(keys)]
+        asked = [ids, ["north" if (number or 0) % 2 == 0 else "south" for number in ids]][: len(keys)]
         names = [chance.choice([None, f"name {chance.randrange(1000)}", "x" * 40]) for _ in range(100)]
         assert by_key.refresh()
         assert by_key.snapshot is not None
@@ -178,7 +178,7 @@ def test_a_key_that_its_column_cannot_have_has_no_row(tmp_path: Path, key: bool)
         writer.write(pa.table(row, table.schema))
         writer.commit()
     by_price = Dimension.open(table.store, by=["price"], folder=tmp_path / "local")
-    asked = [Decimal(one) for one in ("99999999.990", "99999999.991", "100000000.00", "-1E30")]
+    asked = [Decimal(text) for text in ("99999999.990", "99999999.991", "100000000.00", "-1E30")]
     assert by_price.rows([pa.array([*asked, None], pa.decimal128(38, 3))]).keys.tolist() == [0]
     assert by_price.rows([pa.array([99999999, 2**62])]).keys.tolist() == []
     by_wide = Dimension.open(table.store, by=["wide"], folder=tmp_path / "local")

@@ -47,11 +47,11 @@ def names(dimension: Dimension, ids: list[int]) -> list[tuple[int, str]]:
 def test_the_newest_partitions_are_those_of_the_snapshot(tmp_path: Path, keys: tuple[str, ...]) -> None:
     table, chance = table_of(tmp_path / "w", keys), random.Random(4)
     given: dict[str, Any] = {"by": ["id"], "folder": tmp_path / "local"}
-    one = Dimension.open(table.store, partitions=LookupPartitions.parse("max_pt()"), **given)
-    two = Dimension.open(table.store, partitions=LookupPartitions.parse(" MAX_TWO_PT() "), **given)
-    assert one.is_unique == bool(keys)
-    assert not two.is_unique
-    assert names(one, [1]) == []
+    of_newest = Dimension.open(table.store, partitions=LookupPartitions.parse("max_pt()"), **given)
+    of_two_newest = Dimension.open(table.store, partitions=LookupPartitions.parse(" MAX_TWO_PT() "), **given)
+    assert of_newest.is_unique == bool(keys)
+    assert not of_two_newest.is_unique
+    assert names(of_newest, [1]) == []
     rows: list[tuple[int, int, int, str]] = []
     for number in range(8):
         # The hour 10 is later than the hour 9, although its text is not.
@@ -60,7 +60,7 @@ def test_the_newest_partitions_are_those_of_the_snapshot(tmp_path: Path, keys: t
         write(table, made)
         rows = [row for row in rows if not keys or row[:3] not in {new[:3] for new in made}] + made
         newest = sorted({row[1:3] for row in rows})
-        for dimension, chosen in ((one, newest[-1:]), (two, newest[-2:])):
+        for dimension, chosen in ((of_newest, newest[-1:]), (of_two_newest, newest[-2:])):
             dimension.refresh()
             expected = sorted((row[0], row[3]) for row in rows if row[1:3] in chosen)
             assert names(dimension, list(range(20))) == expected

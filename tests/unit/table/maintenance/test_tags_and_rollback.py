@@ -129,7 +129,7 @@ def test_tags_that_are_deleted_together_are_read_twice() -> None:
     log = store.storage.log  # type: ignore[attr-defined]
     before = len(log)
     assert len(expire_tags(store)) == 30
-    assert sum(one.name == "read" and "/tag/tag-" in one.path for one in log[before:]) <= 3 * 30
+    assert sum(operation.name == "read" and "/tag/tag-" in operation.path for operation in log[before:]) <= 3 * 30
 
 
 def test_deleting_the_tag_of_an_existing_snapshot_deletes_no_files() -> None:

@@ -27,17 +27,17 @@ def test_a_snapshot_that_replaces_one_of_the_same_time_is_another(tmp_path: Path
 
 
 def test_a_mark_of_an_older_version_is_the_time() -> None:
-    one = snapshot(1, 1_800_000_000_000)
-    assert one.has_mark(one.time_millis)
-    assert not one.has_mark(one.time_millis + 1)
-    assert one.has_mark(one.mark)
-    assert not replace(one, time_millis=one.time_millis + 1).has_mark(one.mark)
-    assert one.mark == int(float(one.mark))  # exact in JSON readers with 53 bits
+    made = snapshot(1, 1_800_000_000_000)
+    assert made.has_mark(made.time_millis)
+    assert not made.has_mark(made.time_millis + 1)
+    assert made.has_mark(made.mark)
+    assert not replace(made, time_millis=made.time_millis + 1).has_mark(made.mark)
+    assert made.mark == int(float(made.mark))  # exact in JSON readers with 53 bits
 
 
 @pytest.mark.parametrize("text", ["short", "long " * 10_000])
 def test_a_caller_that_changes_properties_changes_no_snapshot_that_is_read_later(text: str) -> None:
-    one = replace(snapshot(1, 5), properties={"offsets": text})
-    read = parse_snapshot(snapshot_json(one), "snapshot-1")
+    made = replace(snapshot(1, 5), properties={"offsets": text})
+    read = parse_snapshot(snapshot_json(made), "snapshot-1")
     read.properties["offsets"] = "changed"
-    assert parse_snapshot(snapshot_json(one), "snapshot-1") == one
+    assert parse_snapshot(snapshot_json(made), "snapshot-1") == made

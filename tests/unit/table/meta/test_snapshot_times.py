@@ -69,7 +69,7 @@ def committed(table: Table, *clock: int) -> Table:
 def test_times_do_not_decrease_when_a_clock_is_set_back(tmp_path: Path) -> None:
     """What the table was at a time does not change, and no snapshot expires early."""
     table = committed(new_table(tmp_path, options={"write-only": "true"}), NOON, NOON - HOUR, NOON - 1, NOON + 1)
-    assert [one.time_millis for one in table.snapshots] == [NOON, NOON, NOON, NOON + 1]
+    assert [snapshot.time_millis for snapshot in table.snapshots] == [NOON, NOON, NOON, NOON + 1]
     assert table.scan(timestamp=NOON).to_arrow().num_rows == 3
 
 
@@ -78,7 +78,7 @@ def test_a_clock_that_ran_far_ahead_is_not_followed(tmp_path: Path, caplog: pyte
     table = new_table(tmp_path, options={"write-only": "true"})
     with caplog.at_level(logging.WARNING):
         committed(table, NOON, later, NOON + HOUR, NOON + 2 * HOUR)
-    assert [one.time_millis for one in table.snapshots] == [NOON, later, NOON + HOUR, NOON + 2 * HOUR]
+    assert [snapshot.time_millis for snapshot in table.snapshots] == [NOON, later, NOON + HOUR, NOON + 2 * HOUR]
     assert [record.getMessage() for record in caplog.records] == [
         f"event=snapshot_times_decrease table=shop.orders snapshot=2 time={later} now={NOON + HOUR}"
     ]
@@ -114,7 +114,7 @@ def test_snapshots_of_a_clock_that_ran_ahead_expire_with_the_next_ones(tmp_path:
 def test_snapshots_expire_up_to_one_that_is_not_old(hours: tuple[int, ...], wanted: int) -> None:
     found = [snapshot(number, NOON + hour * HOUR) for number, hour in enumerate(hours, 1)]
 
-    def is_old(one: Snapshot) -> bool:
-        return one.time_millis < NOON - HOUR
+    def is_old(snapshot: Snapshot) -> bool:
+        return snapshot.time_millis < NOON - HOUR
 
     assert oldest(found, is_old, NOON) == found[:wanted]

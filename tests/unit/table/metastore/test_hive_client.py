@@ -68,19 +68,19 @@ TABLE = ttypes.Table(tableName="orders", dbName="shop")
 @pytest.mark.parametrize(
     ("answer", "use"),
     [
-        (reply("get_database", success=ttypes.Database(name="shop")), lambda one: one.database("shop")),
+        (reply("get_database", success=ttypes.Database(name="shop")), lambda client: client.database("shop")),
         (
             reply("get_table_req", success=ttypes.GetTableResult(table=TABLE)),
-            lambda one: one.location(one.table("shop", "orders")),
+            lambda client: client.location(client.table("shop", "orders")),
         ),
-        (reply("get_table_req", success=ttypes.GetTableResult()), lambda one: one.table("shop", "orders")),
-        (reply("get_all_tables", success=["orders"])[:-12], lambda one: one.tables("shop")),
+        (reply("get_table_req", success=ttypes.GetTableResult()), lambda client: client.table("shop", "orders")),
+        (reply("get_all_tables", success=["orders"])[:-12], lambda client: client.tables("shop")),
         (
             reply("get_all_tables", success=["orders"]).replace(b"orders", b"\xff\xfe\xff\xfe\xff\xfe"),
-            lambda one: one.tables("shop"),
+            lambda client: client.tables("shop"),
         ),
-        (reply("lock", success=ttypes.LockResponse()), lambda one: one.request_lock("shop", "orders")),
-        (reply("lock"), lambda one: one.request_lock("shop", "orders")),
+        (reply("lock", success=ttypes.LockResponse()), lambda client: client.request_lock("shop", "orders")),
+        (reply("lock"), lambda client: client.request_lock("shop", "orders")),
     ],
     ids=["database", "location", "table", "cut", "text", "lock", "nothing"],
 )

@@ -80,12 +80,12 @@ def test_columns_of_partitions_that_are_shown_are_separate() -> None:
     options = {"bucket": "-1", "metastore.partitioned-table": "true"}
     schema = create_schema(columns, (), ["dt", "hh"], options, now=1)
     table = new_table("shop", "orders", "file:/orders/", schema)
-    assert [(one.name, one.type) for one in table.partitionKeys] == [("dt", "string"), ("hh", "int")]
-    assert [one.name for one in table.sd.cols] == ["id"]
+    assert [(number.name, number.type) for number in table.partitionKeys] == [("dt", "string"), ("hh", "int")]
+    assert [column.name for column in table.sd.cols] == ["id"]
     assert not update(table, schema, schema.options)
-    one = new_partition(table, "dt=a/hh=1", ["a", "1"])
-    assert (one.dbName, one.tableName, one.values) == ("shop", "orders", ["a", "1"])
-    assert one.sd.location == "file:/orders/dt=a/hh=1"
+    partition = new_partition(table, "dt=a/hh=1", ["a", "1"])
+    assert (partition.dbName, partition.tableName, partition.values) == ("shop", "orders", ["a", "1"])
+    assert partition.sd.location == "file:/orders/dt=a/hh=1"
     assert table.sd.location == "file:/orders/"
 
 

@@ -75,8 +75,8 @@ def test_the_server_names_the_prefix_and_names_are_encoded(monkeypatch: pytest.M
         client = IcebergCatalogClient.of(uri, {"warehouse": "my lake", "prefix": "mine", "token": "${LAKE_TOKEN}"})
         assert client.table("a b", "c/d") == {"table-uuid": "u"}
         client.drop("a b", "c/d")
-        assert [one[0] for one in received] == ["GET", "GET", "DELETE"]
-        assert {one[2]["Authorization"] for one in received} == {"Bearer abc"}
+        assert [request[0] for request in received] == ["GET", "GET", "DELETE"]
+        assert {request[2]["Authorization"] for request in received} == {"Bearer abc"}
         assert "abc" not in repr(client)
 
 

@@ -52,7 +52,9 @@ def made(folder: Path, kind: str, turns: int = 6, seed: int = 1) -> Table:
         ids = chance.sample(range(300), 60)
         days = [f"day-{chance.randrange(2)}" for _ in ids]
         with table.writer() as writer:
-            writer.write(pa.table({"dt": days, "id": pa.array(ids, pa.int32()), "v": [f"{turn}-{one}" for one in ids]}))
+            writer.write(
+                pa.table({"dt": days, "id": pa.array(ids, pa.int32()), "v": [f"{turn}-{number}" for number in ids]})
+            )
             writer.commit()
     return table
 

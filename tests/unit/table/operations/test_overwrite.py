@@ -157,9 +157,9 @@ def test_a_partition_is_found_by_its_value_alone(tmp_path: Path, value: float, v
     """NaN, and each of the zeros, are partitions of their own."""
     table = new_table(tmp_path, [("p", "DOUBLE"), ("v", "INT")], keys=(), partitions=("p",), options={"bucket": "-1"})
     values = [0.0, -0.0, math.nan, 1.5]
-    write(table, *((one, number) for number, one in enumerate(values)))
+    write(table, *((value_, number) for number, value_ in enumerate(values)))
     before = set(range(4))
-    this = next(number for number, one in enumerate(values) if repr(one) == repr(value))
+    this = next(number for number, value_ in enumerate(values) if repr(value_) == repr(value))
     if verb == "drop":
         table.drop_partitions([{"p": value}])
     elif verb == "overwrite":

@@ -302,7 +302,7 @@ def test_a_merge_larger_than_its_memory_is_joined_on_disk(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ids = pa.array(range(600_000), pa.int32())
-    given = pa.table({"id": ids, "v": [f"{'long text ' * 8}{one}" for one in range(600_000)]})
+    given = pa.table({"id": ids, "v": [f"{'long text ' * 8}{number}" for number in range(600_000)]})
     given = given.append_column("price", pa.nulls(len(ids), pa.decimal128(10, 2)))
     assert given.nbytes > 50_000_000
     clauses = [Clause("matched-upsert", "*"), Clause("not-matched-insert", "*")]

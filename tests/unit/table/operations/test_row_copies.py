@@ -91,13 +91,15 @@ def made(folder: Path, kind: str, seed: int = 1) -> Table:
         ids = chance.sample(range(150), 60)
         days = [f"day-{chance.randrange(2)}" for _ in ids]
         with table.writer() as writer:
-            writer.write(pa.table({"dt": days, "id": pa.array(ids, pa.int32()), "v": [f"{turn}-{one}" for one in ids]}))
+            writer.write(
+                pa.table({"dt": days, "id": pa.array(ids, pa.int32()), "v": [f"{turn}-{number}" for number in ids]})
+            )
             writer.commit()
     return table
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("action", "kind"), CASES, ids=lambda one: one if isinstance(one, str) else one.__name__)
+@pytest.mark.parametrize(("action", "kind"), CASES, ids=lambda case: case if isinstance(case, str) else case.__name__)
 def test_units_change_the_rows_that_the_action_names(tmp_path: Path, action: Action, kind: str) -> None:
     table, recorder = made(tmp_path, kind), Recorder()
     before = content(table)

@@ -94,7 +94,7 @@ def _used(tree: ast.Module) -> set[str]:
         for name in node.names
         if name.name in names and name.name.isupper() and node.module is not None
     ]
-    options = [option for one in found for option in (one if isinstance(one, tuple) else (one,))]
+    options = [option for entry in found for option in (entry if isinstance(entry, tuple) else (entry,))]
     return {option.key for option in options if isinstance(option, TableOption)}
 
 

@@ -184,7 +184,7 @@ class History:
             case "expire":
                 table.expire_snapshots(retain_max=draw.choice((1, 2)), retain_min=1)
             case "rollback":
-                same = [one.id for one in table.snapshots if one.schema_id == table.schema_id]
+                same = [snapshot.id for snapshot in table.snapshots if snapshot.schema_id == table.schema_id]
                 if same:
                     table.rollback_to(draw.choice(same))
             case "alter":

@@ -40,11 +40,11 @@ ID, NAME = pc.field("id"), pc.field("name")
 )
 def test_conditions_are_the_values_or_the_ends_of_a_column(where: pc.Expression, expected: list[Any]) -> None:
     found = column_conditions(FIELDS, arrow_schema(FIELDS), where)
-    assert found == [ColumnCondition(*one) for one in expected]
+    assert found == [ColumnCondition(*condition) for condition in expected]
     values = required_values(FIELDS[0], arrow_schema(FIELDS), where)
-    assert values == next((one[2] for one in expected if one[:2] == ("id", "in")), None) or list(values or ()) == list(
-        next(one[2] for one in expected if one[:2] == ("id", "in"))
-    )
+    assert values == next((condition[2] for condition in expected if condition[:2] == ("id", "in")), None) or list(
+        values or ()
+    ) == list(next(condition[2] for condition in expected if condition[:2] == ("id", "in")))
 
 
 def filled(folder: Path, rows: int, turns: int = 1, file_format: str = "parquet") -> Table:
@@ -53,8 +53,8 @@ def filled(folder: Path, rows: int, turns: int = 1, file_format: str = "parquet"
     chance = random.Random(7)
     for turn in range(turns):
         ids = sorted(chance.sample(range(2 * rows), rows))
-        names = [None if one % 11 == 0 else f"n{one % 97}" for one in ids]
-        numbers = pa.array([one % 13 + turn for one in ids], pa.int32())
+        names = [None if condition % 11 == 0 else f"n{condition % 97}" for condition in ids]
+        numbers = pa.array([condition % 13 + turn for condition in ids], pa.int32())
         with table.writer() as writer:
             writer.write(pa.table({"id": pa.array(ids, pa.int64()), "name": names, "n": numbers}))
             writer.commit()
@@ -100,9 +100,9 @@ def test_a_point_query_decodes_few_rows_of_the_other_columns(tmp_path: Path, mon
             yield first_row, batch
 
     monkeypatch.setitem(__import__("penstock.table.files.file_reader", fromlist=["x"])._READERS, "parquet", counted)
-    for one in (ids[0], ids[30_000], ids[-1]):
+    for condition in (ids[0], ids[30_000], ids[-1]):
         decoded.clear()
-        assert table.scan(where=one == ID).to_arrow().num_rows == 1
+        assert table.scan(where=condition == ID).to_arrow().num_rows == 1
         assert sum(decoded) <= 4_096
     decoded.clear()
     assert table.scan(where=pc.field("n") == 1_000).to_arrow().num_rows == 0

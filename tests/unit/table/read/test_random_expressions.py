@@ -73,8 +73,8 @@ class RandomTable:
     def condition(self, depth: int = 0) -> pc.Expression:
         draw = self.draw
         if depth < 2 and draw.random() < 0.35:
-            one, other = self.condition(depth + 1), self.condition(depth + 1)
-            return one & other if draw.random() < 0.5 else one | other
+            first, other = self.condition(depth + 1), self.condition(depth + 1)
+            return first & other if draw.random() < 0.5 else first | other
         if draw.random() < 0.2:
             return ~self.condition(depth + 1)
         name = draw.choice(list(self.types))

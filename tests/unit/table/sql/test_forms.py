@@ -148,7 +148,7 @@ class Started:
 
     def state(self) -> dict[str, object]:
         tables = {name: self.catalog.table(f"shop.{name}") for name in self.catalog.tables("shop")}
-        return {name: (one.schema_id, one.latest_snapshot) for name, one in tables.items()}
+        return {name: (table.schema_id, table.latest_snapshot) for name, table in tables.items()}
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_a_column_is_described_alone(shop: Interpreter) -> None:
         "DESCRIBE TABLE orders `id`",
     ):
         assert rows(shop, statement) == [described]
-    assert [one["column"] for one in rows(shop, "DESCRIBE `orders$snapshots` commit_kind")] == ["commit_kind"]
+    assert [snapshot["column"] for snapshot in rows(shop, "DESCRIBE `orders$snapshots` commit_kind")] == ["commit_kind"]
     assert "did you mean status?" in refusal(shop, "DESCRIBE orders statsu")
 
 

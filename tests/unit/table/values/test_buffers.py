@@ -21,8 +21,8 @@ PACKAGES = ("formats", "ingest", "pipelines", "schema_evolution", "table")
 def _texts(size: int, count: int) -> pa.Table:
     """Return a chunk of one text for each row; all texts are in the same memory, which takes no space while it is 0."""
     body = pa.py_buffer(np.zeros(size, np.uint8))
-    one = pa.Array.from_buffers(pa.binary(), 1, [None, pa.array([0, size], pa.int32()).buffers()[1], body])
-    return pa.table({"id": np.arange(count), "text": pa.chunked_array([one] * count)})
+    array = pa.Array.from_buffers(pa.binary(), 1, [None, pa.array([0, size], pa.int32()).buffers()[1], body])
+    return pa.table({"id": np.arange(count), "text": pa.chunked_array([array] * count)})
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_no_slice_is_larger_than_the_limit() -> None:
     rows = pa.table({"id": range(len(sizes)), "text": ["x" * size for size in sizes]})
     for given in (rows, rows.combine_chunks().to_batches()[0]):
         parts = list(bounded(given, 1000))
-        assert [one for part in parts for one in part.column("id").to_pylist()] == list(range(len(sizes)))
+        assert [number for part in parts for number in part.column("id").to_pylist()] == list(range(len(sizes)))
         assert all(part.nbytes <= 1000 or part.num_rows == 1 for part in parts)
         assert any(first.num_rows > 1 for first, _ in pairwise(parts))
 

@@ -33,7 +33,7 @@ NESTED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "text"), NESTED, ids=lambda one: str(one)[:30])
+@pytest.mark.parametrize(("value", "text"), NESTED, ids=lambda case: str(case)[:30])
 def test_nested_value_is_compact_json(value: object, text: str) -> None:
     assert columns({"_id": 1, "v": value})["v"] == [text]
 
@@ -52,7 +52,7 @@ def test_keys_of_all_types_are_texts() -> None:
     key = ObjectId()
     keys = [key, 5, "t", 1.0, Int64(5), {"a": 1, "b": "y"}, None]
     wanted = [str(key), "5", "t", "1.0", '{"$numberLong":"5"}', '{"a":1,"b":"y"}', "null"]
-    assert columns(*({"_id": one} for one in keys))["_id"] == wanted
+    assert columns(*({"_id": key} for key in keys))["_id"] == wanted
     assert columns({"_id": key}, hex_ids=False)["_id"] == [f'{{"$oid":"{key}"}}']
 
 

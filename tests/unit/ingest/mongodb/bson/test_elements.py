@@ -31,9 +31,9 @@ def laid_out(*documents: dict[str, object]) -> tuple[Block, np.ndarray]:
 def test_documents_of_an_array_are_found_beyond_ten_and_a_hundred() -> None:
     block, at = laid_out(*({"n": number} for number in range(1011)))
     assert len(at) == 1011
-    assert [bson.decode(block.raw[one:][: int.from_bytes(block.raw[one : one + 4], "little")])["n"] for one in at] == [
-        *range(1011)
-    ]
+    assert [
+        bson.decode(block.raw[begin:][: int.from_bytes(block.raw[begin : begin + 4], "little")])["n"] for begin in at
+    ] == [*range(1011)]
 
 
 def test_equal_documents_are_one_segment_per_name() -> None:
@@ -46,7 +46,7 @@ def test_equal_documents_are_one_segment_per_name() -> None:
 
 def test_names_and_types_that_differ_are_segments_of_their_own() -> None:
     block, at = laid_out({"a": 1}, {"a": "x"}, {"b": 1, "a": 5}, {})
-    found = {(one.step, one.kind, one.name): one.lanes.tolist() for one in segments(block, at)}
+    found = {(segment.step, segment.kind, segment.name): segment.lanes.tolist() for segment in segments(block, at)}
     assert found == {
         (0, INT32, b"a"): [0],
         (0, STRING, b"a"): [1],
@@ -59,13 +59,13 @@ def test_many_names_at_one_step_are_all_found() -> None:
     block, at = laid_out(*({f"name {number % 50}": number} for number in range(200)))
     found = segments(block, at)
     assert len(found) == 50
-    assert sorted(lane for one in found for lane in one.lanes.tolist()) == [*range(200)]
-    assert all(one.name == f"name {one.lanes[0] % 50}".encode() for one in found)
+    assert sorted(lane for segment in found for lane in segment.lanes.tolist()) == [*range(200)]
+    assert all(segment.name == f"name {segment.lanes[0] % 50}".encode() for segment in found)
 
 
 def test_names_that_share_their_first_eight_bytes_are_distinguished() -> None:
     block, at = laid_out({"customer_name": 1}, {"customer_mail": 2}, {"customer": 3})
-    assert [one.name for one in segments(block, at)] == [b"customer_name", b"customer_mail", b"customer"]
+    assert [segment.name for segment in segments(block, at)] == [b"customer_name", b"customer_mail", b"customer"]
 
 
 def test_values_of_every_type_have_their_length() -> None:
@@ -79,7 +79,7 @@ def test_values_of_every_type_have_their_length() -> None:
         "last": "end",
     }
     block, at = laid_out(document)
-    assert [one.name.decode() for one in segments(block, at)] == list(document)
+    assert [segment.name.decode() for segment in segments(block, at)] == list(document)
 
 
 def test_unknown_types_are_an_error() -> None:

@@ -61,12 +61,12 @@ VALUES = [
 def plain(*values: object) -> tuple[list[str | None], Counter[str]]:
     """Return values of one type as texts of a column."""
     block, at = laid_out(*({"v": value} for value in values))
-    (one,) = segments(block, at)
+    (segment,) = segments(block, at)
     oddities: Counter[str] = Counter()
-    return plain_texts(block, one.kind, one.start, one.length, oddities).to_pylist(), +oddities
+    return plain_texts(block, segment.kind, segment.start, segment.length, oddities).to_pylist(), +oddities
 
 
-@pytest.mark.parametrize(("value", "text"), VALUES, ids=lambda one: repr(one)[:40])
+@pytest.mark.parametrize(("value", "text"), VALUES, ids=lambda case: repr(case)[:40])
 def test_value_is_printed_as_the_peer_prints_it(value: object, text: str | None) -> None:
     found, oddities = plain(value, value)
     assert found == [text, text]
@@ -79,8 +79,8 @@ def test_types_that_drivers_no_longer_write() -> None:
     wanted = ['{"$symbol":"s"}', '{"$ref":"a.b","$id":{"$oid":"000102030405060708090a0b"}}', '{"$undefined":true}']
     for element, text in zip([symbol, pointer, undefined], wanted, strict=True):
         block = Block(struct.pack("<i", len(element) + 5) + element + b"\0")
-        (one,) = segments(block, [0])  # type: ignore[arg-type]  # a list of positions suffices
-        assert json_texts(block, one.kind, one.start, one.length, Counter()).to_pylist() == [text]
+        (segment,) = segments(block, [0])  # type: ignore[arg-type]  # a list of positions suffices
+        assert json_texts(block, segment.kind, segment.start, segment.length, Counter()).to_pylist() == [text]
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
@@ -97,14 +97,14 @@ def test_decimals_are_printed_as_the_driver_prints_them(values: list[Decimal]) -
 
 def test_texts_in_json_are_escaped_as_jackson_does() -> None:
     block, at = laid_out({"v": 'a"b\\c\n\t\x01\x1fé/\u2028'}, {"v": "plain"})
-    (one,) = segments(block, at)
-    found = json_texts(block, one.kind, one.start, one.length, Counter()).to_pylist()
+    (segment,) = segments(block, at)
+    found = json_texts(block, segment.kind, segment.start, segment.length, Counter()).to_pylist()
     assert found == ['"a\\"b\\\\c\\n\\t\\u0001\\u001Fé/\u2028"', '"plain"']
 
 
 def test_text_that_is_not_utf8_is_repaired_and_counted() -> None:
     raw = bson.encode({"v": "ab"}).replace(b"ab", b"a\xff")
-    (one,) = segments(Block(raw), [0])  # type: ignore[arg-type]  # a list of positions suffices
+    (segment,) = segments(Block(raw), [0])  # type: ignore[arg-type]  # a list of positions suffices
     oddities: Counter[str] = Counter()
-    assert plain_texts(Block(raw), one.kind, one.start, one.length, oddities).to_pylist() == ["a\ufffd"]
+    assert plain_texts(Block(raw), segment.kind, segment.start, segment.length, oddities).to_pylist() == ["a\ufffd"]
     assert oddities == {NOT_UTF8: 1}

@@ -61,7 +61,7 @@ def test_operations_become_rows_in_their_order() -> None:
 
 def test_rows_of_collections_are_apart_and_keep_their_numbers() -> None:
     found = Decoded(insert(1), event("insert", 2, coll="u", fullDocument={"_id": 2}), insert(3))
-    positions = {one.schema.table: one.positions.tolist() for one in found.batches}
+    positions = {batch.schema.table: batch.positions.tolist() for batch in found.batches}
     assert positions == {"t": [0, 2], "u": [1]}
 
 

@@ -111,8 +111,8 @@ def test_stream_that_does_not_come_closer_is_an_error(monkeypatch: pytest.Monkey
 
 
 def test_stream_of_one_collection_has_renames_to_its_name() -> None:
-    (one,) = command_of(PART, {})["pipeline"][1]["$match"]["$or"][1:2]
-    assert one == {"operationType": "rename", "to.coll": "t"}
+    (condition,) = command_of(PART, {})["pipeline"][1]["$match"]["$or"][1:2]
+    assert condition == {"operationType": "rename", "to.coll": "t"}
 
 
 def test_command_of_a_cluster_with_images() -> None:

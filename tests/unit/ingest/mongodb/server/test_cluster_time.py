@@ -16,10 +16,10 @@ from penstock.ingest.mongodb.server.cluster_time import (
 
 def test_times_are_ordered_by_second_and_number() -> None:
     times = [Timestamp(5, 9), Timestamp(6, 0), Timestamp(6, 1)]
-    found = [time_of(one) for one in times]
+    found = [time_of(time) for time in times]
     assert found == sorted(found)
-    assert [timestamp_of(one) for one in found] == times
-    assert [time_from(time_json(one)) for one in found] == found
+    assert [timestamp_of(time) for time in found] == times
+    assert [time_from(time_json(time)) for time in found] == found
     assert time_text(found[2]) == "1970-01-01T00:00:06Z Timestamp(6, 1)"
 
 

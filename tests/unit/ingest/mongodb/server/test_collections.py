@@ -61,12 +61,12 @@ def test_databases_of_the_server_itself_are_never_captured(tables: CapturedTable
     server = Server()
     assert databases(connection(server)) == ["shop", "crm"]
     found = selected_collections(connection(server), tables, None)
-    assert {one.database for one in found} == {"shop", "crm"}
+    assert {collection.database for collection in found} == {"shop", "crm"}
 
 
 def test_collections_come_by_name_without_those_of_the_server() -> None:
     found = selected_collections(connection(Server()), CapturedTables(databases="shop"), "shop")
-    assert [one.name for one in found] == ["clicks", "open_orders", "orders", "users"]
+    assert [collection.name for collection in found] == ["clicks", "open_orders", "orders", "users"]
 
 
 def test_only_the_named_database_is_listed() -> None:
@@ -77,14 +77,17 @@ def test_only_the_named_database_is_listed() -> None:
 
 def test_views_and_time_series_have_no_stream() -> None:
     found = selected_collections(connection(Server()), CapturedTables(tables=".*s"), None)
-    assert {one.name: one.has_stream for one in found} == {
+    assert {collection.name: collection.has_stream for collection in found} == {
         "clicks": False, "open_orders": False, "orders": True, "users": True, "leads": True,
     }  # fmt: skip
 
 
 def test_identity_is_that_of_the_server_if_it_has_one() -> None:
     found = selected_collections(connection(Server()), CapturedTables(tables="orders|leads"), None)
-    assert {one.table: one.identity for one in found} == {("shop", "orders"): "0304", ("crm", "leads"): ""}
+    assert {collection.table: collection.identity for collection in found} == {
+        ("shop", "orders"): "0304",
+        ("crm", "leads"): "",
+    }
 
 
 def test_count_is_a_whole_number() -> None:

@@ -30,8 +30,8 @@ def test_reply_is_split_without_decoding_documents(batch: str) -> None:
 
 
 def test_joined_replies_have_all_documents() -> None:
-    one = joined([reply_of(reply({"_id": 1}, {"_id": 2})), reply_of(reply({"_id": 3})), reply_of(reply({"_id": 4}))])
-    keys, _, _ = columns_and_keys(one.block, one.documents, Counter())
+    whole = joined([reply_of(reply({"_id": 1}, {"_id": 2})), reply_of(reply({"_id": 3})), reply_of(reply({"_id": 4}))])
+    keys, _, _ = columns_and_keys(whole.block, whole.documents, Counter())
     assert keys.to_pylist() == ["1", "2", "3", "4"]
 
 

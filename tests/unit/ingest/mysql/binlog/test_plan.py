@@ -98,7 +98,7 @@ def test_the_ranges_have_all_changes_of_the_captured_tables(
     limits = PlanLimits(plan_bytes, range_bytes)
     plans = all_plans(log, limits, history, block, includes=lambda _database, table: table in captured)
     found = changes(
-        [batch for one in plans for part in one.ranges for batch in read(log, part, BinlogOptions(), block)]
+        [batch for plan in plans for part in plan.ranges for batch in read(log, part, BinlogOptions(), block)]
     )
     assert {table: found.get(table) for table in captured} == {table: whole[table] for table in captured}
 
@@ -109,10 +109,10 @@ def test_a_log_of_other_tables_is_in_no_range(log: str) -> None:
     others = all_plans(
         log, PlanLimits(4000, 200), SchemaHistory(mariadb="mariadb" in log), 700, includes=lambda *_names: False
     )
-    assert [one.end for one in others] == [one.end for one in plans]
+    assert [one.end for one in others] == [plan.end for plan in plans]
     # A range that begins inside a transaction is read anyway.
     assert all(part.maps for one in others for part in one.ranges)
-    assert sum(len(one.ranges) for one in others) < sum(len(one.ranges) for one in plans) / 10
+    assert sum(len(one.ranges) for one in others) < sum(len(plan.ranges) for plan in plans) / 10
 
 
 @pytest.mark.parametrize("log", NAMED)

@@ -316,8 +316,8 @@ def test_the_verb_of_a_statement_follows_what_is_in_front_of_it(sql: str, verb: 
 def test_alter_ignore_may_lose_rows_with_equal_keys(clauses: str, loses: bool) -> None:
     for word, expected in (("IGNORE", loses), ("ONLINE IGNORE", loses), ("ONLINE", False)):
         query = Query(f"ALTER {word} TABLE t {clauses}", "d", ansi_quotes=False, backslash_escapes=True)
-        found = [one for statement in parse_ddl(query, mariadb=True) for one in getattr(statement, "changes", ())]
-        assert any(isinstance(one, RowsMoved) for one in found) == expected
+        found = [change for statement in parse_ddl(query, mariadb=True) for change in getattr(statement, "changes", ())]
+        assert any(isinstance(change, RowsMoved) for change in found) == expected
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ def sent(value: bytes | None) -> bytes:
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(VALUES, min_size=n, max_size=n), min_size=1, max_size=5)))
 def test_cells_are_those_of_the_rows(before: int, rows: list[list[bytes | None]]) -> None:
     packets = [b"".join(map(sent, row)) for row in rows]
-    end = np.cumsum([before + len(one) for one in packets])
+    end = np.cumsum([before + len(packet) for packet in packets])
     start = end - np.array(list(map(len, packets)))
-    block = RowBlock(with_spare_bytes(b"".join(bytes(before) + one for one in packets)), start, end, len(rows[0]))
+    block = RowBlock(with_spare_bytes(b"".join(bytes(before) + packet for packet in packets)), start, end, len(rows[0]))
     for place, column in enumerate(block.cells()):
-        for one in (column, replace(column, view=None)):
-            assert one.values(pa.binary()).to_pylist() == [row[place] for row in rows]
+        for cells in (column, replace(column, view=None)):
+            assert cells.values(pa.binary()).to_pylist() == [row[place] for row in rows]

@@ -41,5 +41,5 @@ def test_a_connection_that_is_lost_at_its_first_setting_is_closed(monkeypatch: p
     monkeypatch.setattr(connection, "run", lost)
     with pytest.raises(ConnectionLost):
         connection.connect(PgAddress("h", 5432, "cdc", "secret", "shop"))
-    assert [one.is_finished for one in made] == [True]
+    assert [thread.is_finished for thread in made] == [True]
     assert not connection.is_of_this_process(BACKEND)

@@ -89,7 +89,7 @@ def messages(chance: random.Random, count: int) -> list[bytes]:
 def test_messages_are_found_in_pieces_of_any_size(seed: int) -> None:
     chance = random.Random(seed)
     sent = messages(chance, chance.choice((0, 1, 5, 300)))
-    data = OPEN + b"".join(frame(b"d", one) for one in sent)
+    data = OPEN + b"".join(frame(b"d", data) for data in sent)
     for _ in range(chance.randrange(3)):
         data = NOTICE + data
     data += ENDED + READY + chance.choice((b"", NOTICE))
@@ -112,7 +112,9 @@ def test_notices_between_messages_are_passed_over() -> None:
 @pytest.mark.slow
 def test_messages_larger_than_the_buffer_are_read() -> None:
     large = [bytes([number]) * (9 << 20) for number in (1, 2)]
-    with answered(OPEN + b"".join(frame(b"d", one) for one in large), frame(b"d", b"3") + ENDED + READY) as stream:
+    with answered(
+        OPEN + b"".join(frame(b"d", content) for content in large), frame(b"d", b"3") + ENDED + READY
+    ) as stream:
         assert all_read(stream, 1000) == [*large, b"3"]
     huge = bytes(17 << 20)  # the first byte of its length is not zero
     with answered(OPEN + frame(b"d", huge) + frame(b"d", b"3"), ENDED + READY) as stream:
@@ -209,7 +211,7 @@ def test_many_small_messages_are_read_in_few_readings_and_blocks_are_not_copied(
         assert [body[:5] for body in bodies(together)] == [b"%5d" % number for number in range(count)]
         assert len(found) < count / 100
         assert together.data is found[0].data  # 3 MB are less than a buffer
-        assert all(one.data is found[0].data for one in found)
+        assert all(batch.data is found[0].data for batch in found)
 
 
 @pytest.mark.parametrize("read", ["read", "read_now"])
@@ -252,15 +254,15 @@ def test_messages_are_not_changed_by_later_ones() -> None:
         stream.start("START")
         kept: list[Received] = []
         sent = [bytes([number]) * (400 << 10) for number in range(40)]  # of three buffers
-        for one in sent:
-            thread = threading.Thread(target=servers.sendall, args=(frame(b"d", one),), daemon=True)
+        for content in sent:
+            thread = threading.Thread(target=servers.sendall, args=(frame(b"d", content),), daemon=True)
             thread.start()
-            while sum(map(len, kept)) <= one[0]:
+            while sum(map(len, kept)) <= content[0]:
                 kept.append(stream.read_now(LIMIT_S))
             ended(thread)
         assert [body for part in kept for body in bodies(part)] == sent
         assert bodies(Received.joined(kept)) == sent
-        assert len({id(one.data) for one in kept}) > 2
+        assert len({id(batch.data) for batch in kept}) > 2
 
 
 def test_a_server_that_always_sends_a_little_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +299,9 @@ def followed(data: bytes, filled: int) -> tuple[list[int], int]:
 @pytest.mark.parametrize("seed", range(200))
 def test_frames_are_the_ones_that_follow_each_other(seed: int) -> None:
     chance = random.Random(seed)
-    data = b"".join(frame(b"d", one) for one in messages(chance, chance.randrange(8))) + chance.choice((b"", READY))
+    data = b"".join(frame(b"d", message) for message in messages(chance, chance.randrange(8))) + chance.choice(
+        (b"", READY)
+    )
     filled = chance.randint(0, len(data))
     places, after = data_frames(np.frombuffer(data + bytes(8), np.uint8), filled)
     assert (places.tolist(), after) == followed(data, filled)

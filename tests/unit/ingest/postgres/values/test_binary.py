@@ -122,10 +122,10 @@ def test_both_formats_have_the_same_values(
 
 @pytest.mark.parametrize(("size", "texts", "lost"), [(0, ["1", "01", "00000001", None], 2), (1, ["", "0", "1"], 1)])
 def test_bit_strings_with_equal_bytes_are_counted(size: int, texts: list[str | None], lost: int) -> None:
-    fields = [None if one is None else struct.pack(">i", len(one)) + pad(one) for one in texts]
+    fields = [None if value is None else struct.pack(">i", len(value)) + pad(value) for value in texts]
     for read, encoded in (
         (binary_column, fields),
-        (text_column, [None if one is None else one.encode() for one in texts]),
+        (text_column, [None if value is None else value.encode() for value in texts]),
     ):
         odd: Counter[str] = Counter()
         read(cells(encoded), PgType("varbit", size or None), odd)
@@ -180,19 +180,21 @@ _SHIFT_US, _SHIFT_DAYS = 946_684_800_000_000, 10_957
 @given(st.lists(st.one_of(_MICROS, st.integers(-5, 5).map(lambda n: 2**63 - _SHIFT_US + n), st.integers(-9, 9))))
 def test_instants_at_all_limits_are_those_of_the_server_or_null(sent: list[int]) -> None:
     odd: Counter[str] = Counter()
-    found = binary_column(cells([struct.pack(">q", one) for one in sent]), PgType("timestamp"), odd)
-    fits = [one > -(2**63) and one + _SHIFT_US < 2**63 for one in sent]
-    wanted = [one + _SHIFT_US if fit else None for one, fit in zip(sent, fits, strict=True)]
+    found = binary_column(cells([struct.pack(">q", value) for value in sent]), PgType("timestamp"), odd)
+    fits = [value > -(2**63) and value + _SHIFT_US < 2**63 for value in sent]
+    wanted = [value + _SHIFT_US if fit else None for value, fit in zip(sent, fits, strict=True)]
     assert found.view(pa.int64()).to_pylist() == wanted
     assert odd["infinity"] == fits.count(False)
 
 
 @given(st.lists(st.one_of(_DAYS, st.integers(-9, 9), st.just(2_145_031_948))))
 def test_days_at_all_limits_are_those_of_the_server_or_null(sent: list[int]) -> None:
-    sent = [one for one in sent if not 2**31 - _SHIFT_DAYS <= one < 2**31 - 1]  # days that the server does not have
+    sent = [
+        value for value in sent if not 2**31 - _SHIFT_DAYS <= value < 2**31 - 1
+    ]  # days that the server does not have
     odd: Counter[str] = Counter()
-    found = binary_column(cells([struct.pack(">i", one) for one in sent]), PgType("date"), odd)
-    wanted = [one + _SHIFT_DAYS if -(2**31) < one < 2**31 - 1 else None for one in sent]
+    found = binary_column(cells([struct.pack(">i", value) for value in sent]), PgType("date"), odd)
+    wanted = [value + _SHIFT_DAYS if -(2**31) < value < 2**31 - 1 else None for value in sent]
     assert found.view(pa.int32()).to_pylist() == wanted
     assert odd["infinity"] == wanted.count(None)
 
@@ -200,7 +202,7 @@ def test_days_at_all_limits_are_those_of_the_server_or_null(sent: list[int]) -> 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20).map(str.encode), st.binary(max_size=16))))
 def test_texts_are_utf_8_or_refused(sent: list[bytes | None]) -> None:
     try:
-        wanted = [None if one is None else one.decode() for one in sent]
+        wanted = [None if value is None else value.decode() for value in sent]
     except UnicodeDecodeError:
         with pytest.raises(ValueError, match="UTF8"):
             binary_column(cells(sent), PgType("text"), Counter())

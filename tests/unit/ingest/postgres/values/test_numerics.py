@@ -39,10 +39,12 @@ def some_numbers(chance: random.Random, precision: int, scale: int) -> list[str 
 def test_numbers_of_every_declared_size(precision: int) -> None:
     for scale in range(precision + 1):
         sent = some_numbers(random.Random(100 * precision + scale), precision, scale)
-        wanted = [None if one is None else fitting(Decimal(one), precision, scale) for one in sent]
+        wanted = [None if value is None else fitting(Decimal(value), precision, scale) for value in sent]
         odd: Counter[str] = Counter()
         found = binary_column(
-            cells([None if one is None else numeric(one) for one in sent]), PgType("numeric", precision, scale), odd
+            cells([None if value is None else numeric(value) for value in sent]),
+            PgType("numeric", precision, scale),
+            odd,
         )
         found.validate(full=True)
         assert found.to_pylist() == wanted

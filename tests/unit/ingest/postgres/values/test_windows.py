@@ -36,8 +36,8 @@ def copied(rows: list[Row], shapes: list[Shape]) -> list[Cells]:
 
 def logged(rows: list[Row], shapes: list[Shape]) -> list[Cells]:
     made = [logged_row(row) for row in rows]
-    ends = np.cumsum([len(one) for one in made])
-    starts = ends - np.array([len(one) for one in made])
+    ends = np.cumsum([len(row) for row in made])
+    starts = ends - np.array([len(row) for row in made])
     images = images_at(with_spare_bytes(b"".join(made)), starts, ends, shapes)
     assert images.end.tolist() == ends.tolist()
     assert not np.any(images.unchanged)
@@ -76,15 +76,15 @@ def test_cells_are_those_of_the_rows(
     for place, column in enumerate(cells):
         ends = column.start + column.length
         content = [column.data[a:b].tobytes() for a, b in zip(column.start.tolist(), ends.tolist(), strict=True)]
-        found = [None if null else one for one, null in zip(content, column.null.tolist(), strict=True)]
+        found = [None if null else cell for cell, null in zip(content, column.null.tolist(), strict=True)]
         assert found == [row[place] for row in rows]
         assert column.head is not None
         for head, value in zip(column.head, found, strict=True):
             # What is behind a short value belongs to other cells.
             assert value is None or head[: len(value)].tobytes() == value[: len(head)]
         # Arrow's reference to a value is made of bytes before it; without these, the value is looked up.
-        for one in (column, replace(column, view=None), column.chosen(np.arange(len(rows)))):
-            assert one.values(pa.binary()).to_pylist() == found
+        for row in (column, replace(column, view=None), column.chosen(np.arange(len(rows)))):
+            assert row.values(pa.binary()).to_pylist() == found
 
 
 @pytest.mark.parametrize("width", [8, 9])
@@ -98,7 +98,7 @@ def test_a_row_that_ends_within_its_last_column_is_an_error(width: int) -> None:
 def test_a_window_ends_before_a_column_that_would_exceed_it() -> None:
     values: Row = [bytes([place]) * 16 for place in range(3 * SPARE // 16)]
     found = copied([values, values], [Shape(16, 16)] * len(values))
-    assert [bytes(one.head[1]) for one in found if one.head is not None] == values
+    assert [bytes(cells.head[1]) for cells in found if cells.head is not None] == values
 
 
 def test_shapes_of_types() -> None:

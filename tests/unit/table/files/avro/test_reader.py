@@ -61,7 +61,7 @@ def test_unions_of_other_writers_are_read(
     row = {"type": "ROW NOT NULL", "fields": [{"id": 2, "name": "b", "type": type_}]}
     with pa.OSFile(str(tmp_path / "f.avro")) as source:
         found = list(read(source, [Field(0, "a", parse_type(type_)), Field(1, "n", parse_type(row))], batch_rows=7))
-    assert [one for _, batch in found for one in batch.to_pylist()] == rows
+    assert [row for _, batch in found for row in batch.to_pylist()] == rows
 
 
 @pytest.mark.parametrize("codec", ["null", "bzip2", "zstandard"])

@@ -92,7 +92,7 @@ def test_columns_equal_records_read_one_by_one(seed: int) -> None:
     schema = fastavro.parse_schema(without_logical_types(record_schema(fields)))
     most = random.choice([1, 3, 40])
     blocks = [
-        block_of([{one.name: random_value(random, one.type) for one in fields} for _ in range(count)], schema)
+        block_of([{field.name: random_value(random, field.type) for field in fields} for _ in range(count)], schema)
         for count in (random.randint(1, most) for _ in range(random.choice([1, 5, 12, 30])))
     ]
     wanted = random.sample(fields, random.randint(1, len(fields)))
@@ -122,7 +122,7 @@ def test_few_blocks_and_many_yield_the_same(least: int, monkeypatch: pytest.Monk
     random = Random(least)
     fields = [Field(i, f"c{i}", parse_type(name)) for i, name in enumerate(ATOMS) if name != "VARIANT"]
     schema = fastavro.parse_schema(without_logical_types(record_schema(fields)))
-    rows = [{one.name: random_value(random, one.type) for one in fields} for _ in range(200)]
+    rows = [{field.name: random_value(random, field.type) for field in fields} for _ in range(200)]
     blocks = [block_of(rows[first : first + 7], schema) for first in range(0, 200, 7)]
     monkeypatch.setattr(decode, "_LEAST_BLOCKS", least)
     assert can_decode(schema, blocks)

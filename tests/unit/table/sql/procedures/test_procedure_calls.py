@@ -231,7 +231,7 @@ def test_arguments_without_effect_are_logged(app: App, caplog: pytest.LogCapture
 
 def test_no_name_of_a_procedure_has_two_meanings() -> None:
     for name, procedure in PROCEDURES.items():
-        names = [one.lower() for one in procedure.names]
+        names = [name.lower() for name in procedure.names]
         assert len(set(names)) == len(names), name
         assert set(procedure.aliases.values()) <= set(procedure.parameters), name
         assert procedure.required <= len(procedure.parameters), name

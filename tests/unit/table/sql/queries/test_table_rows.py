@@ -57,7 +57,7 @@ def columns_of(judge: duckdb.DuckDBPyConnection) -> list[Column]:
 def query(choice: random.Random, columns: list[Column]) -> str:
     """One of the forms in which DuckDB gives filters to a scan."""
     where, column = Conditions(columns).one(choice), choice.choice(columns)
-    shown = ", ".join(one.name for one in choice.sample(columns, choice.randint(1, min(3, len(columns)))))
+    shown = ", ".join(column.name for column in choice.sample(columns, choice.randint(1, min(3, len(columns)))))
     return choice.choice(
         [
             f"SELECT {shown} FROM t WHERE {where}",

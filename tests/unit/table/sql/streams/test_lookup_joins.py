@@ -154,10 +154,10 @@ def test_options_of_flinks_guide_are_accepted_and_logged_once(
     query = f"SELECT /*+ {hint} */ s.id, x.name FROM s {join}"
     for _ in range(2):
         list(session.run(query))
-    logged = [one for one in caplog.messages if "lookup_option_without_effect" in one]
-    assert [one for one in logged if "output-mode = allow_unordered" in one and "stay in order" in one]
+    logged = [message for message in caplog.messages if "lookup_option_without_effect" in message]
+    assert [line for line in logged if "output-mode = allow_unordered" in line and "stay in order" in line]
     assert len(logged) == len(set(logged)) == 2
-    assert len([one for one in caplog.messages if "lookup.async-thread-number" in one]) == 1
+    assert len([message for message in caplog.messages if "lookup.async-thread-number" in message]) == 1
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_a_batch_waits_for_missing_rows_and_records_the_snapshots(lake: Lake) ->
     lake.stream(query)
     late.join()
     assert [tuple(row.values()) for row in lake.batch("SELECT * FROM t ORDER BY id")] == [(1, "a"), (2, "b")]
-    recorded = [one.properties.get("penstock.lookup.d.u") for one in lake.catalog.table("d.t").snapshots]
+    recorded = [snapshot.properties.get("penstock.lookup.d.u") for snapshot in lake.catalog.table("d.t").snapshots]
     assert recorded[-1] in {"2", "1-2"}
     lake.batch("INSERT INTO log VALUES (3, 3, 0)")
     lake.stream(query.replace("'200'", "'2'"))  # no attempt finds the row

@@ -137,7 +137,7 @@ def test_a_stream_reads_the_columns_that_its_query_names(
     start = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
     name = "wide$audit_log" if "audit_log" in query else "wide"
     *_, rows = session.run(f"{STREAMING}; {query.replace(f'FROM {name}', f'FROM {name} {start}')}")
-    assert all(one == read for one in found)
+    assert all(rows == read for rows in found)
     assert found
     if row is not None:
         assert {key: value for key, value in rows.to_pylist()[-1].items() if key != "op"} == row

@@ -79,9 +79,9 @@ def test_rows_are_those_of_a_stream_that_leaves_no_file_out(
     dice = random.Random(seed)
     for _ in range(5):
         values = ", ".join(
-            f"({one}, 'd{dice.randrange(3)}', {dice.choice(['NULL', dice.randrange(20)])}, "
+            f"({number}, 'd{dice.randrange(3)}', {dice.choice(['NULL', dice.randrange(20)])}, "
             f"{dice.choice(['NULL', f'TIMESTAMP {chr(39)}2024-05-0{dice.randrange(1, 9)} 10:00:00{chr(39)}'])})"
-            for one in dice.sample(range(12), 4)
+            for number in dice.sample(range(12), 4)
         )
         lake.batch(f"INSERT INTO keyed VALUES {values}; INSERT INTO log VALUES {values}")
         lake.batch(f"UPDATE keyed SET v = v + 5 WHERE id < {dice.randrange(12)}")

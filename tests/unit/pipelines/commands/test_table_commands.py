@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,54 +16,9 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
 from penstock.pipelines.commands.verify import _waited
 from tests.invariants import check_invariants
+from tests.unit.pipelines.commands.command_shop import COLUMNS, Shop
 
 ROOT = Path(__file__).resolve().parents[4]
-COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "STRING"), ("price", "DECIMAL(10, 2)")]
-
-
-class Shop:
-    """A warehouse with one table of three commits, and its command line."""
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.warehouse, self._capsys = str(folder), capsys
-        self.catalog = penstock.Catalog(self.warehouse)
-        self.catalog.create_database("shop")
-        self.make("orders")
-
-    def make(self, name: str, commits: int = 3) -> None:
-        made = self.catalog.create_table(
-            f"shop.{name}", COLUMNS, ["dt", "id"], ["dt"], {"bucket": "1", "write-only": "true"}, "what was ordered"
-        )
-        for number in range(1, commits + 1):
-            with made.writer(commit_user="etl") as writer:
-                writer.write(self.rows(number))
-                writer.commit(number)
-
-    @staticmethod
-    def rows(number: int) -> Any:
-        import pyarrow as pa
-
-        return pa.table({"dt": ["a", "b"], "id": [number, number], "v": [f"a{number}", f"b{number}"]})
-
-    @property
-    def orders(self) -> penstock.Table:
-        return self.catalog.table("shop.orders")
-
-    def run(self, command: str, *flags: str, table: str | None = "orders", expect: int = 0) -> str:
-        place = ["--warehouse", self.warehouse, "--database", "shop", *(["--table", table] if table else [])]
-        return self.words(command, *place, *flags, expect=expect)
-
-    def words(self, *words: str, expect: int = 0) -> str:
-        code = main(words)
-        output = self._capsys.readouterr()
-        assert code == expect, output.err
-        return output.out if expect == 0 else output.err
-
-    def json(self, command: str, *flags: str, table: str | None = "orders") -> Any:
-        return json.loads(self.run(command, *flags, "--json", table=table))
-
-    def values(self) -> list[str]:
-        return sorted(self.orders.scan(columns=["v"]).to_arrow()["v"].to_pylist())
 
 
 @pytest.fixture
@@ -188,85 +141,6 @@ def test_partitions_expire_by_update_time(shop: Shop) -> None:
     )
     assert report == {"partitions": [{"dt": "b"}]}
     assert shop.values() == []
-
-
-def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
-    shop.make("more")
-    assert shop.json("compact", "--partition", "dt=a") == {"snapshots": [4]}
-    levels = {
-        entry["level"]
-        for entry in json.loads(shop.words("show", f"{shop.warehouse}/shop.db/orders", "--json"))["levels"]
-    }
-    assert levels == {0, 5}
-    report = json.loads(
-        shop.words("compact-database", "--warehouse", shop.warehouse, "--including-tables", r"shop\..*", "--json")
-    )
-    assert report == {"tables": {"shop.more": [4], "shop.orders": [5]}}
-    assert shop.run("compact") == "nothing to compact\n"
-    assert "full or minor" in shop.run("compact", "--compact-strategy", "huge", expect=2)
-    check_invariants(shop.orders)
-
-
-@pytest.mark.slow
-def test_flags_for_parallelism_mean_the_same_and_must_agree(shop: Shop) -> None:
-    place = ["--partition", "dt=a", "--bucket-num", "2"]
-    differ = shop.run("rescale", *place, "--sink-parallelism", "2", "--scan-parallelism", "3", expect=2)
-    assert "--sink-parallelism and --scan-parallelism differ" in differ
-    assert shop.json("rescale", *place, "--sink-parallelism", "2", "--scan-parallelism", "2") == {"snapshots": [4]}
-    shop.make("logs")
-    where = ["--where", "id = 1", "--source-sql", "CREATE VIEW v AS SELECT 1"]
-    assert "--parallelism cannot be used with --source-sql" in shop.run(
-        "delete", *where, "--parallelism", "2", table="logs", expect=2
-    )
-    assert shop.json("delete", "--where", "id = 1", "--sink-parallelism", "2", table="logs") == {"snapshots": [4]}
-    assert len(shop.json("copy-files", "--target-table", "copied", "--parallelism", "2", table="logs")["tables"]) == 1
-
-
-def test_tables_are_compacted_in_one_job_and_watching_is_checked(shop: Shop) -> None:
-    shop.make("others")
-    words = ["compact-database", "--warehouse", shop.warehouse, "--mode", "Combined", "--json"]
-    assert json.loads(shop.words(*words)) == {"tables": {"shop.orders": [4], "shop.others": [4]}}
-    assert json.loads(shop.words(*words)) == {"tables": {"shop.orders": [], "shop.others": []}}
-    assert shop.values() == ["a1", "a2", "a3", "b1", "b2", "b3"]
-    assert "cannot be 'both'" in shop.words(*words[:3], "--mode", "both", expect=2)
-    for flags, refused in (
-        (["--watch", "--compact-strategy", "full"], "--compact-strategy full cannot be used with --watch"),
-        (["--watch", "--partition-idle-time", "1 h"], "--partition-idle-time cannot be used with --watch"),
-        (["--watch", "--order-strategy", "order"], "--order-strategy cannot be used with --watch"),
-        (["--interval", "1 s"], "--interval needs --watch"),
-        (["--parallelism", "0"], "--parallelism cannot be 0"),
-        (["--parallelism", "many"], "is not an integer"),
-        (["--spark-conf", "a=b"], "--spark-conf needs Spark"),
-    ):
-        assert refused in shop.run("compact", *flags, expect=2)
-
-
-def test_compaction_chooses_by_condition_bucket_and_idle_time(shop: Shop) -> None:
-    assert shop.run("compact", "--where", "dt = 'z'") == "nothing to compact\n"
-    assert "the table has no bucket 1\n" in shop.run("compact", "--buckets", "0-9", expect=2)
-    assert shop.run("compact", "--partition-idle-time", "1 h") == "nothing to compact\n"
-    assert "cannot be used together" in shop.run("compact", "--where", "dt = 'a'", "--partition", "dt=a", expect=2)
-    flags = ["--where", "dt = 'a'", "--buckets", "0", "--partition_idle_time", "0 ms"]
-    assert shop.json("compact", *flags, "--table-conf", "num-levels=3") == {"snapshots": [4]}
-    for command, flag in (("compact", "table-conf"), ("expire-snapshots", "options"), ("compact-manifest", "options")):
-        assert "did you mean num-levels" in shop.run(command, f"--{flag}", "num-level=3", expect=2)
-    assert shop.run("compact", "--order-strategy", "zorder", "--order-by", "v", expect=2).startswith(
-        "error: only append tables with bucket = -1"
-    )
-    files = shop.orders.system("files").to_pylist()
-    assert {entry["level"] for entry in files if entry["partition"] == "{a}"} == {2}
-
-
-def test_an_append_table_is_sorted(shop: Shop) -> None:
-    table = shop.catalog.create_table("shop.log", COLUMNS, [], [], {"bucket": "-1"})
-    for number in (3, 1, 2):
-        with table.writer() as writer:
-            writer.write(shop.rows(number))
-            writer.commit()
-    assert shop.json("compact", "--order-strategy", "order", "--order-by", "v", table="log") == {"snapshots": [4]}
-    assert table.scan(columns=["v"]).to_arrow()["v"].to_pylist() == ["a1", "a2", "a3", "b1", "b2", "b3"]
-    wrong = ["--order-strategy", "order", "--order-by", "v", "--partition-idle-time", "1 h"]
-    assert "does not support" in shop.run("compact", *wrong, table="log", expect=2)
 
 
 def test_metadata_is_repaired(shop: Shop) -> None:
@@ -398,55 +272,6 @@ def test_a_table_and_a_whole_warehouse_are_cloned(shop: Shop, tmp_path: Path) ->
     shop.words("clone", "--warehouse", shop.warehouse, *to, "--clone-if-exists", "--meta-only")
 
 
-def test_sql_results_are_text_or_json(shop: Shop) -> None:
-    where = ["--warehouse", shop.warehouse]
-    query = "select v, price from shop.orders for version as of 2 where id > 1 order by v"
-    assert json.loads(shop.words("sql", query, *where, "--json")) == {
-        "columns": ["v", "price"],
-        "rows": [["a2", None], ["b2", None]],
-    }
-    output = shop.words("sql", "select id, v from orders order by v", *where, "--database", "shop", "--limit", "2")
-    assert output.splitlines() == ["id  v", "--  --", " 1  a1", " 2  a2", "... 4 more rows; show all with --limit 0"]
-    output = shop.words("sql", 'select snapshot_id from shop."orders$snapshots"', *where)
-    assert output.split() == ["snapshot_id", "-----------", "1", "2", "3"]
-    assert "cannot be parsed" in shop.words("sql", "select", *where, expect=2)
-
-
-def sql(shop: Shop, query: str) -> list[list[object]]:
-    found = json.loads(shop.words("sql", query, "--warehouse", shop.warehouse, "--json", "--database", "shop"))
-    return list(found["rows"])
-
-
-@pytest.mark.slow
-def test_sql_shows_and_describes_tables(shop: Shop) -> None:
-    assert sql(shop, "SHOW TABLES") == sql(shop, "show tables in shop;") == [["shop", "orders"]]
-    assert sql(shop, "SHOW DATABASES") == [["shop"]]
-    for query in ("DESCRIBE shop.orders", "desc orders", "DESCRIBE TABLE `shop`.`orders`"):
-        assert [row[0] for row in sql(shop, query)] == shop.orders.schema.names
-    assert sql(shop, "DESCRIBE orders")[0][1:4] == ["STRING", False, "PRI, PAR"]
-    assert sql(shop, "DESCRIBE shop.orders$snapshots")[0][0] == "snapshot_id"
-    assert [row[0] for row in sql(shop, "DESCRIBE SELECT 1 AS one")] == ["one"]
-    ((statement,),) = sql(shop, "SHOW CREATE TABLE shop.orders")
-    assert str(statement).startswith("CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n  `id` INT NOT NULL")
-    assert "PRIMARY KEY (`dt`, `id`) NOT ENFORCED\n) COMMENT 'what was ordered'" in str(statement)
-    assert "PARTITIONED BY (`dt`) WITH (\n  'bucket' = '1'" in str(statement)
-    # It can be read, and copied into another script: the line breaks were shown as escapes in one long line.
-    assert shop.words("sql", "SHOW CREATE TABLE shop.orders", "--warehouse", shop.warehouse).startswith(
-        "CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n"
-    )
-    assert "\\n" not in shop.words("sql", "EXPLAIN SELECT id FROM shop.orders", "--warehouse", shop.warehouse)
-    assert "SHOW needs an object" in shop.words("sql", "show create view x", "--warehouse", shop.warehouse, expect=2)
-
-
-def test_sql_accepts_time_travel_of_flink_and_spark(shop: Shop) -> None:
-    second = shop.orders.snapshots[1]
-    at = datetime.fromtimestamp(second.time_millis / 1000 + 0.001, tz=UTC).astimezone().replace(tzinfo=None)
-    expected = [[second.total_record_count]]
-    for written in ("FOR SYSTEM_TIME AS OF TIMESTAMP", "FOR SYSTEM_TIME AS OF", "TIMESTAMP AS OF TIMESTAMP"):
-        query = f"SELECT count(*) FROM orders {written} '{at.isoformat(sep=' ', timespec='milliseconds')}' AS o"
-        assert sql(shop, query) == expected, written
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -509,14 +334,6 @@ def test_the_command_runs_as_a_process(shop: Shop) -> None:
     words = ["-m", "penstock.pipelines.commands.main", "show", "shop.orders", "--warehouse", shop.warehouse, "--json"]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["table"] == "shop.orders"
-
-
-@pytest.mark.slow
-def test_sql_reads_a_tag_by_its_name(shop: Shop) -> None:
-    shop.orders.create_tag("it's monday", 2)
-    count = "select count(*) from shop.orders"
-    assert sql(shop, f"{count} FOR TAG 'it''s monday'") == sql(shop, f"{count} FOR VERSION AS OF 2") == [[4]]
-    assert sql(shop, f"{count} for tag 'it''s monday' as o where o.id > 1") == [[2]]
 
 
 def test_the_file_of_a_pipeline_names_the_warehouse(shop: Shop, tmp_path: Path) -> None:

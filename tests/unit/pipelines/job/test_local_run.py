@@ -6,28 +6,33 @@ import json
 import logging
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock.errors import SourceError, StoreError, TableCorrupt
-from penstock.ingest.patience import patience_seconds
 from penstock.ingest.source import SMALL_BYTES
 from penstock.pipelines.driver import small_batches
-from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
+from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.errors import CheckpointInUse
-from penstock.pipelines.job import build, local_batches
-from penstock.pipelines.job.job import Job, RetryPolicy
-from penstock.pipelines.job.local_run import LocalRun
+from penstock.pipelines.job import local_batches
+from penstock.pipelines.job.job import Job
 from penstock.pipelines.ledger.batch_logs import BatchLogs
-from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.task_input import TaskInput
-from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
+from tests.unit.pipelines.job.local_shop import (
+    SparkRun,
+    add_a_file,
+    add_a_file_late,
+    folder,
+    local,
+    needs_spark,
+    pause,
+    run_as_spark,
+)
 
 # All snapshots but the newest expire.
 FEW_SNAPSHOTS = {
@@ -38,28 +43,6 @@ FEW_SNAPSHOTS = {
 }
 
 
-@dataclass
-class SparkRun:
-    """What the local run hands over to. It notes what is asked of it."""
-
-    asked: list[str] = field(default_factory=list)
-    on_batch: OnBatch | None = None
-    has_caught_up: bool = True
-    is_resting: bool = False
-
-    def run(self) -> None:
-        self.asked.append("run")
-
-    def stop(self) -> None:
-        self.asked.append("stop")
-
-    def pause(self) -> None:
-        self.asked.append("pause")
-
-    def resume(self) -> None:
-        self.asked.append("resume")
-
-
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     """A pipeline that has committed what there is, with Spark."""
@@ -67,39 +50,6 @@ def shop(tmp_path: Path) -> Shop:
     shop.put("1.json", insert("orders", {"id": 1}))
     run_as_spark(shop)
     return shop
-
-
-def run_as_spark(shop: Shop, **sections: Any) -> None:
-    run(shop.spec(**sections))
-    note_as_spark_does(shop.folder / "checkpoint")
-
-
-def local(shop: Shop, spark: SparkRun | None = None, **sections: Any) -> LocalRun:
-    started = spark or SparkRun(["must not start"])
-    return LocalRun(build.ready(shop.spec(**sections)), folder(shop), lambda job: started)
-
-
-def folder(shop: Shop) -> CheckpointFolder:
-    return CheckpointFolder(f"{shop.folder}/checkpoint")
-
-
-def needs_spark(shop: Shop, **sections: Any) -> bool:
-    """Run, and return whether Spark was started. Nothing is written if it was."""
-    spark, before = SparkRun(), shop.snapshots("orders")
-    found = local(shop, spark, **sections)
-    found.run()
-    assert found.has_caught_up
-    assert spark.asked in ([], ["run"])
-    assert not spark.asked or shop.snapshots("orders") == before
-    return bool(spark.asked)
-
-
-def add_a_file(shop: Shop) -> None:
-    shop.put("2.json", insert("orders", {"id": 2}))
-
-
-def add_a_file_late(shop: Shop) -> None:
-    shop.put("3.json", insert("orders", {"id": 3}))
 
 
 def test_a_run_with_nothing_to_read_needs_no_spark(shop: Shop) -> None:
@@ -206,10 +156,6 @@ def cut_a_commit_short(shop: Shop) -> None:
 
 def lose_the_last_plan(shop: Shop) -> None:
     (shop.folder / f"checkpoint/offsets/{folder(shop).batches.last_planned}").unlink()
-
-
-def pause(shop: Shop) -> None:
-    folder(shop).signal("paused")
 
 
 def ask_for_a_table(shop: Shop) -> None:
@@ -418,124 +364,6 @@ def test_tables_are_maintained(tmp_path: Path) -> None:
     assert (before, shop.snapshots("orders")) == (4, 1)
 
 
-def test_a_store_that_fails_is_tried_again_as_often_as_configured_in_the_file(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_a_file(shop)
-    left: list[Exception] = [StoreError("503"), StoreError("503"), TableCorrupt("damaged")]
-    monkeypatch.setattr(BatchDriver, "take", lambda *given: (_ for _ in ()).throw(left.pop(0)))
-    found = local(shop)
-    pauses: list[float] = []
-    found.job, found.sleep = replace(found.job, retry=RetryPolicy(5, 1.0, 60.0)), pauses.append
-    with pytest.raises(TableCorrupt):
-        found.run()
-    assert pauses == [1, 2]
-    monkeypatch.undo()
-    local(shop).run()  # the batch is planned, and taken once
-    assert (shop.ids("orders"), shop.snapshots("orders")) == ([1, 2], 2)
-
-
-def test_a_run_without_end_waits_for_rows_pauses_and_stops(shop: Shop) -> None:
-    add_a_file(shop)
-    found = local(shop, pipeline={"until": "forever", "trigger": "0s"})
-    events: list[str] = []
-
-    def on_batch(*given: Any) -> None:
-        events.append(f"batch with {shop.ids('orders')[-1]}")
-        if len(events) == 1:
-            found.pause()
-        elif len(events) == 3:
-            found.stop()
-
-    def sleep(seconds: float) -> None:
-        if found.is_resting:
-            events.append("rests")
-            found.resume()
-            shop.put("3.json", insert("orders", {"id": 3}))
-
-    found.on_batch, found.sleep = on_batch, sleep
-    found.run()
-    assert events == ["batch with 2", "rests", "batch with 3"]
-    assert not found.has_caught_up
-    assert not found.is_resting
-
-
-def test_a_run_that_is_paused_while_its_source_is_away_rests(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, queried, rests = local(shop), [], []
-
-    def away(reader: BatchReader) -> None:
-        queried.append(patience_seconds(60.0))
-        found.pause()
-        raise SourceError("away", retryable=True)
-
-    def sleep(seconds: float) -> None:
-        rests.append(found.is_resting)
-        if len(rests) == 3:
-            found.stop()
-
-    monkeypatch.setattr(BatchReader, "available", away)
-    found.sleep = sleep
-    found.run()
-    assert (queried, rests) == ([60.0], [True, True, True])
-
-
-def test_a_run_that_is_stopped_begins_no_more_batches(shop: Shop) -> None:
-    for number in (2, 3):
-        shop.put(f"{number}.json", insert("orders", {"id": number}))
-    found = local(shop, pipeline={"max-batch": {"rows": 1}})
-    found.on_batch = lambda *given: found.stop()
-    found.run()
-    assert (shop.ids("orders"), found.has_caught_up) == ([1, 2], False)
-
-
-def test_a_run_that_is_stopped_while_it_reads_leaves_the_batch_to_the_next(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A large batch is read for seconds, which a stop need not wait for."""
-    add_a_file(shop)
-    found, read = local(shop), BatchReader.read
-
-    def stopped(reader: BatchReader, task: TaskInput) -> Iterator[pa.RecordBatch]:
-        found.stop()
-        return read(reader, task)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(BatchReader, "read", stopped)
-        found.run()
-    assert (shop.ids("orders"), found.has_caught_up, folder(shop).batches.last_planned) == ([1], False, 1)
-    add_a_file_late(shop)
-    assert not needs_spark(shop)
-    assert (shop.ids("orders"), folder(shop).batches.progress().done) == ([1, 2, 3], 2)
-
-
-def test_signals_reach_spark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    add_a_file(shop)
-    monkeypatch.setattr(local_batches, "TIMES_SMALL", 0)
-    spark = SparkRun(has_caught_up=False, is_resting=True)
-    found = local(shop, spark)
-
-    def started(job: Job) -> SparkRun:
-        found.pause()  # a signal that comes while Spark starts
-        return spark
-
-    found.with_spark = started
-    found.on_batch = lambda *given: None
-    found.run()
-    found.resume()
-    found.pause()
-    found.stop()
-    assert spark.asked == ["pause", "run", "resume", "pause", "stop"]
-    assert (found.has_caught_up, found.is_resting, spark.on_batch) == (False, True, found.on_batch)
-
-
-def test_a_run_that_was_stopped_does_not_start_spark(shop: Shop) -> None:
-    found = local(shop, spark := SparkRun())
-    pause(shop)
-    found.stop()
-    found.run()
-    assert spark.asked == []
-
-
 def test_arrow_has_as_many_threads_afterwards(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     add_a_file(shop)
     before = pa.cpu_count()
@@ -547,20 +375,3 @@ def test_arrow_has_as_many_threads_afterwards(shop: Shop, caplog: pytest.LogCapt
     finally:
         pa.set_cpu_count(before)
     assert "event=run_needs_spark" not in caplog.text
-
-
-def test_a_stop_while_spark_starts_is_no_error(shop: Shop) -> None:
-    """Whoever stops a process group also stops the JVM."""
-    add_a_file(shop)
-    job = build.ready(shop.spec(pipeline={"spark": "always"}))
-
-    def killed(job: Job) -> SparkRun:
-        stopped.stop()
-        raise ConnectionError("Connection refused")
-
-    stopped = LocalRun(job, folder(shop), killed, takes_batches=False)
-    stopped.run()
-    assert not stopped.has_caught_up
-    running = LocalRun(job, folder(shop), lambda job: (_ for _ in ()).throw(ConnectionError), takes_batches=False)
-    with pytest.raises(ConnectionError):
-        running.run()

@@ -94,6 +94,7 @@ _OTHER_IDS = (
     "reader has, with more ids than tasks run at once, and without spark.speculation if the server is MariaDB"
 )
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
+FOLDS_NAMES = "folds_names"  # the server keeps names of tables in lower case
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ class MySqlRangeReader:
             rules=self.settings.rules,
             policy=self.wanted,
             missing=GeneratedValues(self.settings.server, self.settings.rules, self.settings.demand),
+            folds_names=FOLDS_NAMES in self.start,
         )
 
     def _finished(self, batch: ChangeBatch) -> ChangeBatch | None:

@@ -22,7 +22,7 @@ from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.offsets import BatchContent, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.position import LogPosition, file_number
-from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, MySqlRangeReader
+from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, FOLDS_NAMES, IGNORED, LOG, MySqlRangeReader
 from penstock.ingest.mysql.server.catalog import TableName, columns_with_values, definitions
 from penstock.ingest.mysql.server.connection import connected, log_files, server_facts
 from penstock.ingest.mysql.settings import FollowSettings
@@ -99,7 +99,8 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
             for version in found
             if not names_in_log or self.settings.comments or _has_details(version)
         ]
-        return {"history": [version.to_json() for version in versions]}
+        folds = {FOLDS_NAMES: True} if history.lower_names else {}
+        return {"history": [version.to_json() for version in versions], **folds}
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return MySqlRangeReader(self.settings, range_.start, options).chunks()

@@ -180,7 +180,10 @@ class Decoder:
         # BEGIN and DDL are statements in every binlog format. Only changes of rows must not be.
         if query.verb not in CHANGES:
             return query
-        touched = sorted(name for name in written_tables(query) if self.options.choice.includes(*name))
+        written = written_tables(query)
+        if self.options.folds_names:
+            written = {(database.lower(), table.lower()) for database, table in written}
+        touched = sorted(name for name in written if self.options.choice.includes(*name))
         if not touched and query.verb != "SELECT":
             self.oddities[STATEMENT_OF_OTHER] += 1
         else:

@@ -74,7 +74,8 @@ class BinlogOptions:
 
     `images` selects the row images of an update by table, `policy` does for the other tables; without it,
     `default_images` and the primary key do. `partial_images` lets absent columns be null; `missing` has the values of
-    absent columns that are generated.
+    absent columns that are generated. With `folds_names` the server keeps names of tables in lower case, however
+    statements spell them.
     """
 
     choice: TableChoice = EveryTable()
@@ -85,6 +86,7 @@ class BinlogOptions:
     policy: ImagePolicy | None = None
     partial_images: bool = False
     missing: MissingValues | None = None
+    folds_names: bool = False
 
     def image_rule(self, definition: TableDefinition) -> ImageRule:
         """Return the image rule of a table; by default its primary key is watched."""

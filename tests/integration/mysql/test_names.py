@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.ingest.mysql.errors import StatementBinlogError
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.servers.launch import Kind, running
@@ -65,3 +66,8 @@ def test_a_server_that_folds_names_is_followed_in_any_case(kind: Kind, tmp_path:
         excluding.flags = ["--excluding-tables", r"orders\D*"]
         excluding.run()
         assert excluding.tables() == ["newer"]
+        changes = ("INSERT INTO PLAY.Newer (Id) VALUES (4)", "UPDATE nEWER SET f = 1")
+        server.run("SET SESSION binlog_format = 'STATEMENT'", *changes, "SET SESSION binlog_format = 'ROW'")
+        with pytest.raises(StatementBinlogError) as refused:
+            excluding.run()
+        assert refused.value.facts["table"] == "play.newer"

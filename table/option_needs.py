@@ -72,6 +72,10 @@ def _has_dynamic_buckets(schema: TableSchema) -> bool:
     return _has_key(schema) and schema.typed[buckets.BUCKET] == -1
 
 
+def _moves_keys(schema: TableSchema) -> bool:
+    return _has_dynamic_buckets(schema) and not set(schema.partition_keys) <= set(schema.primary_keys)
+
+
 _OF_LEVELS = (
     compaction.NUM_SORTED_RUN_COMPACTION_TRIGGER,
     compaction.NUM_SORTED_RUN_STOP_TRIGGER,
@@ -98,8 +102,6 @@ _OF_MERGES = (
 )
 _OF_LOOKUPS = (
     compaction.LOOKUP_WAIT,
-    compaction.LOOKUP_COMPACT,
-    compaction.LOOKUP_COMPACT_MAX_INTERVAL,
     indexes.LOOKUP_CACHE_MAX_DISK_SIZE,
 )
 _OF_AUTOMATIC_TAGS = (
@@ -132,6 +134,12 @@ _ALL = (
         _OF_LOOKUPS,
         _looks_up,
         "it needs changelog-producer = lookup, merge-engine = first-row, deletion-vectors.enabled or force-lookup",
+    ),
+    OptionNeed(
+        (compaction.LOOKUP_COMPACT, compaction.LOOKUP_COMPACT_MAX_INTERVAL),
+        lambda schema: _looks_up(schema) and not _moves_keys(schema),
+        "it needs changelog-producer = lookup, merge-engine = first-row, deletion-vectors.enabled or force-lookup, "
+        "and partition columns that are in the primary key",
     ),
     OptionNeed(
         (changelogs.CHANGELOG_PRODUCER_ROW_DEDUPLICATE, changelogs.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS),

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from penstock.table.buckets.bucket_files import BucketFiles, Vectors, dropped_vectors, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import BucketState
+from penstock.table.buckets.layout import BucketMode
 from penstock.table.compaction.append_compactor import AppendCompactor
 from penstock.table.compaction.compact import CompactionInput, compact
 from penstock.table.compaction.compaction_result import CompactionResult
@@ -116,7 +117,11 @@ class BucketCompactor:
     @cached_property
     def _policy(self) -> Policy:
         hour = self.files.store.ambient.local_millis() // 3_600_000 % 24
-        return Policy.of(self.files.layout.schema.typed, needs_lookup=self._spec.merge.needs_upper_levels, hour=hour)
+        layout = self.files.layout
+        policy = Policy.of(layout.schema.typed, needs_lookup=self._spec.merge.needs_upper_levels, hour=hour)
+        # The row of a key that moves, and its delete in the other partition, become visible at the same time: readers
+        # of changes must not get the delete later, and readers of rows not see the key twice.
+        return replace(policy, gentle_interval=None) if layout.mode is BucketMode.CROSS_PARTITION else policy
 
     def _levels(self, live: Sequence[DataFile]) -> Levels:
         return Levels.of(live, self._policy.num_levels)

@@ -56,6 +56,23 @@ def test_a_row_of_another_partition_deletes_the_old_one(tmp_path: Path) -> None:
     assert content(table) == [("1", "b", 3), ("2", "a", 2)]
 
 
+@pytest.mark.parametrize("option", ["changelog-producer", "deletion-vectors.enabled"])
+def test_a_key_that_moves_is_never_in_two_partitions_with_gentle_lookups(tmp_path: Path, option: str) -> None:
+    options = {"changelog-producer": "lookup", "lookup-compact": "gentle", "lookup-compact.max-interval": "3"}
+    if option != "changelog-producer":
+        options = {**options, "changelog-producer": "none", option: "true"}
+    table = moving_table(tmp_path, **options)
+    write(table, ("1", "a", 1), ("2", "b", 1))
+    write(table, ("3", "b", 2))
+    write(table, ("4", "b", 2))
+    write(table, ("1", "b", 3))
+    assert content(table) == [("1", "b", 3), ("2", "b", 1), ("3", "b", 2), ("4", "b", 2)]
+    if option == "changelog-producer":
+        newest = max(snapshot.id for snapshot in table.snapshots)
+        changes = [(row["rowkind"], row["p"]) for row in table.changes(0, newest).to_pylist() if row["id"] == "1"]
+        assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
+
+
 def test_a_key_may_change_its_partition_repeatedly_in_one_batch(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1), ("1", "b", 2), ("2", "a", 1), ("1", "c", 3), ("1", "a", 4), ("1", "a", 5))

@@ -70,23 +70,32 @@ class RecordExpiry:
 
     def concerns(self, file: DataFile) -> bool:
         """Return whether a file certainly contains an expired record, by its statistics."""
+        least = self._least(file)
+        return least is not None and least < self.since
+
+    def may_concern(self, file: DataFile) -> bool:
+        """Return whether a file may contain an expired record: unless its statistics rule it out."""
+        least = self._least(file)
+        return least is None or least < self.since
+
+    def _least(self, file: DataFile) -> int | None:
+        """Return the earliest time in a file, in epoch seconds; None if its statistics do not have it."""
         written = self.schemas(file.schema_id)
         old = next((field for field in written.fields if field.id == self.field.id), None)
         names = file.value_stats_cols if file.value_stats_cols is not None else written.names
         if old is None or old.name not in names or not isinstance(old.type, AtomicType):
-            return False
+            return None
         # Statistics of mode `none` have no null counts, and their minimum is null.
         if not file.value_stats.null_counts:
-            return False
+            return None
         by_name = {field.name: field.type for field in written.fields}
         types, place = [by_name[name] for name in names], list(names).index(old.name)
         lows, highs = file.value_stats.min_values, file.value_stats.max_values
         least, greatest = decode_row(lows, types)[place], decode_row(highs, types)[place]
         low, _ = safe_bounds(least, greatest, old.type, file.format)
         if not isinstance(low, int):
-            return False
-        seconds = low // _NANOS if old.type.root.startswith("TIMESTAMP") else int(_seconds(np.array([low]))[0])
-        return seconds < self.since
+            return None
+        return low // _NANOS if old.type.root.startswith("TIMESTAMP") else int(_seconds(np.array([low]))[0])
 
 
 def _seconds(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

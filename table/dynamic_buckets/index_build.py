@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.row_kinds import is_retract
 from penstock.table.buckets.layout import Layout
+from penstock.table.compaction.record_expiry import RecordExpiry
 from penstock.table.dynamic_buckets.index_runs import (
     EMPTY,
     UNKNOWN,
@@ -160,13 +161,10 @@ class IndexAdvance:
     def over(self, index: KeyIndex, missed: Sequence[Snapshot]) -> None:
         """Advance the index over the missed snapshots.
 
-        Overwritten partitions are read again, for the others only added files; compactions move no key.
+        Partitions of which keys may be gone are read again, for the others only added files.
         """
         newest = missed[-1]
-        rewritten = set[bytes]()
-        for snapshot in missed:
-            if snapshot.commit_kind is CommitKind.OVERWRITE:
-                rewritten |= touched(delta_entries(self.store, snapshot))
+        rewritten = self._rewritten(missed)
         # Their keys may be gone, so they are read again from the newest snapshot, below.
         index.forget(rewritten)
         keys = TableKeys(self.store, self.layout, index.number)
@@ -179,6 +177,18 @@ class IndexAdvance:
         if rewritten:
             self._read(index, newest, rewritten)
         self._tidy(index, keys.second)
+
+    def _rewritten(self, missed: Sequence[Snapshot]) -> set[bytes]:
+        """Return the partitions that were overwritten, or that a compaction may have dropped expired records from."""
+        expiry = RecordExpiry.of(self.layout.schema, self.store.ambient.now_millis(), self.store.schemas.get)
+        found = set[bytes]()
+        for snapshot in missed:
+            if snapshot.commit_kind is CommitKind.OVERWRITE:
+                found |= touched(delta_entries(self.store, snapshot))
+            elif snapshot.commit_kind is CommitKind.COMPACT and expiry is not None:
+                gone = [entry for entry in delta_entries(self.store, snapshot) if entry.kind is FileKind.DELETE]
+                found |= touched([entry for entry in gone if expiry.may_concern(entry.file)])
+        return found
 
     def _read(self, index: KeyIndex, snapshot: Snapshot, partitions: set[bytes] | None) -> None:
         keys = TableKeys(self.store, self.layout, index.number)

@@ -405,6 +405,42 @@ def test_keys_are_removed_after_the_ttl_of_the_index(tmp_path: Path, keys_folder
     assert content(table) == [("1", "a", 1), ("1", "b", 2), ("2", "b", 2)]
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize(
+    ("engine", "mode"), [("first-row", "truncate(16)"), ("partial-update", "none"), ("deduplicate", "truncate(16)")]
+)
+def test_the_key_of_an_expired_record_is_new_in_any_partition(
+    tmp_path: Path, keys_folder: Path, engine: str, mode: str, lost: bool
+) -> None:
+    clock = [1_700_000_000_000]
+    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v", "metadata.stats-mode": mode}
+    made = moving_table(tmp_path, merge_engine=engine, **rule)
+    ambient = replace(made.store.ambient, now_millis=lambda: clock[0])
+    table = Table(TableStore.open(made.store.storage, made.path, ambient=ambient))
+    early, late = 1_700_000_000, 1_700_007_200
+    write(table, ("1", "a", early))
+    write(table, ("2", "a", late))
+    clock[0] = 1000 * late
+    table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
+    assert content(table) == [("2", "a", late)]
+    if lost:
+        shutil.rmtree(keys_folder, ignore_errors=True)
+    write(table, ("1", "b", late))
+    assert content(table) == [("1", "b", late), ("2", "a", late)]
+
+
+def test_a_partition_without_expired_records_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v"}
+    table = moving_table(tmp_path, **rule)
+    second = table.store.ambient.now_millis() // 1000
+    write(table, ("1", "a", second))
+    write(table, ("1", "a", second), ("2", "a", None))
+    monkeypatch.setattr(IndexAdvance, "_read", None)
+    table.compact(full=True)
+    write(table, ("1", "b", second))
+    assert content(table) == [("1", "b", second), ("2", "a", None)]
+
+
 def test_incomplete_runs_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1))

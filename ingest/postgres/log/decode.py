@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.byte_buffers import ranges
 from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, Truncation
+from penstock.ingest.database.cells import Cells
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.messages import (
@@ -22,7 +23,6 @@ from penstock.ingest.postgres.log.messages import (
     MessageBlock,
     RowImages,
     check_markers,
-    copy_unchanged,
     images_of,
     joined,
     parse_relation,
@@ -34,7 +34,6 @@ from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from penstock.byte_buffers import Bools, Bytes, Int64s
-    from penstock.ingest.database.cells import Cells
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
 
 _ROWS = np.zeros(256, np.bool_)
@@ -151,78 +150,93 @@ class LogDecoder:
         new_at[has_old] = old.end + 1
         new = images_of(block.data, new_at[has_new], end[has_new], relation)
         check_markers(block.data[new_at[has_new] - 1], tag, marker, relation)
+        of_old, of_new = np.flatnonzero(has_old), np.flatnonzero(has_new)
+        moved = _moved(old, new, np.flatnonzero(has_new & (marker == OLD)), of_old, of_new, relation, rule)
+        if rule.before_images != "all" and len(moved):
+            # The old image of an update that moves nothing is of no more use.
+            kept_old = ~((tag[of_old] == log_messages.UPDATE) & (marker[of_old] == OLD)) | moved[of_old]
+            old, of_old = old.chosen(kept_old), of_old[kept_old]
         # Old and new images in the order of their messages, the old one first.
-        message = np.concatenate([np.flatnonzero(has_old), np.flatnonzero(has_new)])
+        message = np.concatenate([of_old, of_new])
         is_new = np.repeat([False, True], [len(old), len(new)])
         # Images of one kind are in order.
         order = np.lexsort((is_new, message)) if len(old) and len(new) else np.arange(len(message))
         images, message, is_new = joined(old, new, order), message[order], is_new[order]
-        kinds = np.where(tag[message] == log_messages.DELETE, DELETE, INSERT).astype(np.int8)
-        keep = self._updates(images, message, is_new, tag, marker, kinds, relation, rule)
-        chosen = np.flatnonzero(keep)
-        kept = images.cells if len(chosen) == len(images) else [cell.chosen(chosen) for cell in images.cells]
+        kinds = _kinds(tag[message], marker[message], is_new, moved[message] if len(moved) else None)
         arrays = [
             value_column(cells, relation, column, self._oddities, binary=images.binary)
-            for column, cells in zip(relation.columns, kept, strict=True)
+            for column, cells in zip(relation.columns, images.cells, strict=True)
         ]
         batch = ChangeBatch(
             pa.RecordBatch.from_arrays(arrays, names=[column.name for column in relation.columns]),
-            kinds[chosen],
-            number[rows[message[chosen]]],
-            is_new[chosen].astype(np.int32),
+            kinds,
+            number[rows[message]],
+            is_new.astype(np.int32),
             relation.source_schema,
-            times[rows[message[chosen]]],
+            times[rows[message]],
         )
         unchanged = {
-            column.name: mask[chosen]
-            for column, mask in zip(relation.columns, images.unchanged, strict=True)
-            if mask.any() and mask[chosen].any()
+            column.name: mask for column, mask in zip(relation.columns, images.unchanged, strict=True) if mask.any()
         }
         return LoggedRows(batch, relation, unchanged)
 
-    @staticmethod
-    def _updates(
-        images: RowImages,
-        message: Int64s,
-        is_new: Bools,
-        tag: Bytes,
-        marker: Bytes,
-        kinds: np.ndarray[tuple[int], np.dtype[np.int8]],
-        relation: Relation,
-        rule: ImageRule,
-    ) -> Bools:
-        """Set the kinds of the images of updates; return which images become rows."""
-        keep = np.ones(len(images), np.bool_)
-        update = tag[message] == log_messages.UPDATE
-        kinds[update & (marker[message] == NEW)] = UPDATE_AFTER
-        # A key that changed: the old row goes, the new one comes.
-        kinds[update & (marker[message] == KEY) & ~is_new] = DELETE
-        before = np.flatnonzero(update & (marker[message] == OLD) & ~is_new)
-        if not len(before):
-            return keep
-        # Images are in the order of their messages, so the new one is next to the old one.
-        after = before + 1
-        copy_unchanged(images, after, before)
-        moved = np.zeros(len(before), np.bool_)
-        for place, column in enumerate(relation.columns):
-            if rule.watches(column.name):
-                moved |= _differ(images.cells[place], before, after)
-        kinds[before] = np.where(moved, DELETE, UPDATE_BEFORE)
-        kinds[after] = np.where(moved, INSERT, UPDATE_AFTER)
-        if rule.before_images != "all":
-            keep[before[~moved]] = False
-        return keep
+
+def _moved(
+    old: RowImages, new: RowImages, whole: Int64s, of_old: Int64s, of_new: Int64s, relation: Relation, rule: ImageRule
+) -> Bools:
+    """Return which messages are updates that change a watched column; empty if no update has its whole old row.
+
+    `whole` are the messages that have; `of_old` and `of_new` are the messages of the images. Unchanged values of new
+    images are taken from the old ones.
+    """
+    if not len(whole):
+        return np.zeros(0, np.bool_)
+    before, after = np.searchsorted(of_old, whole), np.searchsorted(of_new, whole)
+    _copy_unchanged(new, after, old, before)
+    moved = np.zeros(max(int(of_old[-1]), int(of_new[-1])) + 1, np.bool_)
+    for place, column in enumerate(relation.columns):
+        if rule.watches(column.name):
+            moved[whole] |= _differ(old.cells[place], before, new.cells[place], after)
+    return moved
 
 
-def _differ(cells: Cells, before: Int64s, after: Int64s) -> Bools:
-    """Return whether the bytes of these pairs of cells differ."""
-    start, length, null = cells.start, cells.length, cells.null
-    differ: Bools = (null[before] != null[after]) | (length[before] != length[after]) & ~null[before]
-    same_size = np.flatnonzero(~differ & ~null[before] & (length[before] > 0))
+def _copy_unchanged(images: RowImages, new: Int64s, before: RowImages, old: Int64s) -> None:
+    """Take unchanged values of new images from the whole old images of the same rows."""
+    images.binary |= before.binary
+    for place, unchanged in enumerate(images.unchanged):
+        some = unchanged[new]
+        if some.any():
+            cells, source, to, at = images.cells[place], before.cells[place], new[some], old[some]
+            start, length, null = cells.start.copy(), cells.length.copy(), cells.null.copy()
+            start[to], length[to], null[to] = source.start[at], source.length[at], source.null[at]
+            # The first bytes that were fetched are those of the cells before.
+            images.cells[place] = Cells(cells.data, start, length, null)
+            unchanged[to] = before.unchanged[place][at]
+
+
+def _kinds(tag: Bytes, marker: Bytes, is_new: Bools, moved: Bools | None) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+    """Return the kinds of the rows that images become, by the kinds and markers of their messages."""
+    kinds = np.where(tag == log_messages.DELETE, DELETE, INSERT).astype(np.int8)
+    update = tag == log_messages.UPDATE
+    kinds[update & (marker == NEW)] = UPDATE_AFTER
+    # A key that changed: the old row goes, the new one comes.
+    kinds[update & (marker == KEY) & ~is_new] = DELETE
+    if moved is not None:
+        whole = update & (marker == OLD)
+        kinds[whole & ~is_new] = np.where(moved, DELETE, UPDATE_BEFORE)[whole & ~is_new]
+        kinds[whole & is_new] = np.where(moved, INSERT, UPDATE_AFTER)[whole & is_new]
+    return kinds
+
+
+def _differ(one: Cells, before: Int64s, other: Cells, after: Int64s) -> Bools:
+    """Return whether the bytes of these pairs of cells of one buffer differ."""
+    null = one.null[before]
+    differ: Bools = (null != other.null[after]) | (one.length[before] != other.length[after]) & ~null
+    same_size = np.flatnonzero(~differ & ~null & (one.length[before] > 0))
     if len(same_size):
-        size = length[before[same_size]]
-        old, offsets = ranges(cells.data, start[before[same_size]], size)
-        new, _ = ranges(cells.data, start[after[same_size]], size)
+        size = one.length[before[same_size]]
+        old, offsets = ranges(one.data, one.start[before[same_size]], size)
+        new, _ = ranges(other.data, other.start[after[same_size]], size)
         # Counts the unequal bytes of each pair. `reduceat` would return a byte of the next pair for an empty one,
         # so those are left out above.
         differ[same_size] = np.add.reduceat(old != new, offsets[:-1], dtype=np.int64) > 0

@@ -142,6 +142,13 @@ class RowImages:
     def __len__(self) -> int:
         return len(self.end)
 
+    def chosen(self, keep: Bools) -> RowImages:
+        """Return the images for which `keep` is true."""
+        if not keep.any():
+            return RowImages([], [], self.end[:0], self.binary)
+        cells = [one.chosen(keep) for one in self.cells]
+        return RowImages(cells, [one[keep] for one in self.unchanged], self.end[keep], self.binary)
+
 
 class _LoggedCells(RowCells):
     """Cells that begin with their kind; a value has its length in four bytes after it."""
@@ -233,14 +240,3 @@ def joined(before: RowImages, after: RowImages, order: Int64s) -> RowImages:
     unchanged = [np.concatenate([old, new])[order] for old, new in zip(before.unchanged, after.unchanged, strict=True)]
     end = np.concatenate([before.end, after.end])[order]
     return RowImages(cells, unchanged, end, before.binary or after.binary)
-
-
-def copy_unchanged(images: RowImages, new: Int64s, old: Int64s) -> None:
-    """Take unchanged values of new images from the whole old images of the same rows."""
-    for place, unchanged in enumerate(images.unchanged):
-        some = unchanged[new]
-        if some.any():
-            cells, to, source = images.cells[place], new[some], old[some]
-            cells.start[to], cells.length[to] = cells.start[source], cells.length[source]
-            cells.null[to] = cells.null[source]
-            unchanged[to] = unchanged[source]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -226,3 +227,61 @@ def test_deletes_without_the_sequence_field_are_counted_and_logged(caplog: pytes
     full = begin(1), relation(1, "t", COLUMNS, keys=("id", "v"), identity="f"), delete(1, old=["1", "b"])
     LogDecoder(described, ordered, oddities).decode(MessageBlock.of(Received.of(full)))
     assert +oddities == {UNORDERED_DELETE: 1}
+
+
+def any_message(random: Random) -> bytes:
+    """Return the message of a row of a table with FULL identity, or with the columns of a key as old image."""
+
+    def row() -> list[object]:
+        return [str(random.randrange(4)), random.choice([None, "", "a", "ab", "b" * 14]), random.choice([None, "7"])]
+
+    new: list[object] = [*row()[:1], random.choice([UNCHANGED, *row()[1:2]]), *row()[2:]]
+    way = random.randrange(6)
+    if way == 0:
+        return insert(1, row())
+    if way == 1:
+        return delete(1, old=row())
+    if way == 2:
+        return update(1, row())
+    if way == 3:
+        return update(1, row(), key=[row()[0], None, None])
+    return update(1, new, old=[*new[:1], *row()[1:]] if random.random() < 0.7 else row())
+
+
+def lines(found: list[LoggedRows]) -> list[tuple[object, ...]]:
+    return [
+        (position, sub, kind, row, {name: bool(mask[place]) for name, mask in one.unchanged.items() if mask[place]})
+        for one in found
+        for place, (position, sub, (kind, row)) in enumerate(
+            zip(one.batch.positions.tolist(), one.batch.subs.tolist(), images(one), strict=True)
+        )
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_of_many_messages_are_those_of_each_message_alone(seed: int) -> None:
+    random = Random(seed)
+    description = relation(1, "t", [*COLUMNS, ("n", 23)], keys=("id", "v", "n"), identity="f")
+    messages = [any_message(random) for _ in range(random.choice((1, 5, 60)))]
+    for images_ in ("key-changes", "all"):
+        watched = replace(KEY_CHANGES, before_images=images_, watch_columns=frozenset({"id", "n"}))
+        whole, single = decoder(watched), decoder(watched)
+        rows = lines(whole.decode(MessageBlock.of(Received.of([begin(1), description, *messages])))[0])
+        blocks = [[begin(1), description], *([message] for message in messages)]
+        assert rows == [
+            line for block in blocks for line in lines(single.decode(MessageBlock.of(Received.of(block)))[0])
+        ]
+        if images_ == "key-changes":
+            needed = rows
+    # Old images of updates that move nothing are all that is left out.
+    assert needed == [line for line in rows if line[2] != UPDATE_BEFORE]
+
+
+def test_a_binary_value_that_only_the_old_image_has_is_decoded() -> None:
+    """The new image has no value from which its format could be seen."""
+    (found,) = decoded(
+        begin(1),
+        relation(1, "t", COLUMNS, identity="f"),
+        update(1, [UNCHANGED, None], old=[struct.pack(">i", 7), None]),
+    )
+    assert images(found) == [(UPDATE_AFTER, {"id": 7, "v": None})]

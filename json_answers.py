@@ -66,24 +66,24 @@ def shown(data: bytes) -> str:
     return data[:_SHOWN].decode(errors="replace")
 
 
-def expected(value: object, kind: type[T], what: str) -> T:
+def expected(value: object, kind: type[T], place: str) -> T:
     """Return a part of an answer; WrongAnswer if it is missing or of another type."""
     # In JSON true is no number, in Python it is.
     fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
     if not fits or (kind is int and not -(2**63) <= value < 2**63):  # type: ignore[operator]  # a number
-        raise WrongAnswer(f"{what} should be {_NAMES.get(kind, kind.__name__)}, and is {value!r:.80}")
+        raise WrongAnswer(f"{place} should be {_NAMES.get(kind, kind.__name__)}, and is {value!r:.80}")
     return value  # type: ignore[return-value]  # fits
 
 
-def expected_texts(value: object, what: str) -> dict[str, str]:
+def expected_texts(value: object, place: str) -> dict[str, str]:
     """Return an object of texts; members without a value are left out, and numbers become text."""
-    items = expected({} if value is None else value, dict, what).items()
-    return {str(name): _text(member, f"{what}.{name}") for name, member in items if member is not None}
+    items = expected({} if value is None else value, dict, place).items()
+    return {str(name): _text(member, f"{place}.{name}") for name, member in items if member is not None}
 
 
-def expected_names(value: object, what: str) -> list[str]:
+def expected_names(value: object, place: str) -> list[str]:
     """Return a list of texts."""
-    return [expected(entry, str, f"an entry of {what}") for entry in expected(value, list, what)]
+    return [expected(entry, str, f"an entry of {place}") for entry in expected(value, list, place)]
 
 
 def member(answer: Mapping[str, Any], name: str, kind: type[T]) -> T:
@@ -99,9 +99,9 @@ def named(answer: Mapping[str, Any], name: str) -> str:
     return found
 
 
-def _text(value: object, what: str) -> str:
+def _text(value: object, place: str) -> str:
     if isinstance(value, dict | list):
-        raise WrongAnswer(f"{what} should be a text, and is {value!r:.80}")
+        raise WrongAnswer(f"{place} should be a text, and is {value!r:.80}")
     return str(value)
 
 

@@ -188,11 +188,11 @@ def _group(schema: msgspec.Raw, groups: dict[bytes, AliyunGroup], options: Decod
 
 def _reader(field: SourceField) -> Read:
     declared = (field.type or "").upper()
-    what = f"the value of column {field.name} does not fit {declared}"
+    problem = f"the value of column {field.name} does not fit {declared}"
     if declared == "DATE":
-        return each(_date_text, pa.string(), what)
+        return each(_date_text, pa.string(), problem)
     # Sources' own names, such as BLOB, say nothing of how their values are written.
-    return each(_bytes, pa.binary(), what) if declared == "BYTES" else texts
+    return each(_bytes, pa.binary(), problem) if declared == "BYTES" else texts
 
 
 def _bytes(value: str) -> bytes:

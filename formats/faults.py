@@ -38,7 +38,7 @@ class Faults:
 
 
 def map_distinct(
-    column: pa.Array, convert: Callable[[str], object], kind: pa.DataType, what: str, faults: Faults
+    column: pa.Array, convert: Callable[[str], object], kind: pa.DataType, problem: str, faults: Faults
 ) -> pa.Array:
     """Apply `convert` to each distinct value.
 
@@ -52,7 +52,7 @@ def map_distinct(
             values.append(convert(text))
         except ValueError as error:
             values.append(None)
-            wrong[number] = f"{what}: {error}"
+            wrong[number] = f"{problem}: {error}"
     # Usually empty. Only faulty values are searched for in the rows.
     for number, reason in wrong.items():
         rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)

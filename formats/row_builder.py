@@ -175,7 +175,7 @@ def texts(values: Sequence[Any], _faults: Faults) -> pa.Array:
     return text_column(values)
 
 
-def each(convert: Callable[[Any], object], kind: pa.DataType, what: str) -> Read:
+def each(convert: Callable[[Any], object], kind: pa.DataType, problem: str) -> Read:
     """Return a function that converts a column value by value. A value that `convert` rejects is faulty."""
 
     def read(values: Sequence[Any], faults: Faults) -> pa.Array:
@@ -184,7 +184,7 @@ def each(convert: Callable[[Any], object], kind: pa.DataType, what: str) -> Read
             try:
                 converted.append(None if value is None else convert(value))
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-                faults.add([row], f"{what}: {repr(value)[:80]}")
+                faults.add([row], f"{problem}: {repr(value)[:80]}")
                 converted.append(None)
         return pa.array(converted, kind)
 

@@ -83,11 +83,11 @@ def column_text(columns: Columns, argument: Argument) -> pa.Array:
     return to_text(columns.arrays[argument.column], columns.types[argument.column])
 
 
-def whole_argument(argument: Argument, what: str) -> int:
+def whole_argument(argument: Argument, meaning: str) -> int:
     try:
         return int(argument.text)
     except ValueError as reason:
-        raise ConfigError(f"{argument.text!r} is not a valid {what}") from reason
+        raise ConfigError(f"{argument.text!r} is not a valid {meaning}") from reason
 
 
 def without_misfits(values: pa.Array, odd: pa.Array, shown: pa.Array, misfits: Misfits, reason: str) -> pa.Array:

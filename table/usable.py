@@ -48,16 +48,16 @@ def _check_postponed_files(layout: Layout) -> None:
         ) from reason
 
 
-def check_name(name: str, what: str, *, more: str = "") -> None:
+def check_name(name: str, noun: str, *, more: str = "") -> None:
     """Raise UnusableName for a name that cannot be a folder, or that contains `$`.
 
     A `$` introduces the name of a system table.
     """
-    as_text(name, f"the name of a {what}")
+    as_text(name, f"the name of a {noun}")
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
         hint = "remove $, slashes, and blanks at both ends"
-        raise UnusableName(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)
+        raise UnusableName(f"{name[:80]!r} cannot be the name of a {noun}", hint=hint + more)
     try:
-        path_step(name, what)
+        path_step(name, noun)
     except ConfigError as error:
         raise UnusableName(error.message, hint=(error.hint or "") + more, **error.facts) from error

@@ -33,23 +33,23 @@ def converter(column: str, declared: str) -> Convert | None:
     # Canal sends the number of a label of an ENUM, a bit mask for a SET, a decimal number for a BIT, and for bytes
     # one character each. Other producers send labels.
     if kind.name == "ENUM":
-        return partial(enum_labels, options=kind.options, what=_what(column, "ENUM"))
+        return partial(enum_labels, options=kind.options, problem=_problem(column, "ENUM"))
     if kind.name == "SET":
-        return partial(set_members, options=kind.options, what=_what(column, "SET"))
+        return partial(set_members, options=kind.options, problem=_problem(column, "SET"))
     if kind.name == "BIT" and (kind.length or 1) > 1:
-        return partial(bit_bytes, kind=kind, what=_what(column, declared))
+        return partial(bit_bytes, kind=kind, problem=_problem(column, declared))
     if kind.name in BINARY_TYPES:
         return lambda texts, _faults: latin1_bytes(texts)
     if kind.name in GEOMETRY_TYPES:
-        return partial(geometry_texts, what=_what(column, declared))
+        return partial(geometry_texts, problem=_problem(column, declared))
     return None
 
 
-def _what(column: str, declared: str) -> str:
+def _problem(column: str, declared: str) -> str:
     return f"the value of column {column} does not fit {declared}"
 
 
-def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what: str) -> pa.Array:
+def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], problem: str) -> pa.Array:
     """Replace ENUM numbers by labels; a text that is not a number already is the label."""
 
     def label(text: str) -> str:
@@ -64,10 +64,10 @@ def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
         # 0 is MySQL's value for an invalid label, which it shows as an empty text.
         return options[number - 1] if number else ""
 
-    return map_distinct(texts, label, pa.string(), what, faults)
+    return map_distinct(texts, label, pa.string(), problem, faults)
 
 
-def set_members(texts: pa.Array, faults: Faults, options: tuple[str, ...], what: str) -> pa.Array:
+def set_members(texts: pa.Array, faults: Faults, options: tuple[str, ...], problem: str) -> pa.Array:
     """Return SET values as lists of labels, from bit masks or from labels separated by commas."""
 
     def members(text: str) -> list[str]:
@@ -78,10 +78,10 @@ def set_members(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
             raise ValueError(f"bit mask {text}, but the type has only {len(options)} options")
         return [option for bit, option in enumerate(options) if mask >> bit & 1]
 
-    return map_distinct(texts, members, pa.list_(pa.string()), what, faults)
+    return map_distinct(texts, members, pa.list_(pa.string()), problem, faults)
 
 
-def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa.Array:
+def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, problem: str) -> pa.Array:
     """Return BIT values, sent as decimal numbers, as big-endian bytes."""
     bits = kind.length or 1
     width = (bits + 7) // 8
@@ -93,13 +93,13 @@ def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa
 
     # No server has such a column, and the type mapping rejects the type later.
     if bits > _MOST_BITS:
-        return map_distinct(texts, big_endian, pa.binary(), what, faults)
+        return map_distinct(texts, big_endian, pa.binary(), problem, faults)
     try:
         numbers = texts.cast(pa.uint64())
     except pa.ArrowInvalid:
-        return map_distinct(texts, big_endian, pa.binary(), what, faults)
+        return map_distinct(texts, big_endian, pa.binary(), problem, faults)
     if bits < 64 and pc.any(pc.greater(numbers, pa.scalar((1 << bits) - 1, pa.uint64()))).as_py():
-        return map_distinct(texts, big_endian, pa.binary(), what, faults)
+        return map_distinct(texts, big_endian, pa.binary(), problem, faults)
     filled = numbers.fill_null(0).to_numpy().astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
     offsets = np.arange(len(texts) + 1, dtype=np.int32) * width
     whole = pa.Array.from_buffers(
@@ -134,11 +134,11 @@ def latin1_bytes(texts: pa.Array) -> pa.Array:
     return pc.if_else(valid, whole, pa.scalar(None, pa.binary()))
 
 
-def geometry_texts(texts: pa.Array, faults: Faults, what: str) -> pa.Array:
+def geometry_texts(texts: pa.Array, faults: Faults, problem: str) -> pa.Array:
     """Return geometries, sent as SRID and WKB in ISO-8859-1 characters, as GeoJSON text."""
 
     def text(value: str) -> str:
         data = value.encode("latin-1", "strict")
         return geojson(data[_SRID_BYTES:], int.from_bytes(data[:_SRID_BYTES], "little"))
 
-    return map_distinct(texts, text, pa.string(), what, faults)
+    return map_distinct(texts, text, pa.string(), problem, faults)

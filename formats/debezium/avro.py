@@ -181,8 +181,8 @@ def _reader(column: AvroColumn) -> Read:
     kind = connect_type_of(column.schema)
     if kind is not None:
         return reader(column.name, str(kind))
-    what = f"the value of column {column.name} does not fit {column.schema['type']}"
-    return each(lambda value: arrow_value(value, column.schema), arrow_type(column.schema), what)
+    problem = f"the value of column {column.name} does not fit {column.schema['type']}"
+    return each(lambda value: arrow_value(value, column.schema), arrow_type(column.schema), problem)
 
 
 FORMAT = Format("debezium-avro", decode, needs_key=True, needs_registry=True)

@@ -17,7 +17,7 @@ _UTC, _MICROS = pa.timestamp("us", "UTC"), len("2024-02-29 12:34:56.789012")
 _FINER = re.compile(r"([.,]\d{6})(\d+)")
 
 
-def zoned_timestamps(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+def zoned_timestamps(values: Sequence[Any], faults: Faults, problem: str) -> pa.Array:
     """Return ISO timestamps with time zone as instants, value by value if Arrow cannot parse them.
 
     If any has digits beyond microseconds, all are texts in UTC: timestamps in nanoseconds would end in 2262, and the
@@ -26,7 +26,7 @@ def zoned_timestamps(values: Sequence[Any], faults: Faults, what: str) -> pa.Arr
     try:
         return pa.array(values, pa.string()).cast(_UTC)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        instants = each(_instant_text, pa.string(), what)(values, faults)
+        instants = each(_instant_text, pa.string(), problem)(values, faults)
     longest = pc.max(pc.binary_length(instants)).as_py() or 0
     return instants if longest > _MICROS else instants.cast(pa.timestamp("us")).view(_UTC)
 
@@ -42,6 +42,6 @@ def _instant_text(value: str) -> str:
     return f"{text}{digits and digits.ljust(3, '0')}"
 
 
-def iso_texts(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+def iso_texts(values: Sequence[Any], faults: Faults, problem: str) -> pa.Array:
     """Remove the Z that Debezium appends to dates and times that have no time zone."""
-    return each(lambda value: value.removesuffix("Z"), pa.string(), what)(values, faults)
+    return each(lambda value: value.removesuffix("Z"), pa.string(), problem)(values, faults)

@@ -68,25 +68,25 @@ def reader(column: str, declared: str | None) -> Read:
     if declared is None:
         return texts
     kind = ConnectType.parse(declared)
-    what = f"the value of column {column} does not fit {declared}"
+    problem = f"the value of column {column} does not fit {declared}"
     name = kind.name or ""
     if name in _UNITS:
-        return partial(_units, kind=_UNITS[name], what=what)
+        return partial(_units, kind=_UNITS[name], problem=problem)
     if name == f"{_CONNECT}Decimal":
-        return partial(decimal_texts, scale=kind.number("scale") or 0, what=what)
+        return partial(decimal_texts, scale=kind.number("scale") or 0, problem=problem)
     if name == f"{_DEBEZIUM}data.VariableScaleDecimal":
-        return each(_variable_scale, pa.string(), what)
+        return each(_variable_scale, pa.string(), problem)
     if name == f"{_DEBEZIUM}data.Bits":
-        return each(partial(_bits, width=((kind.number("length") or 1) + 7) // 8), pa.binary(), what)
+        return each(partial(_bits, width=((kind.number("length") or 1) + 7) // 8), pa.binary(), problem)
     if name == ZONED_TIMESTAMP:
-        return partial(zoned_timestamps, what=what)
+        return partial(zoned_timestamps, problem=problem)
     if name in _ISO:
-        return partial(iso_texts, what=what)
+        return partial(iso_texts, problem=problem)
     if name.startswith(f"{_DEBEZIUM}data.geometry."):
-        return each(_geometry, pa.string(), what)
+        return each(_geometry, pa.string(), problem)
     if name in _VECTORS:
-        return each(lambda vector: [float(number) for number in vector], pa.list_(_VECTORS[name]), what)
-    return _carried(kind, what)
+        return each(lambda vector: [float(number) for number in vector], pa.list_(_VECTORS[name]), problem)
+    return _carried(kind, problem)
 
 
 def integer_type(declared: str) -> pa.DataType | None:
@@ -98,26 +98,26 @@ def integer_type(declared: str) -> pa.DataType | None:
     return pa.int64() if plain else None
 
 
-def _carried(kind: ConnectType, what: str) -> Read:
+def _carried(kind: ConnectType, problem: str) -> Read:
     """Return the function for types without a semantic name: their values are values of the carrier type."""
     if kind.carrier in _INTEGERS:
         unsigned = _is_unsigned_bigint(kind.source_type)
-        return each(_unsigned_text, pa.string(), what) if unsigned else partial(integers, what=what)
+        return each(_unsigned_text, pa.string(), problem) if unsigned else partial(integers, problem=problem)
     if kind.carrier == "boolean":
-        return each(_boolean, pa.bool_(), what)
+        return each(_boolean, pa.bool_(), problem)
     if kind.carrier == "bytes":
-        return each(base64_bytes, pa.binary(), what)
+        return each(base64_bytes, pa.binary(), problem)
     if kind.carrier in _NESTED:
-        return each(_nested_text, pa.string(), what)
+        return each(_nested_text, pa.string(), problem)
     return texts
 
 
-def integers(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+def integers(values: Sequence[Any], faults: Faults, problem: str) -> pa.Array:
     """Return values as int64, value by value if any of them is not an integer."""
     try:
         return pa.array(values, pa.int64())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return each(_integer, pa.int64(), what)(values, faults)
+        return each(_integer, pa.int64(), problem)(values, faults)
 
 
 def _integer(value: Any) -> int:
@@ -127,15 +127,15 @@ def _integer(value: Any) -> int:
     return number
 
 
-def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, what: str) -> pa.Array:
-    numbers = integers(values, faults, what)
+def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, problem: str) -> pa.Array:
+    numbers = integers(values, faults, problem)
     if kind != pa.date32():
         return numbers.cast(kind)
     try:
         return numbers.cast(pa.int32()).cast(kind)
     except pa.ArrowInvalid:
         # A batch with a day out of range is converted value by value, to name the row at fault.
-        return each(_day, pa.int32(), what)(numbers.to_pylist(), faults).cast(kind)
+        return each(_day, pa.int32(), problem)(numbers.to_pylist(), faults).cast(kind)
 
 
 def _day(number: int) -> int:
@@ -182,18 +182,18 @@ def _geometry(value: Mapping[str, Any]) -> str:
     return geojson(base64_bytes(value["wkb"]), value.get("srid") or 0)
 
 
-def decimal_texts(values: Sequence[Any], faults: Faults, scale: int, what: str) -> pa.Array:
+def decimal_texts(values: Sequence[Any], faults: Faults, scale: int, problem: str) -> pa.Array:
     """Convert decimals to text: as whole columns if all are base64 and fit 64 bits, else value by value.
 
     The slow path also accepts numbers and digits.
     """
     if not 0 <= scale <= _COLUMN_SCALE:
-        return each(partial(_decimal_text, scale=scale), pa.string(), what)(values, faults)
+        return each(partial(_decimal_text, scale=scale), pa.string(), problem)(values, faults)
     try:
         unscaled = [None if value is None else _integer_of(_unscaled(value)) for value in values]
         return scaled_texts(pa.array(unscaled, pa.int64()), scale)
     except (ValueError, TypeError, OverflowError, pa.ArrowInvalid):
-        return each(partial(_decimal_text, scale=scale), pa.string(), what)(values, faults)
+        return each(partial(_decimal_text, scale=scale), pa.string(), problem)(values, faults)
 
 
 def _unscaled(value: Any) -> bytes:

@@ -106,9 +106,9 @@ class SchemaRegistry:
             raise DecodeError(f"the schema registry has no schema {number}", reason=BAD_VALUE)
         kind = answer.get("schemaType") or "AVRO"
         if kind != "AVRO" or answer.get("references"):
-            what = f"is {kind}" if kind != "AVRO" else "refers to other schemas"
+            flaw = f"is {kind}" if kind != "AVRO" else "refers to other schemas"
             raise DecodeError(
-                f"schema {number} of the registry {what}; only Avro schemas without references are supported",
+                f"schema {number} of the registry {flaw}; only Avro schemas without references are supported",
                 reason=BAD_VALUE,
             )
         try:

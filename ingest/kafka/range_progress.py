@@ -105,13 +105,13 @@ class RangeProgress:
 
     def _no_records(self, position: int) -> SourceError:
         reason = f": {self._complaint.str()}" if self._complaint else ""
-        kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{reason}"
+        kind, message = SourceError, f"no records from Kafka for {self._patience:g} s{reason}"
         # The broker did answer, and its partition ends before `end`: a new leader has fewer records than the leader
         # during the plan.
         if self._reached >= 0:
-            kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
+            kind, message = PositionLost, "the Kafka partition ends before the planned end of the batch"
         return kind(
-            what,
+            message,
             topic=self.topic,
             partition=self.partition,
             offset=position,

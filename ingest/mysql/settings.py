@@ -196,9 +196,9 @@ def _zone(mysql: MySqlConfig, zone: str) -> str:
         # Arrow converts values later: a zone that it does not know is found here, before any batch.
         pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
     except pa.ArrowInvalid as reason:
-        what = "server's time zone" if configured == "auto" else "time zone"
+        zone_kind = "server's time zone" if configured == "auto" else "time zone"
         raise ConfigError(
-            f"the {what} {zone!r} has no entry in the zone database",
+            f"the {zone_kind} {zone!r} has no entry in the zone database",
             hint="name the zone by  server-time-zone: Europe/Berlin  or  '+08:00'",
         ) from reason
     return zone

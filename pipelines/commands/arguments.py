@@ -57,22 +57,22 @@ def parse_with_file(command: str, flags: Sequence[Flag], words: Sequence[str], d
 
 
 def parse_with_word(
-    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, what: str
+    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, help_text: str
 ) -> tuple[str | None, Given]:
     """Return the one word that is not a flag, None without it, and the values of the flags."""
     parser = _parser(command, description)
-    parser.add_argument("word", metavar=word, nargs="?", help=what)
+    parser.add_argument("word", metavar=word, nargs="?", help=help_text)
     given = _parsed(parser, flags, words)
     found = given.pop("word", None)
     return (None if found is None else str(found)), given
 
 
 def parse_with_words(
-    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, usage: str, what: str
+    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, usage: str, help_text: str
 ) -> tuple[list[str], Given]:
     """Return all words that are not flags, and the values of the flags."""
     parser = _parser(command, description, f"penstock {command} {usage} [--flag value ...]")
-    parser.add_argument("words", metavar=usage, nargs="*", help=what)
+    parser.add_argument("words", metavar=usage, nargs="*", help=help_text)
     given = _parsed(parser, flags, words, intermixed=True)
     return list(given.pop("words", [])), given
 

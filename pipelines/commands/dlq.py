@@ -72,8 +72,8 @@ def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
     """
     action = action_of(words)
     if action is None:
-        what = "FILE is the pipeline's file, its name, or a sync action, whose flags follow the verb"
-        found, given = parse_with_words(name, FLAGS, words, _DOES, _USAGE, what)
+        help_text = "FILE is the pipeline's file, its name, or a sync action, whose flags follow the verb"
+        found, given = parse_with_words(name, FLAGS, words, _DOES, _USAGE, help_text)
         if len(found) == 2 and found[1] in _VERBS:
             return found[1], named(found[0], given, name), given
     elif len(words) > 1 and words[1] in _VERBS:

@@ -75,14 +75,14 @@ def _publish_iceberg(given: Given) -> int:
 
     table = table_of(given)
     published = publish_iceberg(table)
-    what = f"the Iceberg metadata of {table.name} contains snapshot {published}"
+    sentence = f"the Iceberg metadata of {table.name} contains snapshot {published}"
     nothing = f"{table.name} has no snapshot; its Iceberg metadata is written with the first commit"
-    return answer(given, {"table": table.name, "snapshot": published}, what if published else nothing)
+    return answer(given, {"table": table.name, "snapshot": published}, sentence if published else nothing)
 
 
-def _answer_paths(given: Given, healed: RepairResult, what: str) -> int:
+def _answer_paths(given: Given, healed: RepairResult, noun: str) -> int:
     snapshot = healed.snapshot.id if healed.snapshot is not None else None
     listed = "".join(f"{path}\n" for path in healed.paths)
     end = f"; snapshot {snapshot} no longer refers to them" if snapshot is not None else ""
     facts = {"paths": list(healed.paths), "snapshot": snapshot}
-    return answer(given, facts, f"{listed}{len(healed.paths)} {what}{end}")
+    return answer(given, facts, f"{listed}{len(healed.paths)} {noun}{end}")

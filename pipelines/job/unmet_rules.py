@@ -238,9 +238,9 @@ def _no_table(kind: str, pattern: TablePattern, schemas: Sequence[SourceSchema])
 
 
 def _no_column(
-    what: str, table: str, name: str, known: Iterable[str], kind: type[ConfigError] = NoSuchColumn
+    message: str, table: str, name: str, known: Iterable[str], kind: type[ConfigError] = NoSuchColumn
 ) -> ConfigError:
-    return kind(f"{what}, which is not a column of {table}", hint=_nearest(name, sorted(known)))
+    return kind(f"{message}, which is not a column of {table}", hint=_nearest(name, sorted(known)))
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

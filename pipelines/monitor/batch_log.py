@@ -45,7 +45,7 @@ def log_copying(now: SnapshotProgress) -> None:
 
 
 def _log_expectations(facts: BatchFacts) -> None:
-    found = {what: count for what, count in sorted(facts.passed_over.items()) if what.startswith(EXPECT)}
+    found = {name: count for name, count in sorted(facts.passed_over.items()) if name.startswith(EXPECT)}
     if found:
         log.warning(
             "event=expectations_not_met number=%d rows=%d updates_dropped=%d rules=%s",
@@ -53,5 +53,5 @@ def _log_expectations(facts: BatchFacts) -> None:
             sum(found.values()),
             # In the tables, these rows are as they were before the update.
             facts.passed_over.get(UPDATES_DROPPED, 0),
-            ", ".join(f"{what.removeprefix(EXPECT)} {count}" for what, count in found.items()),
+            ", ".join(f"{name.removeprefix(EXPECT)} {count}" for name, count in found.items()),
         )

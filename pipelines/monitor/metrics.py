@@ -150,8 +150,8 @@ class Metrics:
         for (table, reason), count in facts.bad_of.items():
             self.bad.labels(table, reason).inc(count)
         self._count(stats)
-        for what, count in facts.passed_over.items():
-            self.passed_over.labels(what).inc(count)
+        for kind, count in facts.passed_over.items():
+            self.passed_over.labels(kind).inc(count)
         self._newest |= facts.newest
         self._age(facts.millis)
 

@@ -144,8 +144,8 @@ def as_lines(
         ]
     foot += [_deferred(state, group) for group in facts["freshness"]]
     foot += [f"left out  {table}: {reason}" for table, reason in facts["left_out"].items()]
-    foot += [f"{kind}  {what}" for kind, all_ in facts["rereads"].items() for what in all_]
-    passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
+    foot += [f"{kind}  {text}" for kind, all_ in facts["rereads"].items() for text in all_]
+    passed = ", ".join(f"{kind} {count:,}" for kind, count in facts["passed_over"].items())
     foot += [f"passed over  {passed}"] if passed else []
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]
 

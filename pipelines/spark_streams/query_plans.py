@@ -75,8 +75,8 @@ class QueryPlans:
             if node.children().isEmpty():
                 why = f"{name} is not a table of the warehouse"
                 raise ConfigError(f"the query cannot be run as a stream: {why}", hint=_TABLES)
-            what, hint = _REFUSED.get(name, (f"{name} of Spark's plan", _ONCE))
-            raise ConfigError(f"the query cannot be run as a stream: {what} is not possible in a stream", hint=hint)
+            refused, hint = _REFUSED.get(name, (f"{name} of Spark's plan", _ONCE))
+            raise ConfigError(f"the query cannot be run as a stream: {refused} is not possible in a stream", hint=hint)
         if node.subqueries().nonEmpty():
             why = "a query in an expression is not possible in a stream"
             raise ConfigError(f"the query cannot be run as a stream: {why}", hint=_ONCE)

@@ -97,13 +97,13 @@ def check_total(layout: Layout, partition: bytes, state: BucketState, table: str
     """
     if layout.bucket_count > 0 and state.total_buckets not in {None, layout.bucket_count}:
         place = layout.partition_dir(partition).replace("/", ", ")
-        what = f"partition {{{place}}}" if place else "table"
+        part = f"partition {{{place}}}" if place else "table"
         raise ConfigError(
-            f"the {what} has {state.total_buckets} buckets, but the table option is now bucket = {layout.bucket_count}",
+            f"the {part} has {state.total_buckets} buckets, but the table option is now bucket = {layout.bucket_count}",
             table=table,
-            paimon_message=f"Try to write {what} with a new bucket num {layout.bucket_count}, but the previous bucket "
+            paimon_message=f"Try to write {part} with a new bucket num {layout.bucket_count}, but the previous bucket "
             f"num is {state.total_buckets}. Please switch to batch mode, and perform INSERT OVERWRITE to rescale "
             "current data layout first.",
-            hint=f"run  penstock rescale  to rewrite the {what} with the number of the option; or keep its buckets:  "
+            hint=f"run  penstock rescale  to rewrite the {part} with the number of the option; or keep its buckets:  "
             f"ALTER TABLE ... SET ('bucket' = '{state.total_buckets}')",
         )

@@ -21,14 +21,14 @@ def checked_path(path: str) -> str:
 
 def check_same(found: TableSchema, wanted: TableSchema, name: str, path: str) -> None:
     """Raise ConfigError unless the table that is in the folder already has the wanted columns, keys and options."""
-    for what, own, given in (
+    for aspect, own, given in (
         ("columns", _columns(found), _columns(wanted)),
         ("primary key", ", ".join(found.primary_keys), ", ".join(wanted.primary_keys)),
         ("partition columns", ", ".join(found.partition_keys), ", ".join(wanted.partition_keys)),
     ):
         if own != given:
             raise ConfigError(
-                f"the folder contains a table with other {what}",
+                f"the folder contains a table with other {aspect}",
                 table=name,
                 path=path,
                 found=own or "none",

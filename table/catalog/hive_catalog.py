@@ -251,9 +251,9 @@ def _content(schema: TableSchema) -> tuple[object, ...]:
     return schema.fields, schema.primary_keys, schema.partition_keys, schema.options, schema.comment
 
 
-def _check_case(name: str, what: str) -> None:
+def _check_case(name: str, kind: str) -> None:
     if name != name.lower():
         raise ConfigError(
-            f"{name!r} cannot be the name of a {what} in a Hive metastore: its names are lower case",
+            f"{name!r} cannot be the name of a {kind} in a Hive metastore: its names are lower case",
             hint=f"use {name.lower()!r}; a pipeline into a Hive metastore converts names",
         )

@@ -249,10 +249,10 @@ class JdbcCatalog(FileCatalog):
             self._prepared = True
 
 
-def _check_case(name: str, what: str) -> None:
+def _check_case(name: str, kind: str) -> None:
     if name != name.lower():
         raise ConfigError(
-            f"{name!r} cannot be the name of a {what} in a JDBC catalog: its names are lower case",
+            f"{name!r} cannot be the name of a {kind} in a JDBC catalog: its names are lower case",
             hint=f"use {name.lower()!r}; case-sensitive = false in a pipeline converts names",
         )
 

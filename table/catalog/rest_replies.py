@@ -72,15 +72,15 @@ def replying(server: object, request: str) -> Iterator[None]:
         ) from error
 
 
-def settings_of_server(value: object, what: str, server: object) -> dict[str, str]:
+def settings_of_server(value: object, place: str, server: object) -> dict[str, str]:
     """Return settings that the server sends. None may refer to a secret of this machine: it would be sent to others."""
-    found = expected_texts(value, what)
+    found = expected_texts(value, place)
     for name, text in found.items():
         if has_reference(text):
             raise ConfigError(
                 f"the server of the REST catalog sets {name} to a reference to a secret of this machine",
                 uri=str(server),
-                setting=f"{what}.{name}",
+                setting=f"{place}.{name}",
                 hint="the administrator of the server has to remove it; references belong to options of users",
             )
     return found

@@ -174,9 +174,9 @@ class ManifestListWriter:
         keep_index(self._store, written.name, entries)
         return written.name
 
-    def _put(self, what: str, data: bytes, made: list[str]) -> WrittenManifest:
-        name = f"{what}-{self._uuid}-{self._counters[what]}"
-        self._counters[what] += 1
+    def _put(self, kind: str, data: bytes, made: list[str]) -> WrittenManifest:
+        name = f"{kind}-{self._uuid}-{self._counters[kind]}"
+        self._counters[kind] += 1
         path = self._store.paths.manifest(name)
         # Before the write: a write that failed may leave a file that has to be deleted.
         made.append(path)

@@ -45,8 +45,8 @@ class RowOrder:
         known = {field.name: field for field in schema.fields}
         missing = [name for name in columns if name not in known]
         if missing or not columns:
-            what = f"the table has no column {missing[0]!r}" if missing else "no columns to order the rows by"
-            raise ConfigError(what, hint=f"set order_by (--order-by) to columns: {','.join(list(known)[:2])}")
+            message = f"the table has no column {missing[0]!r}" if missing else "no columns to order the rows by"
+            raise ConfigError(message, hint=f"set order_by (--order-by) to columns: {','.join(list(known)[:2])}")
         fields = tuple(known[name] for name in columns)
         nested = [
             field.name for field in fields if not isinstance(field.type, AtomicType) or field.type.root == "VARIANT"

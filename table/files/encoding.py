@@ -79,8 +79,8 @@ def encoding_of(options: TableOptions, level: int = 0, *, changelog: bool = Fals
     )
 
 
-def _choice(text: str, choices: tuple[str, ...], what: str) -> str:
+def _choice(text: str, choices: tuple[str, ...], kind: str) -> str:
     try:
         return choose(text, choices)
     except ConfigError as reason:
-        raise FormatUnknown(f"{text!r} is not a {what} that Penstock can write", hint=reason.hint) from reason
+        raise FormatUnknown(f"{text!r} is not a {kind} that Penstock can write", hint=reason.hint) from reason

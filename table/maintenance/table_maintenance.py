@@ -251,5 +251,5 @@ class TableMaintenance(TableDescription):
         return found
 
 
-def _millis(moment: int | str | datetime | None, what: str) -> int | None:
-    return None if moment is None else epoch_millis(moment, what)
+def _millis(moment: int | str | datetime | None, argument: str) -> int | None:
+    return None if moment is None else epoch_millis(moment, argument)

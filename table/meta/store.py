@@ -146,8 +146,8 @@ class TableStore:
         schemas = SchemaFiles(storage, root, branch)
         schema = schemas.latest()
         if schema is None:
-            what = f"table has no branch {branch!r}" if branch else "there is no table"
-            raise TableMissing(what, path=root, hint="t$branches lists those of the table" if branch else None)
+            message = f"table has no branch {branch!r}" if branch else "there is no table"
+            raise TableMissing(message, path=root, hint="t$branches lists those of the table" if branch else None)
         # The schema is read first, because its options name the folders of data and index files.
         paths = TablePaths.of(root, schema.options, branch)
         by = commits or FileCommits()

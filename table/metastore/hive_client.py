@@ -165,9 +165,9 @@ class HiveMetastore:
         self._text(getattr(described, "tableName", None), "name of a table")
         return described
 
-    def _text(self, value: object, what: str) -> str:
+    def _text(self, value: object, member: str) -> str:
         if not isinstance(value, str):
-            raise self._malformed(f"it has no {what}")
+            raise self._malformed(f"it has no {member}")
         return value
 
     def _malformed(self, reason: str) -> MalformedReply:

@@ -60,23 +60,23 @@ def has_other_value(option: TableOption[object], key: str, text: str) -> bool:
         return True  # another engine set an invalid value: report it as it is
 
 
-def report(what: str, options: Mapping[str, str]) -> None:
+def report(subject: str, options: Mapping[str, str]) -> None:
     """Log the options of a read or job that have no effect on any table."""
-    log_without_effect(what, options, without_effect(options))
+    log_without_effect(subject, options, without_effect(options))
 
 
-def log_without_effect(what: str, options: Mapping[str, str], notes: Mapping[str, str]) -> None:
+def log_without_effect(subject: str, options: Mapping[str, str], notes: Mapping[str, str]) -> None:
     """Log the options with notes, once per process for the same values of the same table, read or job."""
     if not notes:
         return
     # The entry contains the values, so that a changed option is reported again.
-    known = (what, *sorted((key, options[key]) for key in notes))
+    known = (subject, *sorted((key, options[key]) for key in notes))
     with _lock:
         if known in _reported:
             return
         _reported.add(known)
     listed = "; ".join(f"{key} ({note})" for key, note in notes.items())
-    log.warning('event=options_without_effect of="%s" options="%s"', what, listed)
+    log.warning('event=options_without_effect of="%s" options="%s"', subject, listed)
 
 
 # A driver opens tables in several threads.

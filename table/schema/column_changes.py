@@ -249,9 +249,9 @@ def _check_free(fields: tuple[Field, ...], path: Path) -> None:
 
 def _refuse_keys(schema: TableSchema, name: str, keys: Sequence[str], done: str) -> None:
     if name in keys:
-        what = "partition" if name in schema.partition_keys else "primary key"
+        kind = "partition" if name in schema.partition_keys else "primary key"
         hint = "create another table with the columns and the key that it should have, and insert the rows into it"
-        raise ConfigError(f"a {what} column cannot be {done}", column=name, hint=hint)
+        raise ConfigError(f"a {kind} column cannot be {done}", column=name, hint=hint)
 
 
 def _check_nullability(schema: TableSchema, path: Path, old: DataType, nullable: bool) -> None:

@@ -63,8 +63,8 @@ def _check_whole(schema: TableSchema, where: str) -> TableSchema:
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     missing = sorted({*schema.partition_keys, *schema.primary_keys}.difference(names))
     if twice or missing:
-        what = f"duplicate columns: {', '.join(twice)}" if twice else f"keys are not columns: {', '.join(missing)}"
-        raise TableCorrupt(f"the schema is invalid: {what}", file=where)
+        flaw = f"duplicate columns: {', '.join(twice)}" if twice else f"keys are not columns: {', '.join(missing)}"
+        raise TableCorrupt(f"the schema is invalid: {flaw}", file=where)
     return schema
 
 

@@ -48,8 +48,8 @@ def check_schema(schema: TableSchema) -> None:
     check_members(schema.fields)
     reserved = [repr(name) for name in schema.names if name in RESERVED or name.startswith(KEY_PREFIX)]
     if reserved:
-        what = f"name {reserved[0]} of a column is" if len(reserved) == 1 else f"names {', '.join(reserved)} are"
-        raise UnusableName(f"the {what} reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}...")
+        subject = f"name {reserved[0]} of a column is" if len(reserved) == 1 else f"names {', '.join(reserved)} are"
+        raise UnusableName(f"the {subject} reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}...")
     _check_keys(schema, schema.partition_keys, "partition key")
     _check_folders(schema)
     _check_keys(schema, schema.primary_keys, "primary key")
@@ -77,9 +77,9 @@ def _check_texts(schema: TableSchema) -> None:
         _check_text(field.default, f"the default of the column {field.name!a}")
 
 
-def _check_text(text: object, what: str) -> None:
+def _check_text(text: object, subject: str) -> None:
     if text is not None and text != "":
-        checked_text(text, what)
+        checked_text(text, subject)
 
 
 def check_members(fields: Iterable[Field]) -> None:
@@ -108,12 +108,12 @@ def _check_inside(type_: DataType) -> None:
             check_members(fields)
 
 
-def check_columns(schema: TableSchema, names: Iterable[str], what: str) -> None:
+def check_columns(schema: TableSchema, names: Iterable[str], subject: str) -> None:
     """Raise ConfigError when one of the names is not a column."""
     for name in names:
         if name not in schema.names:
             hint = did_you_mean(name, schema.names, f"columns are {', '.join(schema.names)}")
-            raise ConfigError(f"the {what} names {name!r}, which is not a column", hint=hint)
+            raise ConfigError(f"the {subject} names {name!r}, which is not a column", hint=hint)
 
 
 def check_default(field: Field) -> None:
@@ -141,15 +141,15 @@ def _check_folders(schema: TableSchema) -> None:
         )
 
 
-def _check_keys(schema: TableSchema, keys: tuple[str, ...], what: str) -> None:
-    check_columns(schema, keys, what)
+def _check_keys(schema: TableSchema, keys: tuple[str, ...], subject: str) -> None:
+    check_columns(schema, keys, subject)
     for key in keys:
         if keys.count(key) > 1:
-            raise ConfigError(f"the {what} names {key!r} twice", hint="name it once")
+            raise ConfigError(f"the {subject} names {key!r} twice", hint="name it once")
         type_ = schema.field(key).type
         if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
             raise ConfigError(
-                f"a column of this type cannot be in a {what}",
+                f"a column of this type cannot be in a {subject}",
                 column=key,
                 type=written(type_),
                 hint="choose a column of another type; nested values have no order",

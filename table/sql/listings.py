@@ -30,7 +30,7 @@ _Described: TypeAlias = tuple[str, str, bool | None, str, str | None, str | None
 def show(context: SqlContext, statement: Show) -> pa.Table:
     """Run SHOW."""
     names = statement.name or ()
-    match statement.what:
+    match statement.shown:
         case "catalogs":
             return one_column("catalog", _like(context.opened, statement.like))
         case "current catalog":

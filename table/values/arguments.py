@@ -12,62 +12,62 @@ from penstock.errors import ConfigError
 _LONGS = range(-(1 << 63), 1 << 63)  # what metadata files may contain: Java's type long
 
 
-def whole_number(value: object, what: str) -> int:
+def whole_number(value: object, argument: str) -> int:
     """Return `value` as an int if it is an integer of 64 bits, of Python or of numpy; raise ConfigError otherwise."""
     number = _integer(value)
     if number is None:
-        raise ConfigError(f"{what} is a whole number, not {value!r}")
+        raise ConfigError(f"{argument} is a whole number, not {value!r}")
     if number not in _LONGS:
-        raise ConfigError(f"{what} is a number of 64 bits, not {number}")
+        raise ConfigError(f"{argument} is a number of 64 bits, not {number}")
     return number
 
 
-def optional_whole_number(value: object, what: str) -> int | None:
-    return None if value is None else whole_number(value, what)
+def optional_whole_number(value: object, argument: str) -> int | None:
+    return None if value is None else whole_number(value, argument)
 
 
-def duration(value: object, what: str) -> float:
+def duration(value: object, argument: str) -> float:
     """Return `value` if it is a number that is not negative; raise ConfigError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LONGS.stop:
-        raise ConfigError(f"{what} is a number from 0 upwards, not {value!r}")
+        raise ConfigError(f"{argument} is a number from 0 upwards, not {value!r}")
     return float(value)
 
 
-def as_text(value: object, what: str) -> str:
+def as_text(value: object, argument: str) -> str:
     """Return `value` if it is a text; raise ConfigError otherwise."""
     if not isinstance(value, str):
-        raise ConfigError(f"{what} is a text, not {value!r}")
+        raise ConfigError(f"{argument} is a text, not {value!r}")
     return value
 
 
-def checked_text(value: object, what: str) -> str:
+def checked_text(value: object, argument: str) -> str:
     """Return `value` if it is a text that files can contain, and not an empty one; raise ConfigError otherwise."""
-    text = as_text(value, what)
+    text = as_text(value, argument)
     if not text:
-        raise ConfigError(f"{what} is empty")
+        raise ConfigError(f"{argument} is empty")
     try:
         text.encode()
     except UnicodeEncodeError as reason:
         raise ConfigError(
-            f"{what} has half of a surrogate pair, which no file can contain", given=ascii(text)
+            f"{argument} has half of a surrogate pair, which no file can contain", given=ascii(text)
         ) from reason
     return text
 
 
-def optional_text(value: object, what: str) -> str | None:
-    return None if value is None else checked_text(value, what)
+def optional_text(value: object, argument: str) -> str | None:
+    return None if value is None else checked_text(value, argument)
 
 
-def text_map(value: Mapping[str, str] | None, what: str) -> dict[str, str]:
+def text_map(value: Mapping[str, str] | None, argument: str) -> dict[str, str]:
     """Return a copy of `value`, whose keys and values are texts; raise ConfigError otherwise."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{what} is a mapping of texts to texts, not {value!r}")
+        raise ConfigError(f"{argument} is a mapping of texts to texts, not {value!r}")
     for key, text in value.items():
-        checked_text(key, f"a key of {what}")
+        checked_text(key, f"a key of {argument}")
         if text != "":
-            checked_text(text, f"{what}[{key!r}]")
+            checked_text(text, f"{argument}[{key!r}]")
     return dict(value)
 
 
@@ -81,27 +81,28 @@ def _integer(value: object) -> int | None:
         return None
 
 
-def epoch_millis(moment: object, what: str) -> int:
+def epoch_millis(moment: object, argument: str) -> int:
     """Return a point in time as epoch milliseconds.
 
     A datetime or its text is interpreted in local time unless it contains a time zone; an integer is returned
     unchanged.
     """
     if isinstance(moment, str):
-        moment = _datetime(moment, what)
+        moment = _datetime(moment, argument)
     if isinstance(moment, datetime):
         return int(moment.timestamp() * 1000)
     if _integer(moment) is None:
-        raise ConfigError(f"{what} is a datetime, its text or epoch milliseconds, not {moment!r}")
-    return whole_number(moment, what)
+        raise ConfigError(f"{argument} is a datetime, its text or epoch milliseconds, not {moment!r}")
+    return whole_number(moment, argument)
 
 
-def _datetime(text: str, what: str) -> datetime:
+def _datetime(text: str, argument: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as reason:
         raise ConfigError(
-            f"{what}: {text!r} is not a point in time", hint="write it as 2026-01-31 12:00:00, or as epoch milliseconds"
+            f"{argument}: {text!r} is not a point in time",
+            hint="write it as 2026-01-31 12:00:00, or as epoch milliseconds",
         ) from reason
 
 
@@ -115,17 +116,17 @@ def option_texts(options: Mapping[str, object] | None) -> dict[str, str]:
     }
 
 
-def mappings(given: object, what: str) -> list[Mapping[str, object]]:
+def mappings(given: object, argument: str) -> list[Mapping[str, object]]:
     """Return the argument as a list of mappings.
 
     A single mapping is refused, because the caller most likely forgot to put it into a list.
     """
     if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
-        raise ConfigError(f"{what} must be a list", hint=f"write {what}=[{given!r}]")
+        raise ConfigError(f"{argument} must be a list", hint=f"write {argument}=[{given!r}]")
     found = list(given)
     for entry in found:
         if not isinstance(entry, Mapping):
             raise ConfigError(
-                f"one of the {what} is not a mapping: {entry!r}", hint="pass a mapping of columns to values"
+                f"one of the {argument} is not a mapping: {entry!r}", hint="pass a mapping of columns to values"
             )
     return found

@@ -14,12 +14,12 @@ LONGEST = 250  # bytes; file systems allow 255 for a folder, and some folder nam
 LONGEST_NEW = 200  # for files that are first written under a longer temporary name
 
 
-def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) -> str:
+def path_step(name: str, noun: str, *, longest: int = LONGEST, **facts: object) -> str:
     """Return the name if it is a valid path component.
 
     Raise ConfigError if it is empty, too long or leaves its folder.
     """
-    as_text(name, f"the name of a {what}")
+    as_text(name, f"the name of a {noun}")
     try:
         # A lone surrogate cannot be encoded as UTF-8.
         length = len(name.encode())
@@ -33,7 +33,7 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
         if length > longest
         else "remove slashes and NUL; a name cannot consist of dots"
     )
-    raise ConfigError(f"{shown!r} cannot be the name of a {what}", hint=hint, **facts)
+    raise ConfigError(f"{shown!r} cannot be the name of a {noun}", hint=hint, **facts)
 
 
 def relative_folder(path: str, option: str) -> str | None:

@@ -163,7 +163,7 @@ def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> Non
 
 
 @contextmanager
-def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
+def reading(segment: Segment, event: int, part: str) -> Iterator[None]:
     """Add file and position to the error if an event cannot be parsed, for any exception of the parser.
 
     An event with a valid checksum may still be unreadable: a newer server wrote it, or a proxy modified it.
@@ -177,7 +177,7 @@ def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
     except (ValueError, IndexError, KeyError, OverflowError, NotImplementedError) as error:
         reason = f"{error} is unknown" if isinstance(error, KeyError) else str(error)
         raise UnsupportedBinlogEvent(
-            f"{what} cannot be decoded",
+            f"{part} cannot be decoded",
             file=file,
             pos=pos,
             reason=reason,

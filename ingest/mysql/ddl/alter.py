@@ -170,10 +170,10 @@ class _Clause:
         if words.accept_any("TRUNCATE", "EXCHANGE", "IMPORT", "DISCARD") and words.accept_any(
             "PARTITION", "TABLESPACE"
         ):
-            what = " ".join(token.word for token in words.tokens[:2])
+            action = " ".join(token.word for token in words.tokens[:2])
             while not (words.done or words.accept("WITH", "TABLE")):
                 words.next()
-            return [RowsMoved(what, None if words.done else words.table_name(self.database))]
+            return [RowsMoved(action, None if words.done else words.table_name(self.database))]
         while not words.done:
             if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
                 words.accept("=")

@@ -63,18 +63,18 @@ class RowsMoved:
     its rows moved into this table.
     """
 
-    what: str
+    action: str
     other: Name | None = None
     becomes: Literal["exchanged", "made", "gone"] = "exchanged"
 
     @property
     def brings_rows(self) -> bool:
-        return self.what.startswith(("EXCHANGE", "IMPORT", "CONVERT TABLE"))
+        return self.action.startswith(("EXCHANGE", "IMPORT", "CONVERT TABLE"))
 
     @property
     def removes_rows(self) -> bool:
         """Return whether rows leave this table, or may be others than before."""
-        return self.what != "CONVERT TABLE"
+        return self.action != "CONVERT TABLE"
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ class Tables:
                 "rows-moved",
                 name,
                 table,
-                detail=move.what,
+                detail=move.action,
                 brings_rows=move.brings_rows,
                 removes_rows=move.removes_rows,
             )
@@ -218,12 +218,12 @@ class Tables:
             if table is not None:
                 self.known[other] = replace(table, database=other[0], table=other[1])
             made = self.known.get(other)
-            found.append(TableChange("create" if made else "unclear", other, made, detail="" if made else move.what))
+            found.append(TableChange("create" if made else "unclear", other, made, detail="" if made else move.action))
         is_exchanged = move.becomes == "exchanged"
         there = self.known.get(other)
         return [
             *found,
-            TableChange("rows-moved", other, there, detail=move.what, brings_rows=True, removes_rows=is_exchanged),
+            TableChange("rows-moved", other, there, detail=move.action, brings_rows=True, removes_rows=is_exchanged),
         ]
 
     def _altered(self, table: TableDefinition, changes: Sequence[alter_changes.Change]) -> TableDefinition:

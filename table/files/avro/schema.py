@@ -88,9 +88,9 @@ def _atom(type_: AtomicType, name: str) -> Any:
     return _PLAIN[type_.root]
 
 
-def _refused(what: str, name: str, otherwise: str) -> FormatUnknown:
+def _refused(limit: str, name: str, otherwise: str) -> FormatUnknown:
     column = name.removeprefix(f"{_ROOT}_")
-    return FormatUnknown(f"Avro has {what}", column=column, hint=f"write the table as Parquet, or {otherwise}")
+    return FormatUnknown(f"Avro has {limit}", column=column, hint=f"write the table as Parquet, or {otherwise}")
 
 
 def has_text_keys(key: DataType) -> bool:

@@ -113,13 +113,13 @@ def _check_described(statement: CreateTable, options: Mapping[str, str], table: 
     if wanted and wanted != found:
         columns = ", ".join(" ".join(column) for column in found)
         raise ConfigError("the table has other columns", table=table.name, columns=columns, hint="leave them out")
-    for what, given, own in (
+    for aspect, given, own in (
         ("primary key", statement.keys, table.primary_keys),
         ("partition columns", statement.partitions, table.partition_keys),
     ):
         if given and tuple(given) != tuple(own):
             raise ConfigError(
-                f"the table has another {what}",
+                f"the table has another {aspect}",
                 table=table.name,
                 found=", ".join(own),
                 hint="leave the clause out, or write it as the table has it",

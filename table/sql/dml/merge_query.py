@@ -38,8 +38,8 @@ class Clause:
         if self.action not in ACTIONS:
             raise ConfigError(f"{self.action!r} is not a merge action", hint=f"choices are {', '.join(ACTIONS)}")
         if self.values is None and not self.action.endswith("-delete"):
-            what = "insert-values" if self.action.endswith("insert") else "upsert-set"
-            raise ConfigError(f"{self.action} needs its values", hint=f"the {what} of the action, or *")
+            option = "insert-values" if self.action.endswith("insert") else "upsert-set"
+            raise ConfigError(f"{self.action} needs its values", hint=f"the {option} of the action, or *")
 
     @property
     def kind(self) -> int:

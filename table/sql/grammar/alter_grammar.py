@@ -69,16 +69,16 @@ def alter(cursor: Cursor) -> Statement:
 def comment(cursor: Cursor) -> AlterTable:
     """Read COMMENT ON TABLE t IS 'x' and COMMENT ON COLUMN t.c IS 'x'; NULL removes a comment."""
     cursor.expect("comment")
-    what = cursor.skip_any("table", "column") if cursor.skip("on") else None
-    if what is None:
+    kind = cursor.skip_any("table", "column") if cursor.skip("on") else None
+    if kind is None:
         cursor.fail("COMMENT ON TABLE or COMMENT ON COLUMN is expected", hint="other objects have no comments")
     names = cursor.names()
-    if what == "column" and len(names) == 1:
+    if kind == "column" and len(names) == 1:
         cursor.fail("a column is expected behind the name of its table", hint="COMMENT ON COLUMN t.c IS 'x'")
     cursor.expect("is")
     text = None if cursor.skip("null") else cursor.string()
     cursor.end()
-    if what == "table":
+    if kind == "table":
         return AlterTable(names, False, (UpdateComment(text),))  # noqa: FBT003 -- the table must exist
     return AlterTable(names[:-1], False, (UpdateColumnComment(names[-1], text),))  # noqa: FBT003
 
@@ -87,8 +87,8 @@ def _changes(cursor: Cursor) -> Changes:
     verb = cursor.skip_any("set", "reset", "unset", "rename", "add", "modify", "drop", "alter", "change", "comment")
     if verb in {"add", "modify", "drop"} and cursor.word() in {"watermark", "partition", "constraint", "primary"}:
         hints = {"watermark": "watermarks are not part of tables here", "partition": "rows create their partition"}
-        what = cursor.word()
-        cursor.fail(f"{str(verb).upper()} {what.upper()} is not supported", hint=hints.get(what, "create a new table"))
+        noun = cursor.word()
+        cursor.fail(f"{str(verb).upper()} {noun.upper()} is not supported", hint=hints.get(noun, "create a new table"))
     match verb:
         case "set":
             return _set(cursor)
@@ -166,8 +166,10 @@ def _added(cursor: Cursor) -> SchemaChange:
     added = read_column(cursor, nested=True)
     column, place = added.field, added.place
     if added.is_key or column.default is not None:
-        what = "a primary key" if added.is_key else "a default"
-        cursor.fail(f"{what} cannot be added with a column", hint="ALTER COLUMN c SET DEFAULT; or create a new table")
+        addition = "a primary key" if added.is_key else "a default"
+        cursor.fail(
+            f"{addition} cannot be added with a column", hint="ALTER COLUMN c SET DEFAULT; or create a new table"
+        )
     return AddColumn(column.name, written(column.type), column.description, place.first, place.after)
 
 

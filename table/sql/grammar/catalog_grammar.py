@@ -21,21 +21,21 @@ def drop(cursor: Cursor) -> Statement:
     """Read DROP."""
     cursor.expect("drop")
     cursor.skip_any("temporary", "temp")
-    what = cursor.skip_any("catalog", "database", "schema", "table", "view")
-    if what is None:
+    kind = cursor.skip_any("catalog", "database", "schema", "table", "view")
+    if kind is None:
         cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint="DROP CATALOG, DATABASE, TABLE or VIEW")
     if_exists = cursor.skip("if", "exists")
-    if what == "view":
+    if kind == "view":
         (view, *more) = cursor.names()
         if more:
             cursor.fail("the catalog keeps no views", hint="DROP VIEW v drops a temporary view, which has no database")
         cursor.end()
         return View(view, f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}", dropped=True)
-    if what == "catalog":
+    if kind == "catalog":
         catalog = cursor.name()
         cursor.end()
         return DropCatalog(catalog, if_exists)
-    if what == "table":
+    if kind == "table":
         name = cursor.names()
         # Dropping a table deletes its files in any case.
         cursor.skip("purge")

@@ -175,13 +175,13 @@ class Cursor:
             self._at += 1
         return self.value()
 
-    def _pairs(self, what: str, value: Callable[[], T]) -> dict[str, T]:
+    def _pairs(self, noun: str, value: Callable[[], T]) -> dict[str, T]:
         self.expect("(")
         pairs: dict[str, T] = {}
         while True:
             key = self.key()
             if key in pairs:
-                self.fail(f"the {what} {key!r} is set twice")
+                self.fail(f"the {noun} {key!r} is set twice")
             self.expect("=")
             pairs[key] = value()
             if not self.skip(","):

@@ -45,29 +45,29 @@ def read_describe(cursor: Cursor) -> Statement:
 def read_show(cursor: Cursor) -> Show:
     """Read SHOW."""
     cursor.expect("show")
-    what = cursor.skip_any(*_SHOWN)
-    if what is None:
+    listed = cursor.skip_any(*_SHOWN)
+    if listed is None:
         hint = _INSTEAD.get(cursor.word(), _SHOW_HINT)
         cursor.fail(f"SHOW needs an object: SHOW {cursor.word().upper()} is not supported", hint=hint)
-    shown = _SHOWN[what](cursor)
+    shown = _SHOWN[listed](cursor)
     cursor.end()
     return shown
 
 
-def _show_names(what: str) -> Callable[[Cursor], Show]:
+def _show_names(listed: str) -> Callable[[Cursor], Show]:
     def read(cursor: Cursor) -> Show:
-        database = cursor.names() if what in {"tables", "views"} and cursor.skip_any("in", "from") else None
+        database = cursor.names() if listed in {"tables", "views"} and cursor.skip_any("in", "from") else None
         like = cursor.string() if cursor.skip("like") or cursor.kind() == "string" else None
-        return Show(what, database, like)
+        return Show(listed, database, like)
 
     return read
 
 
 def _show_current(cursor: Cursor) -> Show:
-    what = cursor.skip_any("catalog", "database")
-    if what is None:
+    kind = cursor.skip_any("catalog", "database")
+    if kind is None:
         cursor.fail("SHOW CURRENT needs CATALOG or DATABASE")
-    return Show(f"current {what}")
+    return Show(f"current {kind}")
 
 
 def _show_create(cursor: Cursor) -> Show:
@@ -76,16 +76,16 @@ def _show_create(cursor: Cursor) -> Show:
     return Show("create", cursor.names())
 
 
-def _show_of_table(what: str) -> Callable[[Cursor], Show]:
+def _show_of_table(listed: str) -> Callable[[Cursor], Show]:
     def read(cursor: Cursor) -> Show:
         cursor.skip_any("in", "from")
         name, key, partition = cursor.names(), None, None
-        if what == "tblproperties" and cursor.skip("("):
+        if listed == "tblproperties" and cursor.skip("("):
             key = cursor.key()
             cursor.expect(")")
-        if what == "partitions" and cursor.skip("partition"):
+        if listed == "partitions" and cursor.skip("partition"):
             partition = cursor.partition()
-        return Show(what, name, key=key, partition=partition)
+        return Show(listed, name, key=key, partition=partition)
 
     return read
 

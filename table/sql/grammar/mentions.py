@@ -213,10 +213,10 @@ def table_options(hint: str) -> dict[str, str]:
     return hinted_options(hint)
 
 
-def _point(what: str, told: str) -> dict[str, str]:
+def _point(clause: str, told: str) -> dict[str, str]:
     text = told[1:-1] if told.startswith("'") else told
-    if _POINTS[what]:
-        return {_POINTS[what]: text}
+    if _POINTS[clause]:
+        return {_POINTS[clause]: text}
     if told.startswith("'"):
         return {"scan.timestamp": text}
     if not text.isdecimal():

@@ -185,7 +185,7 @@ class RenameTag:
 class Show:
     """SHOW: catalogs, the current one, databases, tables, views, create, partitions, columns, tags and so on."""
 
-    what: str
+    shown: str
     name: Names | None = None
     like: str | None = None
     key: str | None = None

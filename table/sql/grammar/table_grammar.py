@@ -222,13 +222,13 @@ def _like_options(cursor: Cursor) -> bool:
     if cursor.skip("("):
         while not cursor.skip(")"):
             action = cursor.skip_any("excluding", "including", "overwriting")
-            what = cursor.skip_any(*_LIKE_FEATURES)
-            if action is None or what is None:
+            feature = cursor.skip_any(*_LIKE_FEATURES)
+            if action is None or feature is None:
                 cursor.fail("EXCLUDING OPTIONS or INCLUDING OPTIONS is expected")
-            if action == "excluding" and what in _ALWAYS_COPIED:
+            if action == "excluding" and feature in _ALWAYS_COPIED:
                 cursor.fail(
-                    f"LIKE copies keys and partitions: EXCLUDING {what.upper()} is not supported", hint=_OTHERWISE
+                    f"LIKE copies keys and partitions: EXCLUDING {feature.upper()} is not supported", hint=_OTHERWISE
                 )
-            if what in {"options", "all"}:
+            if feature in {"options", "all"}:
                 with_options = action != "excluding"
     return with_options

@@ -49,9 +49,9 @@ def too_long(column: str, type_: str) -> str:
 
 def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> PenstockError:
     """Return the error for a statement that DuckDB refused; `sql` is the text that it received."""
-    what = "the SQL cannot be parsed" if str(reason).startswith(_OF_THE_TEXT) else "the statement failed"
+    failure = "the SQL cannot be parsed" if str(reason).startswith(_OF_THE_TEXT) else "the statement failed"
     if statement is None:
-        return ConfigError(f"{what}: {reason}", sql=" ".join(sql.split()))
+        return ConfigError(f"{failure}: {reason}", sql=" ".join(sql.split()))
     place = place_like(statement, str(reason)) or statement.place
     # DuckDB shows the line of the statement that it received, which is not the user's.
     message = _OWN_NAMES.sub("", str(reason).partition("\n\nLINE ")[0])
@@ -68,7 +68,7 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     quoted = named is not None and f'"{named}"' in statement.text
     quotes = "texts are in single quotes: 'x'; names in double quotes or backquotes" if quoted else None
     hint = quotes or function or _way_out(message)
-    return ConfigError(f"{what}: {message}", line=place.line, column=place.column, hint=hint)
+    return ConfigError(f"{failure}: {message}", line=place.line, column=place.column, hint=hint)
 
 
 def _way_out(message: str) -> str | None:

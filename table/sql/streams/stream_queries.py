@@ -71,8 +71,8 @@ def _selects(text: StreamText, node: Node) -> Iterator[Node]:
     if node["type"] == "SET_OPERATION_NODE":
         check_node(text, node)
         if node["setop_type"] != "UNION" or not node["setop_all"]:
-            what = "UNION" if node["setop_type"] == "UNION" else str(node["setop_type"])
-            raise text.error(node, f"{what} is not possible in a stream", f"UNION ALL is, {BATCH}")
+            operation = "UNION" if node["setop_type"] == "UNION" else str(node["setop_type"])
+            raise text.error(node, f"{operation} is not possible in a stream", f"UNION ALL is, {BATCH}")
         for child in node.get("children") or [node["left"], node["right"]]:
             yield from _selects(text, child)
     elif node["type"] == "SELECT_NODE":

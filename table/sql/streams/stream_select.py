@@ -30,9 +30,9 @@ _LOOKED_UP = ""  # in place of the name of a column that a table of the stream d
 def check_node(query: StreamText, node: Node) -> None:
     """Refuse clauses that need the end of a stream."""
     for modifier in node["modifiers"]:
-        what = _MODIFIERS.get(modifier["type"], str(modifier["type"]))
+        clause = _MODIFIERS.get(modifier["type"], str(modifier["type"]))
         where = (modifier.get("orders") or [{}])[0].get("expression") or modifier.get("limit") or node
-        raise query.error(where, f"{what} is not possible in a stream, which has no end", ONCE)
+        raise query.error(where, f"{clause} is not possible in a stream, which has no end", ONCE)
     if node["cte_map"]["map"]:
         hint = f"write the query in brackets behind FROM, {BATCH}"
         raise refused(query.place(0), "WITH is not possible in a stream", hint)

@@ -80,8 +80,8 @@ def _even_parts(run: Sequence[tuple[Range, RangeShape]]) -> Iterator[Sequence[Ra
     # A range belongs to the part in which its middle is. That of a last range without a share is the end of all parts.
     middles = (np.cumsum(shares) - shares / 2) * parts / max(shares.sum(), 1e-9)
     part_of = np.minimum(middles.astype(int), parts - 1).tolist()
-    for _, some in itertools.groupby(zip(part_of, run, strict=True), key=itemgetter(0)):
-        yield [range_ for _, (range_, _) in some]
+    for _, group in itertools.groupby(zip(part_of, run, strict=True), key=itemgetter(0)):
+        yield [range_ for _, (range_, _) in group]
 
 
 def fetched_together(source: DecodedSource, ranges: Sequence[Range]) -> list[list[FetchedMessages]] | None:

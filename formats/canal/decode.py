@@ -98,8 +98,8 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
         if bulky(sizes[start:stop]):
             try:
                 parsed = parse_rows(documents[start:stop], [field.name for field in fields])
-                some = BulkMessages.of(members, np.array(numbers, np.int64))
-                decode_bulk(some, parsed, schema, converters(fields), rule, messages, decoded)
+                bulk = BulkMessages.of(members, np.array(numbers, np.int64))
+                decode_bulk(bulk, parsed, schema, converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
                 # The record path finds and names the faulty rows.

@@ -112,18 +112,18 @@ class FramedBlock:
                     typical = self.values[int(alike[len(alike) // 2])]
                     frames[kind] = _learned(known, edges, signatures[kind], typical)
             chosen = frames[kind_of]
-            some = np.flatnonzero(chosen >= 0)
-            if not len(some):
+            candidates = np.flatnonzero(chosen >= 0)
+            if not len(candidates):
                 break
-            same, bounds, times = self._compared(known, left[some], chosen[some])
-            found.append((left[some[same]], chosen[some[same]], bounds[same], times[same]))
+            same, bounds, times = self._compared(known, left[candidates], chosen[candidates])
+            found.append((left[candidates[same]], chosen[candidates[same]], bounds[same], times[same]))
             counts.update({frame: count for frame, count in enumerate(np.bincount(found[-1][1]).tolist()) if count})
             rest: Mask = np.ones(len(left), np.bool_)
-            rest[some[same]] = False
+            rest[candidates[same]] = False
             # If a frame fits few of the messages that it was just learned from, more frames of them would fit few, too.
             # A frame from earlier messages proves nothing: its numbers may have fewer digits, or its declaration may
             # have changed.
-            taken = np.bincount(kind_of[some[same]], minlength=len(kinds))
+            taken = np.bincount(kind_of[candidates[same]], minlength=len(kinds))
             hopeless.update(kind for kind in learned if taken[kind] < _FEW_ALIKE)
             left, kind_of = left[rest], kind_of[rest]
         for signature in signatures:
@@ -169,16 +169,16 @@ class FramedBlock:
         """Return where the gap between two documents begins in each message, below 0 if it is not there."""
         middles = np.empty(len(places), np.int64)
         for number in np.unique(numbers).tolist():
-            some = np.flatnonzero(numbers == number)
-            middles[some] = frames[number].middles([self.values[place] for place in places[some].tolist()])
+            of_frame = np.flatnonzero(numbers == number)
+            middles[of_frame] = frames[number].middles([self.values[place] for place in places[of_frame].tolist()])
         return middles
 
     def _have_gaps(self, frames: Sequence[MessageFrame], bounds: Int64s, numbers: Int64s) -> tuple[Mask, Int64s]:
         """Return which messages have the gaps of their frames, by the bounds of their parts, and their event times."""
         same, times = np.empty(len(bounds), np.bool_), np.empty(len(bounds), np.int64)
         for number in np.unique(numbers).tolist():
-            some = np.flatnonzero(numbers == number)
-            same[some], times[some] = gaps_in(self.data, frames[number], bounds[some])
+            of_frame = np.flatnonzero(numbers == number)
+            same[of_frame], times[of_frame] = gaps_in(self.data, frames[number], bounds[of_frame])
         return same, times
 
     def _parts(self, bounds: Int64s) -> pa.Array:

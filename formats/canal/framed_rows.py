@@ -54,14 +54,14 @@ class FramedTable:
 
     def pieces(self) -> Iterator[TableBlock]:
         """Yield blocks that are joined if they have few messages."""
-        some: list[TableBlock] = []
+        waiting: list[TableBlock] = []
         for block in self.blocks:
-            some.append(block)
-            if sum(len(block.ends) for block in some) >= PIECE // 2:
-                yield _joined(some)
-                some = []
-        if some:
-            yield _joined(some)
+            waiting.append(block)
+            if sum(len(block.ends) for block in waiting) >= PIECE // 2:
+                yield _joined(waiting)
+                waiting = []
+        if waiting:
+            yield _joined(waiting)
 
 
 def add_framed(
@@ -119,11 +119,11 @@ def _add_block(found: FramedMessages, first: int, known: KnownFrames, tables: di
     updates_before = np.append(0, np.cumsum(is_update))
     edges = np.flatnonzero(np.append(True, np.diff(table_of[order]) != 0)).tolist()
     for begin, end in zip(edges, [*edges[1:], len(order)], strict=True):
-        some = slice(begin, end)
+        piece = slice(begin, end)
         changes = BulkMessages(
-            found.places[order[some]] + first,
-            operations[some],
-            times[some],
+            found.places[order[piece]] + first,
+            operations[piece],
+            times[piece],
             [OldBlock(olds[updates_before[begin] : updates_before[end]])],
         )
         table = known.frames[int(frames[begin])].table

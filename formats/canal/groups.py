@@ -75,8 +75,8 @@ def grouped(messages: Messages, decoded: DecodeResult) -> list[CanalGroup]:
 def _envelopes(messages: Messages, decoded: DecodeResult) -> Iterator[tuple[int, CanalEnvelope]]:
     """Yield the readable messages with their numbers."""
     for start in range(0, len(messages), BLOCK):
-        some = messages.slice(start, start + BLOCK)
-        for number, envelope in enumerate(read_envelopes(some, read_envelope, decoded), start):
+        block = messages.slice(start, start + BLOCK)
+        for number, envelope in enumerate(read_envelopes(block, read_envelope, decoded), start):
             if envelope is not None:
                 yield number, envelope
 

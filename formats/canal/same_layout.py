@@ -80,8 +80,8 @@ def same_layout_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> 
     pieces: list[LayoutPiece] = []
     count = max(1, len(documents) // PIECE)
     for place in range(count):
-        some = documents[len(documents) * place // count : len(documents) * (place + 1) // count]
-        piece = layout_piece(b"".join(some), np.cumsum(np.fromiter(map(len, some), np.int64, len(some))))
+        part = documents[len(documents) * place // count : len(documents) * (place + 1) // count]
+        piece = layout_piece(b"".join(part), np.cumsum(np.fromiter(map(len, part), np.int64, len(part))))
         if piece is None:
             return None
         pieces.append(piece)

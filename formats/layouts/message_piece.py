@@ -148,7 +148,9 @@ class MessagePiece:
         found = [self._compared(plan, rows[begin:end]) for begin, end in pairwise(bounds)]
         if count == 1:
             return found[0]
-        return np.concatenate([matches for matches, _ in found]), LayoutRows.together([some for _, some in found])
+        return np.concatenate([matches for matches, _ in found]), LayoutRows.together(
+            [layout_rows for _, layout_rows in found]
+        )
 
     def _compared(self, plan: MatchPlan, rows: Int64s) -> tuple[Mask, LayoutRows]:
         names = self.name_ends[self.first_name[rows] + plan.names]
@@ -175,9 +177,9 @@ class MessagePiece:
         words = self.texts.piece.windows[places].view("<u8").reshape(len(places), count, 2)
         differing: Words = np.zeros(count, np.uint64)
         for half in range(2):
-            some = words[..., half] ^ plan.expected[half]
-            some &= plan.mask[half]
-            differing |= np.bitwise_or.reduce(some, axis=0)
+            differences = words[..., half] ^ plan.expected[half]
+            differences &= plan.mask[half]
+            differing |= np.bitwise_or.reduce(differences, axis=0)
         same: Mask = differing == 0
         return same
 

@@ -41,7 +41,7 @@ def name_ends(data: Bytes, begin: int, end: int) -> tuple[Int64s, int]:
         np.equal(data[start + 1 : stop + 1], COLON, out=colon)
         count += int(np.count_nonzero(mark))
         colon &= mark
-        some = np.flatnonzero(colon)
-        some += start
-        found.append(some)
+        places = np.flatnonzero(colon)
+        places += start
+        found.append(places)
     return np.concatenate(found), count

@@ -102,9 +102,9 @@ def sampled_size(properties: Mapping[str, str], sample: Range, most: int) -> flo
     return size / count if count else 0.0
 
 
-def _most(rows: int, size: int, each: float) -> int:
+def _most(rows: int, size: int, bytes_per_row: float) -> int:
     """Return how many records of this mean size a chunk may have."""
-    return int(max(1, min(rows, size / max(each, 1))))
+    return int(max(1, min(rows, size / max(bytes_per_row, 1))))
 
 
 def _first_left(client: Consumer, topic: str, partition: int, position: int) -> int:

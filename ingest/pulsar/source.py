@@ -115,10 +115,10 @@ class PulsarSource:
         places = self._cluster.partitions()
         found: list[Range] = []
         for place in places:
-            each = max(1, records // len(places))
+            per_place = max(1, records // len(places))
             if not self._cluster.has_messages(place):
                 continue
-            positions = [position for position, _, _ in self._cluster.received(place, START, count=each)]
+            positions = [position for position, _, _ in self._cluster.received(place, START, count=per_place)]
             if positions:
                 found.append(Range(len(found), partition_name(place), str(START), str(positions[-1]), len(positions)))
         return found

@@ -40,7 +40,7 @@ def unmet_names(
         ("table-prefix-db", naming.table_prefix_db, "database", databases, affixed),
         ("table-suffix-db", naming.table_suffix_db, "database", databases, affixed),
     ):
-        there, effective = ({name.lower() for name in some} for some in (known, used))
+        there, effective = ({name.lower() for name in names} for names in (known, used))
         for name in names:
             if name.lower() not in there:
                 yield f"{rule} is for the {kind} {name}, which is not captured", _nearest(name, sorted(known - {""}))

@@ -74,8 +74,8 @@ def check_rules(
     if len(found) == 1:
         raise found[0]
     if found:
-        each = [f"{error.message}{f' ({error.hint})' if error.hint else ''}" for error in found]
-        raise ConfigError(f"{len(found)} rules cannot be applied", hint="; ".join(each[:10]), rules=len(found))
+        errors = [f"{error.message}{f' ({error.hint})' if error.hint else ''}" for error in found]
+        raise ConfigError(f"{len(found)} rules cannot be applied", hint="; ".join(errors[:10]), rules=len(found))
 
 
 def _transforms(

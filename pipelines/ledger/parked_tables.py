@@ -110,7 +110,7 @@ class ParkedTables:
             + (f" To repair: {table.hint}" if table.hint else "")
             for table in self.tables.values()
         }
-        some = dict(sorted(reasons.items())[:10])
+        shown = dict(sorted(reasons.items())[:10])
         count = len(self.tables)
         return TablesParked(
             f"{count} table{'s' if count > 1 else ''} failed and {'are' if count > 1 else 'is'} parked; the others"
@@ -118,7 +118,7 @@ class ParkedTables:
             hint="correct the cause, then  penstock run FILE --retry  reads the batches they missed. The source still"
             " has the same changes in them: if these can never fit,  --reset TABLE  empties a table of a MySQL source"
             " and copies it again",
-            **some,
+            **shown,
         )
 
     def _save(self) -> None:

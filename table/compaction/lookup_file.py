@@ -131,11 +131,11 @@ def _heads(keys: Keys, width: int) -> np.ndarray[Any, Any]:
 
 def _words(keys: Keys, start: int) -> Words:
     """Return eight bytes of each key as integers with the same order."""
-    some = np.zeros((len(keys), 8), np.uint8)
+    padded = np.zeros((len(keys), 8), np.uint8)
     part = _matrix(keys)[:, start : start + 8]
-    some[:, : part.shape[1]] = part
+    padded[:, : part.shape[1]] = part
     # Read as big endian, the integers are in the order of the bytes.
-    return some.view(">u8").ravel().astype(np.uint64)
+    return padded.view(">u8").ravel().astype(np.uint64)
 
 
 def _matrix(keys: Keys) -> np.ndarray[Any, np.dtype[np.uint8]]:

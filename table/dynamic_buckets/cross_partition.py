@@ -213,9 +213,9 @@ class KeyPlacer:
         places = np.empty(len(partitions), np.int64)
         arrival = np.argsort(rows, kind="stable")
         for partition in np.unique(partitions):
-            some = arrival[partitions[arrival] == partition]
+            of_partition = arrival[partitions[arrival] == partition]
             counts = self._counts(int(partition))
-            places[some] = places_of(partitions[some], self.room.buckets(counts, len(some)))
+            places[of_partition] = places_of(partitions[of_partition], self.room.buckets(counts, len(of_partition)))
         self.index.count(places, 1)
         return places
 

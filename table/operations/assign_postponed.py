@@ -89,8 +89,8 @@ def distribute(
         # The rows are compacted here even if the writers of the table do not compact.
         options = {**layout.schema.options, "bucket": str(buckets), "write-only": "false"}
         with TableWriter.open(store, user, options) as writer:
-            some = [part for part in parts if part.buckets == buckets]
-            for part in some:
+            chosen = [part for part in parts if part.buckets == buckets]
+            for part in chosen:
                 for batch, kinds in _rows(store, layout, part):
                     writer.write(batch, kinds)
             messages = writer.prepare()
@@ -99,7 +99,7 @@ def distribute(
                 CommitMessage(
                     part.partition, POSTPONE_BUCKET, POSTPONE_BUCKET, compact_before=part.files, base_snapshot=base
                 )
-                for part in some
+                for part in chosen
             )
             writer.forget()
 

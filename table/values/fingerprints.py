@@ -79,13 +79,13 @@ def _mix_tail(state: Words, tail: Tail, number: int) -> None:
     order = np.argsort(spans, kind="stable")
     bounds = np.flatnonzero(np.diff(spans[order], prepend=-1, append=-1))
     for begin, end in itertools.pairwise(bounds.tolist()):
-        some = tail.take(order[begin:end])
-        assert some.rows is not None
-        words = np.ascontiguousarray(some.matrix(int(spans[order[begin]]))).view("<u8")
+        sized_rows = tail.take(order[begin:end])
+        assert sized_rows.rows is not None
+        words = np.ascontiguousarray(sized_rows.matrix(int(spans[order[begin]]))).view("<u8")
         # Indexing by row numbers copies, so the mixed state must be written back.
-        mixed = state[some.rows]
+        mixed = state[sized_rows.rows]
         _mix_words(mixed, words, number)
-        state[some.rows] = mixed
+        state[sized_rows.rows] = mixed
 
 
 def _mix_words(state: Words, words: Words, number: int) -> None:

@@ -92,9 +92,9 @@ def _mix_group(state: State, tail: Tail, span: int) -> None:
     if tail.rows is None:
         _mix_words(state, words)
     else:
-        some = state[tail.rows]
-        _mix_words(some, words)
-        state[tail.rows] = some
+        state_of_tail = state[tail.rows]
+        _mix_words(state_of_tail, words)
+        state[tail.rows] = state_of_tail
 
 
 def _mix_words(state: State, words: npt.NDArray[np.uint32]) -> None:

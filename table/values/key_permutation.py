@@ -80,6 +80,6 @@ def _settle_ties(order: Ints, lead: Words, keys: Keys) -> None:
     mixed = np.zeros(stretch[-1] + 1, np.bool_)
     mixed[stretch[ties[unequal]]] = True
     rows = np.flatnonzero(mixed[stretch])
-    some = order[rows]
+    equal = order[rows]
     # The ranges follow each other in key order, so one sort over all of them keeps each range in its place.
-    order[rows] = some[np.argsort(keys[some], kind="stable")]
+    order[rows] = equal[np.argsort(keys[equal], kind="stable")]

@@ -231,8 +231,8 @@ def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[KeyGroups]:
             # fetched only after the merge has decided which rows remain
             yield KeyGroups(rows, groups.kinds, order, starts)
         else:  # these engines read all columns of all rows
-            some = rows_at(rows, order)
-            yield KeyGroups(some, kinds_of(some), np.arange(end - begin), starts)
+            sorted_rows = rows_at(rows, order)
+            yield KeyGroups(sorted_rows, kinds_of(sorted_rows), np.arange(end - begin), starts)
 
 
 def _ordered(groups: KeyGroups) -> pa.Table:

@@ -45,16 +45,16 @@ def columns_and_keys(
     ids = by_name.pop(b"_id", [])
     keys = _keys(block, ids, len(at), oddities, hex_ids=hex_ids)
     columns = {
-        name.decode("utf-8", "replace"): column_of(block, some, len(at), oddities)
-        for name, some in ({} if only_keys else by_name).items()
+        name.decode("utf-8", "replace"): column_of(block, elements, len(at), oddities)
+        for name, elements in ({} if only_keys else by_name).items()
     }
     return keys, frozenset(segment.kind for segment in ids), columns
 
 
-def column_of(block: Block, some: Sequence[ElementSegment], count: int, oddities: Counter[str]) -> pa.Array:
+def column_of(block: Block, elements: Sequence[ElementSegment], count: int, oddities: Counter[str]) -> pa.Array:
     """Return the values of these elements as a column of `count` texts, null where no element is."""
     pieces, places = [], []
-    for kind, lanes, start, length in _by_kind(some):
+    for kind, lanes, start, length in _by_kind(elements):
         if kind == NULL:
             continue
         if kind in _NESTED:
@@ -66,10 +66,10 @@ def column_of(block: Block, some: Sequence[ElementSegment], count: int, oddities
 
 
 def _keys(
-    block: Block, some: Sequence[ElementSegment], count: int, oddities: Counter[str], *, hex_ids: bool
+    block: Block, elements: Sequence[ElementSegment], count: int, oddities: Counter[str], *, hex_ids: bool
 ) -> pa.Array:
     pieces, places = [], []
-    for kind, lanes, start, length in _by_kind(some):
+    for kind, lanes, start, length in _by_kind(elements):
         if kind == OBJECT_ID and hex_ids:
             pieces.append(object_ids(block.data, start))
         elif kind == NULL:
@@ -109,10 +109,10 @@ def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str
     return in_places(pieces, [*owners, lanes], len(at))
 
 
-def _by_kind(some: Iterable[ElementSegment]) -> Iterable[tuple[int, Int64s, Int64s, Int64s]]:
+def _by_kind(elements: Iterable[ElementSegment]) -> Iterable[tuple[int, Int64s, Int64s, Int64s]]:
     """Yield type, lanes, positions and lengths of the elements of each type, in the order of lanes."""
     by_kind: dict[int, list[ElementSegment]] = {}
-    for segment in some:
+    for segment in elements:
         by_kind.setdefault(segment.kind, []).append(segment)
     for kind, group in by_kind.items():
         if len(group) == 1:
@@ -124,9 +124,11 @@ def _by_kind(some: Iterable[ElementSegment]) -> Iterable[tuple[int, Int64s, Int6
         yield kind, lanes[order], start[order], length[order]
 
 
-def _concatenated(some: Sequence[ElementSegment]) -> tuple[Int64s, Int64s]:
+def _concatenated(elements: Sequence[ElementSegment]) -> tuple[Int64s, Int64s]:
     """Return positions and lengths of the elements, segment by segment."""
-    return np.concatenate([segment.start for segment in some]), np.concatenate([segment.length for segment in some])
+    return np.concatenate([segment.start for segment in elements]), np.concatenate(
+        [segment.length for segment in elements]
+    )
 
 
 def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Counter[str], depth: int = 0) -> pa.Array:
@@ -143,19 +145,19 @@ def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Co
         check_places(8 + size + scope_length == length, start)
         inner = _nested(block, DOCUMENT, scope, scope_length, oddities, depth + 1)
         return joined('{"$code":', code, ',"$scope":', inner, "}")
-    some = segments(block, start)
+    found = segments(block, start)
     count = len(start)
-    if not some:
+    if not found:
         return repeated("{}" if kind == DOCUMENT else "[]", count)
-    if len(some) == some[-1].step + 1 and all(len(segment.lanes) == count for segment in some):
-        return _alike(block, kind, some, oddities, depth)
-    values = _values(block, some, oddities, depth)
+    if len(found) == found[-1].step + 1 and all(len(segment.lanes) == count for segment in found):
+        return _alike(block, kind, found, oddities, depth)
+    values = _values(block, found, oddities, depth)
     if kind == DOCUMENT:
-        names, numbers = np.unique(np.array([segment.name for segment in some], object), return_inverse=True)
+        names, numbers = np.unique(np.array([segment.name for segment in found], object), return_inverse=True)
         prefixes = pa.array([f"{json_quoted(name.decode('utf-8', 'replace'))}:" for name in names], pa.string())
-        each = np.repeat(numbers, [len(segment.lanes) for segment in some])
-        values = joined(prefixes.take(pa.array(each)), values)
-    lanes = np.concatenate([segment.lanes for segment in some])
+        name_numbers = np.repeat(numbers, [len(segment.lanes) for segment in found])
+        values = joined(prefixes.take(pa.array(name_numbers)), values)
+    lanes = np.concatenate([segment.lanes for segment in found])
     # Segments are in the order of their steps, and the sort is stable: the members of a document stay in order.
     ordered = values.take(pa.array(np.argsort(lanes, kind="stable")))
     offsets = np.zeros(count + 1, np.int32)
@@ -165,24 +167,24 @@ def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Co
     return joined("{", inside, "}") if kind == DOCUMENT else joined("[", inside, "]")
 
 
-def _alike(block: Block, kind: int, some: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
+def _alike(block: Block, kind: int, elements: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
     """Return nested documents that all have the same names and types, in the same order."""
     parts: list[pa.Array | str] = []
-    for number, segment in enumerate(some):
+    for number, segment in enumerate(elements):
         name = f"{json_quoted(segment.name.decode('utf-8', 'replace'))}:" if kind == DOCUMENT else ""
         parts += [("," if number else "{" if kind == DOCUMENT else "[") + name, _json(block, segment, oddities, depth)]
     return joined(*parts, "}" if kind == DOCUMENT else "]")
 
 
-def _values(block: Block, some: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
+def _values(block: Block, elements: Sequence[ElementSegment], oddities: Counter[str], depth: int) -> pa.Array:
     """Return the JSON of all elements, in the order of the segments."""
-    begins = np.cumsum([0, *(len(segment.lanes) for segment in some)])
+    begins = np.cumsum([0, *(len(segment.lanes) for segment in elements)])
     by_kind: dict[int, list[int]] = {}
-    for number, segment in enumerate(some):
+    for number, segment in enumerate(elements):
         by_kind.setdefault(segment.kind, []).append(number)
     pieces, places = [], []
     for kind, numbers in by_kind.items():
-        start, length = _concatenated([some[number] for number in numbers])
+        start, length = _concatenated([elements[number] for number in numbers])
         pieces.append(_json(block, ElementSegment(0, kind, b"", start, start, length), oddities, depth))
         places.append(np.concatenate([np.arange(begins[number], begins[number + 1]) for number in numbers]))
     return in_places(pieces, places, int(begins[-1]))

@@ -112,31 +112,31 @@ def time_of_last(reply: Reply) -> ClusterTime:
     return 0 if found is None else int.from_bytes(raw[found[1] : found[1] + 8], "little")
 
 
-def _positions(some: Sequence[ElementSegment], count: int) -> Int64s:
+def _positions(elements: Sequence[ElementSegment], count: int) -> Int64s:
     found = np.full(count, -1, np.int64)
-    for segment in some:
+    for segment in elements:
         found[segment.lanes] = segment.start
     return found
 
 
-def _documents(some: Sequence[ElementSegment], count: int) -> Int64s:
-    return _positions([segment for segment in some if segment.kind == DOCUMENT], count)
+def _documents(elements: Sequence[ElementSegment], count: int) -> Int64s:
+    return _positions([segment for segment in elements if segment.kind == DOCUMENT], count)
 
 
-def _operations(block: Block, some: Sequence[ElementSegment], count: int) -> Int64s:
+def _operations(block: Block, elements: Sequence[ElementSegment], count: int) -> Int64s:
     found = np.full(count, len(ROWS) + len(OTHERS), np.int64)
     numbers = {name: number for number, name in enumerate(ROWS + OTHERS)}
-    for segment in some:
+    for segment in elements:
         texts = plain_texts(block, segment.kind, segment.start, segment.length, Counter()).dictionary_encode()
         known = np.array([numbers.get(name, len(numbers)) for name in texts.dictionary.to_pylist()], np.int64)
         found[segment.lanes] = known[texts.indices.to_numpy()]
     return found
 
 
-def _tables(block: Block, some: Sequence[ElementSegment], count: int) -> tuple[Int64s, tuple[TableName, ...]]:
+def _tables(block: Block, elements: Sequence[ElementSegment], count: int) -> tuple[Int64s, tuple[TableName, ...]]:
     """Return a number for each event, and the names of the collections by number: 0 if an event has no collection."""
     found, names = np.zeros(count, np.int64), [("", "")]
-    for segment in some:
+    for segment in elements:
         # The documents of one collection are equal byte by byte, so each is read once.
         size = unsigned_at(block.data, segment.start, 4)
         texts = slices(

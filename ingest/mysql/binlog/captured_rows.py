@@ -55,5 +55,5 @@ class CapturedRows:
                     self._captured[number] = self._includes(*table_name(segment.body(place)[_ID_BYTES:]))
 
 
-def _table_ids(segment: Segment, some: Int64s | Bools) -> Int64s:
-    return unsigned_at(segment.data, segment.start[some] + events.HEADER, _ID_BYTES)
+def _table_ids(segment: Segment, chosen: Int64s | Bools) -> Int64s:
+    return unsigned_at(segment.data, segment.start[chosen] + events.HEADER, _ID_BYTES)

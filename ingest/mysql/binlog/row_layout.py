@@ -87,9 +87,11 @@ class LocatedImages:
         return np.where(self.null[column], start + width, start + length) if self._nullable[column] else start + length
 
     def chosen(self, index: Int64s | Bools) -> LocatedImages:
-        some = LocatedImages(self.layout, self.event[index], self.step[index], self._row[index], self.null[:, index])
-        some._variable = {column: (start[index], length[index]) for column, (start, length) in self._variable.items()}
-        return some
+        located = LocatedImages(self.layout, self.event[index], self.step[index], self._row[index], self.null[:, index])
+        located._variable = {
+            column: (start[index], length[index]) for column, (start, length) in self._variable.items()
+        }
+        return located
 
 
 @dataclass(slots=True)
@@ -169,8 +171,8 @@ class _RunPlan:
 
     def _absent(self, nulls: Bytes) -> dict[int, Bools]:
         """Return which rows have a null, for each column where some have."""
-        some = np.unpackbits(np.bitwise_or.reduce(nulls, axis=0), count=self.columns, bitorder="little")
-        return {column: nulls[:, column >> 3] >> (column & 7) & 1 > 0 for column in np.flatnonzero(some).tolist()}
+        has_nulls = np.unpackbits(np.bitwise_or.reduce(nulls, axis=0), count=self.columns, bitorder="little")
+        return {column: nulls[:, column >> 3] >> (column & 7) & 1 > 0 for column in np.flatnonzero(has_nulls).tolist()}
 
     def finish(self, found: _LocatedRows) -> LocatedImages:
         if not found.events:

@@ -108,14 +108,14 @@ class Headers:
     def part(self, begin: int, end: int) -> Headers:
         return self.chosen(slice(begin, end))
 
-    def chosen(self, some: slice | Bools) -> Headers:
+    def chosen(self, wanted: slice | Bools) -> Headers:
         return Headers(
-            self.seconds[some],
-            self.kind[some],
-            self.size[some],
-            self.next_pos[some],
-            self.artificial[some],
-            self.ignorable[some],
+            self.seconds[wanted],
+            self.kind[wanted],
+            self.size[wanted],
+            self.next_pos[wanted],
+            self.artificial[wanted],
+            self.ignorable[wanted],
         )
 
 

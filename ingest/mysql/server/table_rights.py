@@ -72,9 +72,9 @@ def _of_columns(
     denied = [need for need in needs if isinstance(tried(connection, _selecting(need, table)), pymysql.MySQLError)]
     denied += sorted(demand.unknown)
     if denied:
-        some = ", ".join(map(quoted, denied))
+        columns = ", ".join(map(quoted, denied))
         message = f"columns of {definition.qualified} may not be read, or do not exist"
-        fix = f"GRANT SELECT ({some}) ON {table} TO {user};"
+        fix = f"GRANT SELECT ({columns}) ON {table} TO {user};"
         yield replace(error_finding(MissingGrant, message, ", ".join(denied), "SELECT", fix), hiding=name)
     if metadata != "FULL":
         message = f"the binlog contains no column names, and the user sees only some columns of {definition.qualified}"

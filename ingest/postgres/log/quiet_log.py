@@ -69,6 +69,6 @@ def may_have_changes(connection: PgConnection, settings: PgSettings, start: int,
     try:
         with connected(settings.server, replication=True) as stream:
             # Up to version 14, transactions without changes of published tables have a beginning and an end here.
-            return any(np.isin(MessageBlock.of(some).tag, _CHANGES).any() for some in streamed(stream, part))
+            return any(np.isin(MessageBlock.of(messages).tag, _CHANGES).any() for messages in streamed(stream, part))
     except SlotBusy:
         return True

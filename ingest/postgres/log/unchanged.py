@@ -130,11 +130,11 @@ def _from_server(
     shapes = [Shape.of(type_) for type_ in (_NUMBER, *(column.type for column in selected))]
     seen = np.zeros(len(wanted), np.bool_)
     for first in range(0, len(wanted), _KEYS_AT_ONCE):
-        some = range(first, min(first + _KEYS_AT_ONCE, len(wanted)))
+        key_places = range(first, min(first + _KEYS_AT_ONCE, len(wanted)))
         # One query for many keys, which are numbered so that each found row can be assigned to its place.
         lines = (
             f"({place}, {', '.join(f'{key[place]}::{kind}' for key, kind in zip(keys, types, strict=True))})"
-            for place in some
+            for place in key_places
         )
         names_of_keys = ", ".join(f"k{number}" for number in range(len(keys)))
         match = " AND ".join(f"t.{quoted(name)} = k.k{number}" for number, name in enumerate(relation.key))

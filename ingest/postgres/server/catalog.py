@@ -140,17 +140,17 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
     """Return tables with their present columns. Generated columns are left out, because the log lacks them."""
     if not oids:
         return {}
-    some = ", ".join(map(str, sorted(oids)))
-    keys = primary_keys(connection, some)
+    numbers = ", ".join(map(str, sorted(oids)))
+    keys = primary_keys(connection, numbers)
     tables = connection.rows(
         "SELECT c.oid, n.nspname, c.relname, c.relreplident, obj_description(c.oid, 'pg_class'), c.relkind "
         "FROM pg_class c "
-        f"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid IN ({some})"
+        f"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid IN ({numbers})"
     )
     columns: dict[int, list[tuple[str, int, int, str | None]]] = {}
     for oid, name, kind, modifier, comment in connection.rows(
         "SELECT attrelid, attname, atttypid, atttypmod, col_description(attrelid, attnum) FROM pg_attribute "
-        f"WHERE attrelid IN ({some}) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' "
+        f"WHERE attrelid IN ({numbers}) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' "
         "ORDER BY attrelid, attnum"
     ):
         found = (str(name), int(str(kind)), int(str(modifier)), comment)
@@ -175,11 +175,11 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
     }
 
 
-def primary_keys(connection: PgConnection, some: str) -> dict[int, tuple[str, ...]]:
+def primary_keys(connection: PgConnection, numbers: str) -> dict[int, tuple[str, ...]]:
     """Return the columns of the primary keys of `some` tables, a list of numbers, in the order of the key."""
     keys: dict[int, tuple[str, ...]] = {}
     for oid, name in connection.rows(
-        f"SELECT i.indrelid, a.attname FROM pg_index i {_KEY_COLUMNS} AND i.indrelid IN ({some}) "
+        f"SELECT i.indrelid, a.attname FROM pg_index i {_KEY_COLUMNS} AND i.indrelid IN ({numbers}) "
         "ORDER BY i.indrelid, k.place"
     ):
         keys[int(str(oid))] = (*keys.get(int(str(oid)), ()), str(name))

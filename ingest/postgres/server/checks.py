@@ -120,10 +120,10 @@ def _rights(
         yield error_finding(MissingGrant, message, "no REPLICATION", "REPLICATION", fix)
     if not tables:
         return
-    some = ", ".join(str(table.oid) for table in tables)
+    numbers = ", ".join(str(table.oid) for table in tables)
     denied = connection.rows(
         "SELECT c.oid, n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        f"WHERE c.oid IN ({some}) AND NOT (has_table_privilege(c.oid, 'SELECT') AND "
+        f"WHERE c.oid IN ({numbers}) AND NOT (has_table_privilege(c.oid, 'SELECT') AND "
         "has_schema_privilege(n.oid, 'USAGE'))"
     )
     for oid, schema, table in denied:
@@ -133,10 +133,10 @@ def _rights(
         if wanted and not lacking:
             continue
         # A user without a right to any column may not read the table at all.
-        some = f" ({', '.join(map(quoted, lacking))})" if len(lacking) < len(wanted) else ""
-        fix = f"GRANT USAGE ON SCHEMA {quoted(name[0])} TO {who}; GRANT SELECT{some} ON {qualified(name)} TO {who};"
-        message = f"the user may not read {'columns of ' if some else ''}{'.'.join(name)}"
-        yield error_finding(MissingGrant, message, ", ".join(lacking) if some else "no SELECT", "SELECT", fix)
+        listed = f" ({', '.join(map(quoted, lacking))})" if len(lacking) < len(wanted) else ""
+        fix = f"GRANT USAGE ON SCHEMA {quoted(name[0])} TO {who}; GRANT SELECT{listed} ON {qualified(name)} TO {who};"
+        message = f"the user may not read {'columns of ' if listed else ''}{'.'.join(name)}"
+        yield error_finding(MissingGrant, message, ", ".join(lacking) if listed else "no SELECT", "SELECT", fix)
 
 
 def _denied_columns(connection: PgConnection, oid: int, columns: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ class LibpqStream:
         self.is_open = True
 
     def read(self, wanted: int) -> Received:
-        some: list[bytes] = []
+        messages: list[bytes] = []
         size, receive = 0, self.raw.get_copy_data
         while self.is_open and size < wanted:
             count, data = receive(0)
@@ -37,25 +37,25 @@ class LibpqStream:
                 while self.raw.get_result() is not None:
                     pass
             else:
-                some.append(bytes(data))
+                messages.append(bytes(data))
                 size += count
-        return Received.of(some)
+        return Received.of(messages)
 
     def read_now(self, wait_s: float) -> Received:
-        some: list[bytes] = []
+        messages: list[bytes] = []
         receive = self.raw.get_copy_data
         while self.is_open:
             count, data = receive(1)
             if count > 0:
-                some.append(bytes(data))
+                messages.append(bytes(data))
             elif count < 0:
                 self._end()
-            elif some or not is_ready(self.raw.socket, select.POLLIN, wait_s):
+            elif messages or not is_ready(self.raw.socket, select.POLLIN, wait_s):
                 break
             else:
                 self.raw.consume_input()
                 wait_s = 0.0
-        return Received.of(some)
+        return Received.of(messages)
 
     def send(self, message: bytes) -> None:
         self.raw.put_copy_data(message)

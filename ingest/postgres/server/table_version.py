@@ -90,12 +90,12 @@ def versions_of(connection: PgConnection, tables: Sequence[PgTableFacts]) -> dic
     """Return the current versions of tables."""
     if not tables:
         return {}
-    some = ", ".join(str(table.oid) for table in tables)
-    keys = primary_keys(connection, some)
+    numbers = ", ".join(str(table.oid) for table in tables)
+    keys = primary_keys(connection, numbers)
     columns: dict[int, dict[str, tuple[int, str]]] = {}
     for oid, name, number, made in connection.rows(
         "SELECT attrelid, attname, attnum, xmin FROM pg_attribute "
-        f"WHERE attrelid IN ({some}) AND attnum > 0 AND NOT attisdropped"
+        f"WHERE attrelid IN ({numbers}) AND attnum > 0 AND NOT attisdropped"
     ):
         columns.setdefault(int(str(oid)), {})[str(name)] = int(str(number)), str(made)
     return {table.name: _version(table, keys.get(table.oid, ()), columns.get(table.oid, {})) for table in tables}

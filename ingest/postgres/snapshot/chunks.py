@@ -190,7 +190,7 @@ def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[t
         name: described(demand, len(relation.columns), condition)
         for name, (relation, demand, condition) in parts.items()
     }
-    return {name: some for name, some in lines.items() if some}
+    return {name: text for name, text in lines.items() if text}
 
 
 def _statement(connection: PgConnection, chunk: KeyChunk, relation: Relation, condition: str | None) -> str:

@@ -114,8 +114,8 @@ def _sequences(spec: MergeSpec, work: EngineRows, group: SequenceGroup) -> Seque
 
 
 def _ranks(columns: list[pa.Array], types: list[DataType]) -> Ints:
-    some = np.logical_or.reduce([valid_rows(column) for column in columns])
-    return np.where(some, dense_ranks(sort_keys(columns, types)) + 1, 0)
+    has_value = np.logical_or.reduce([valid_rows(column) for column in columns])
+    return np.where(has_value, dense_ranks(sort_keys(columns, types)) + 1, 0)
 
 
 def _segments(work: EngineRows, removing: list[Sequences]) -> Segments:

@@ -112,10 +112,16 @@ class Oracle:
         branch: str | None = None,
         options: Mapping[str, str] | None = None,
         buckets: bool = False,
+        where: Sequence[Any] | None = None,
     ) -> Relation:
-        """The rows of a batch read; with `buckets` also the bucket each one came from."""
-        where = {"snapshot": snapshot, "tag": tag, "timestamp": timestamp, "branch": branch}
-        return relation(self.ask("read", path=path, options=options, buckets=buckets, **where), kinds=False)
+        """The rows of a batch read; with `buckets` also the bucket each one came from.
+
+        `where`: a condition as `predicate` of Oracle.java takes it. Java may return further rows.
+        """
+        place = {"snapshot": snapshot, "tag": tag, "timestamp": timestamp, "branch": branch}
+        return relation(
+            self.ask("read", path=path, options=options, buckets=buckets, where=where, **place), kinds=False
+        )
 
     def system(self, path: Path, table: str, *, options: Mapping[str, str] | None = None) -> Relation:
         """A system table: snapshots, files, audit_log, ..."""

@@ -39,6 +39,21 @@ INSTEAD = {
     "sha2": "sha256(a)",
     "trunc": "date_trunc('month', t)",
 }
+# Forms of Flink and Spark that DuckDB refuses at a word behind them, by their text.
+FORMS = {
+    r"\bMAP\s*\[|\bMAP\s*\(\s*''\s*,": "MAP {'key': a}",
+    r"\bARRAY\s*\(\s*(?!SELECT\b)": "[a, b]",
+    r"\bSTRUCT\s*\(": "{'key': a}",
+    r"\b(?:RLIKE|REGEXP)\b": _MATCHES,
+    r"\bDIV\b": "n // 2",
+    r"<=>": "a IS NOT DISTINCT FROM b",
+    r"\bLATERAL\s+VIEW\b": "SELECT a, unnest(l) FROM t",
+    r"\bTIMESTAMP_LTZ\s*''": "TIMESTAMPTZ '2026-01-31 12:00:00+00'",
+}
+_TEXT = re.compile("'(?:[^']|'')*'")
+_REFUSED_FORM = re.compile("^Parser Error|No function matches|Type with name")
+_TEXT_TIME = re.compile(r"\bto_timestamp\s*\(", re.IGNORECASE)
+_NO_NUMBER = "to DOUBLE"
 _BUCKETS = "date_trunc('hour', t), or time_bucket(INTERVAL 10 MINUTE, t), in GROUP BY"
 _WINDOWS = re.compile(r"\b(?:TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b", re.IGNORECASE)
 _ELSE = "functions are those of DuckDB; --engine spark has those of Spark"
@@ -48,9 +63,20 @@ def function_hint(message: str, text: str) -> str | None:
     """Return what to write instead if the message of DuckDB is about a function of the statement, else None."""
     if _WINDOWS.search(text):
         return f"windows of Flink are not supported:  {_BUCKETS}"
+    if (form := _form(message, _TEXT.sub("''", text))) is not None:
+        return f"write  {form}"
     unknown = _UNKNOWN.search(message)
     named = unknown or _WRONG_ARGUMENTS.search(message)
     if named is None:
         return None
     instead = INSTEAD.get(named[1].lower())
     return f"write  {instead}" if instead else _ELSE if unknown else None
+
+
+def _form(message: str, text: str) -> str | None:
+    """Return the form of DuckDB for one of the statement that it refuses; `text` is without the texts in quotes."""
+    if _NO_NUMBER in message and _TEXT_TIME.search(text):
+        return INSTEAD["to_timestamp"]
+    if not _REFUSED_FORM.search(message):
+        return None
+    return next((form for pattern, form in FORMS.items() if re.search(pattern, text, re.IGNORECASE)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -204,7 +204,7 @@ class Session:
             short = mention.names[0].lower() if len(mention.names) == 1 and not mention.options else None
             if place is None and mention.names[0].lower() == "information_schema":
                 raise no_information_schema()
-            if place is None and mention.is_call:
+            if place is None and (mention.is_call or self._is_surely_missing(mention, common)):
                 raise missing_table(self._catalog, ".".join(mention.names), sql, self._statement)
             if place is None or short in self._views:
                 continue
@@ -217,6 +217,13 @@ class Session:
             parts.append(self._named(place, mention, tokens))
             done = mention.end
         return "".join(parts) + duck_text(tokens[done:])
+
+    def _is_surely_missing(self, mention: Mention, common: Collection[str]) -> bool:
+        """Return whether an unknown name is a table's in a form that DuckDB cannot parse, and would not report."""
+        # `FOR VERSION AS OF` and hints belong to tables; `default` is a keyword of DuckDB.
+        name = mention.names[0].lower()
+        travels = mention.options and len(mention.names) == 1 and name not in common and not self.names_view(mention)
+        return bool(travels) or (len(mention.names) > 1 and (bool(mention.options) or name == "default"))
 
     def _newest_partition(self, name: str) -> str | None:
         place = self.place(name.split("."))

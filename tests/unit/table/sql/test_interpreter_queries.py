@@ -24,6 +24,23 @@ def test_the_current_database_is_the_one_in_use(shop: OrdersShop) -> None:
     assert shop.rows("SELECT current_database(), current_schema()") == [("other", "other")]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "default.nowhere",
+        "`default`.nowhere",
+        "nowhere FOR VERSION AS OF 1",
+        "shop.nowhere TIMESTAMP AS OF '2026-01-31'",
+        "nowhere /*+ OPTIONS('scan.snapshot-id' = '1') */",
+    ],
+)
+def test_a_missing_table_is_named_in_every_form(shop: OrdersShop, name: str) -> None:
+    refused = shop.refused(f"SELECT *\nFROM {name}")
+    assert refused.message.startswith("there is no table ")
+    assert "nowhere" in refused.message
+    assert (refused.facts["line"], refused.facts["column"]) == (2, 6)
+
+
 @pytest.mark.slow
 def test_views_read_the_newest_snapshot_of_each_statement(shop: OrdersShop) -> None:
     shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM orders; INSERT INTO orders VALUES (4, 'x', 1, 'b')")

@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.sql.interpreter import Interpreter
-from penstock.table.sql.queries.function_hints import INSTEAD, function_hint
+from penstock.table.sql.queries.function_hints import FORMS, INSTEAD, function_hint
 
 _ROW = """
     (SELECT '2026-01-31' AS a, 'x' AS b, '{"key": 1}' AS j, TIMESTAMP '2026-01-31 10:00:00' AS t,
@@ -21,12 +21,28 @@ def test_what_a_hint_says_runs(name: str) -> None:
     assert duckdb.sql(f"SELECT {INSTEAD[name]} FROM {_ROW}").fetchall()
 
 
+@pytest.mark.parametrize("form", FORMS.values())
+def test_the_form_of_a_hint_runs(form: str) -> None:
+    query = form.replace("FROM t", "") if form.startswith("SELECT") else f"SELECT {form}"
+    assert duckdb.sql(f"{query} FROM {_ROW}").fetchall()
+
+
 @pytest.mark.parametrize(
     ("query", "hint"),
     [
         ("SELECT date_format(TIMESTAMP '2026-01-31 10:00:00', 'yyyy')", "write  strftime(t, '%Y-%m-%d %H:%M:%S')"),
         ("SELECT DATEDIFF(DATE '2026-01-31', DATE '2026-01-01')", "write  date_diff('day', begins, ends)"),
         ("SELECT no_such_function(1)", "--engine spark has those of Spark"),
+        ("SELECT MAP['a', 1]", "write  MAP {"),
+        ("SELECT map('it''s', 1)", "write  MAP {"),
+        ("SELECT ARRAY(1, 2)", "write  [a, b]"),
+        ("SELECT struct(1 AS a)", "write  {'key': a}"),
+        ("SELECT 'a' RLIKE 'b'", "write  regexp_matches"),
+        ("SELECT 5 DIV 2", "write  n // 2"),
+        ("SELECT 1 <=> 1", "write  a IS NOT DISTINCT FROM b"),
+        ("SELECT * FROM (SELECT 1) t LATERAL VIEW explode([1]) x AS y", "unnest(l)"),
+        ("SELECT TIMESTAMP_LTZ '2026-01-31 10:00:00'", "write  TIMESTAMPTZ"),
+        ("SELECT to_timestamp('2026-01-31 10:00:00')", "write  CAST(a AS TIMESTAMP)"),
         ("SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))", "time_bucket"),
     ],
 )
@@ -35,6 +51,12 @@ def test_errors_about_functions_have_an_expression_instead(tmp_path: object, que
         list(interpreter.run(query))
     assert hint in (refused.value.hint or "")
     assert "Did you mean" not in refused.value.message
+
+
+def test_a_form_inside_of_a_text_is_no_reason_for_a_hint() -> None:
+    message = 'Parser Error: syntax error at or near "FRM"'
+    assert function_hint(message, "SELECT 'a DIV b' FRM t") is None
+    assert function_hint('Binder Error: column "x" not found', "SELECT x, a DIV b FROM t") is None
 
 
 def test_other_errors_get_no_hint_about_functions() -> None:

@@ -157,7 +157,7 @@ def _close_matches(name: str, known: Iterable[str], most: int, cutoff: float) ->
 
     # A name in another case is nearer than any other.
     spelt: dict[str, list[str]] = {}
-    for one in dict.fromkeys(known):
-        spelt.setdefault(one.casefold(), []).append(one)
+    for spelling in dict.fromkeys(known):
+        spelt.setdefault(spelling.casefold(), []).append(spelling)
     found = difflib.get_close_matches(name.casefold(), spelt, most, cutoff)
-    return [one for folded in found for one in spelt[folded]][:most]
+    return [name for folded in found for name in spelt[folded]][:most]

@@ -53,7 +53,7 @@ class OldBlock:
         """The documents as an array."""
         if isinstance(self.given, pa.Array):
             return self.given
-        return pa.array([bytes(one) for one in self.given], pa.binary())
+        return pa.array([bytes(text) for text in self.given], pa.binary())
 
     @property
     def layouts(self) -> Sequence[OldLayout]:

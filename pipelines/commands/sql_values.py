@@ -34,7 +34,7 @@ def _conversion(type_: pa.DataType) -> _Conversion | None:
         return _struct({field.name: _conversion(field.type) for field in type_})
     if pat.is_list(type_) or pat.is_large_list(type_) or pat.is_fixed_size_list(type_):
         items = _conversion(type_.value_type)
-        return None if items is None else lambda value: [_converted(items, one) for one in value]
+        return None if items is None else lambda value: [_converted(items, item) for item in value]
     return None
 
 
@@ -50,7 +50,7 @@ def _map(items: _Conversion | None) -> _Conversion:
 def _struct(members: Mapping[str, _Conversion | None]) -> _Conversion | None:
     if not any(members.values()):
         return None
-    return lambda value: {name: _converted(members[name], one) for name, one in value.items()}
+    return lambda value: {name: _converted(members[name], member) for name, member in value.items()}
 
 
 def _float(value: float) -> float:

@@ -75,7 +75,7 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
             table=store.name,
             hint="delete old rows by a condition with  penstock delete  or  DELETE FROM",
         )
-    unused = [] if expiry.by_values else [one.key for one in _OF_VALUES if one.key in (options or {})]
+    unused = [] if expiry.by_values else [option.key for option in _OF_VALUES if option.key in (options or {})]
     if unused:
         raise ConfigError(
             "partitions expire by the time of their last update here, whatever times their values contain",

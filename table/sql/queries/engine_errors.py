@@ -113,7 +113,7 @@ def _near(catalog: Catalog, name: str) -> str:
 def refuse_alike(place: tuple[str, str], known: Iterable[tuple[str, str]]) -> None:
     """Raise ConfigError if the statement reads a table that DuckDB, which ignores case, would take for this one."""
     folded = [name.lower() for name in place]
-    other = next((one for one in known if one != place and [name.lower() for name in one] == folded), None)
+    other = next((table for table in known if table != place and [name.lower() for name in table] == folded), None)
     if other is not None:
         raise ConfigError(
             "a statement cannot read two tables whose names differ in upper and lower case only",

@@ -123,7 +123,7 @@ def _check_named(schema: TableSchema, names: tuple[str, ...], option: str) -> No
         if name.strip() not in schema.names:
             raise ConfigError(
                 f"the option {option} names {name.strip()!r}, which is not a column",
-                hint=f"columns are {', '.join(schema.names)}",
+                hint=f"columns are {', '.join(schema.names)}; remove a dropped one from the option",
             )
 
 

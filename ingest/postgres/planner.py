@@ -16,6 +16,7 @@ from penstock.ingest.postgres.altered_tables import applied, forgotten, noted, w
 from penstock.ingest.postgres.captured_tables import captured, check_keys, check_logged, chosen, publish
 from penstock.ingest.postgres.errors import ServerChanged, TableNotPublished
 from penstock.ingest.postgres.gone_partitions import with_gone
+from penstock.ingest.postgres.kept_sample import KeptSample
 from penstock.ingest.postgres.log.partitions import LoggedPartitions
 from penstock.ingest.postgres.log.quiet_log import QuietLog
 from penstock.ingest.postgres.log.truncations import next_truncate
@@ -23,7 +24,6 @@ from penstock.ingest.postgres.log_end import LogEnd, wanted_bytes
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, connected
-from penstock.ingest.postgres.server.log_sample import require_same_log, sample_before
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.server_identity import require_same_past, require_written, server_identity
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
@@ -47,7 +47,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     """The planner of batches of a PostgreSQL source."""
 
     _is_published: bool = field(default=False, repr=False)  # at the last plan
-    _takes_samples: bool = field(default=True, repr=False)
+    _sample: KeptSample = field(default_factory=KeptSample, repr=False)
     _log_end: LogEnd = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -118,11 +118,8 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             require_same_past(connection, progress.timeline, identity.timeline, progress.log)
         require_written(connection, identity, progress.log)
         require_slot(connection, progress.slot, progress.log)
-        sample = progress.sample
-        if sample is not None:
-            require_same_log(self.settings.server, identity, sample)
-            sample = replace(sample, started=identity.started)
-        return replace(progress, timeline=identity.timeline, sample=sample)
+        progress = self._sample.compared(self.settings.server, identity, progress)
+        return replace(progress, timeline=identity.timeline)
 
     def end(self) -> int:
         """Return the current end of the log."""
@@ -133,16 +130,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     def with_content(
         self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None
     ) -> PgProgress:
-        return self._sampled(connection, self._with_content(connection, progress, limit, until))
-
-    def _sampled(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
-        """Return the state with a sample of the log before its position."""
-        if not self._takes_samples or (progress.sample is not None and progress.sample.last == progress.log):
-            return progress
-        sample = sample_before(connection, progress.log, progress.timeline)
-        # A server that refuses it would do so for each batch.
-        self._takes_samples = sample is not None
-        return replace(progress, sample=sample or progress.sample)
+        return self._sample.taken(connection, self._with_content(connection, progress, limit, until))
 
     def _with_content(
         self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None

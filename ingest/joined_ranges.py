@@ -21,8 +21,8 @@ from penstock.ingest.source import Range
 
 # Ranges with more rows per table gain little.
 FEW_ROWS = 1_000
-# The messages of joined ranges are in memory together. These limits are for what the batch before lets expect. The
-# messages themselves may be twice as many.
+# The messages of joined ranges are in memory together. The limits apply to the size that the previous batch predicts;
+# the messages that are then fetched may exceed it up to twice.
 MOST_ROWS = 120_000
 MOST_BYTES = WIDE_BYTES
 PLACES_KEPT = 10_000
@@ -52,11 +52,11 @@ def remember(range_: Range, messages: int, size: int, tables: int) -> None:
 def joinable(ranges: Sequence[Range]) -> Iterator[Sequence[Range]]:
     """Yield the ranges in order, several at once if they are small and follow each other in their batch.
 
-    Nothing is known of the first range of a place, which is read alone.
+    The first range of a place is read alone, because its shape is not known.
     """
     run: list[tuple[Range, RangeShape]] = []
     for range_ in ranges:
-        # Looked up once: what is known changes while the ranges before are read.
+        # Looked up once: shapes change while earlier ranges are read.
         shape = _shapes.get(range_.place)
         thin = shape if shape is not None and shape.of_table < FEW_ROWS else None
         # Rows of other ranges must not be between those of joined ranges, which get the number of the first one.
@@ -77,7 +77,8 @@ def _even_parts(run: Sequence[tuple[Range, RangeShape]]) -> Iterator[Sequence[Ra
     messages = weights * [shape.messages for _, shape in run] / MOST_ROWS
     shares = np.maximum(messages, weights * [shape.bytes for _, shape in run] / MOST_BYTES)
     parts = max(1, int(np.ceil(shares.sum())))
-    # A range belongs to the part in which its middle is. That of a last range without a share is the end of all parts.
+    # A range belongs to the part that contains its middle. A last range without messages has its middle at the end of
+    # the last part.
     middles = (np.cumsum(shares) - shares / 2) * parts / max(shares.sum(), 1e-9)
     part_of = np.minimum(middles.astype(int), parts - 1).tolist()
     for _, group in itertools.groupby(zip(part_of, run, strict=True), key=itemgetter(0)):
@@ -87,8 +88,8 @@ def _even_parts(run: Sequence[tuple[Range, RangeShape]]) -> Iterator[Sequence[Ra
 def fetched_together(source: DecodedSource, ranges: Sequence[Range]) -> list[list[FetchedMessages]] | None:
     """Return the messages of each range.
 
-    Return None if one of them cannot be read, which the reader of this range reports, or if they are far more than the
-    batch before let expect: then one range after the other is in memory.
+    Return None if one range cannot be read, or if there are more than twice as many messages as the limits allow. The
+    caller then reads the ranges one after the other, and the reader of the faulty range reports its error.
     """
     parts: list[list[FetchedMessages]] = []
     rows = size = 0
@@ -133,13 +134,13 @@ class JoinedRanges:
         """Yield all messages as one chunk."""
         if source.registry is not None:
             options = replace(options, registry=source.registry.client())
-        found, messages = decode(source.format, self.fetched.messages, options), len(self.fetched.messages)
-        yield DecodedChunk(found, messages, self.fetched.size, replace(self.fetched, format=source.format))
+        content, messages = decode(source.format, self.fetched.messages, options), len(self.fetched.messages)
+        yield DecodedChunk(content, messages, self.fetched.size, replace(self.fetched, format=source.format))
 
     def edges(self, positions: Int64s) -> list[int]:
-        """Return where the rows of each range begin and the last ones end, given the positions of rows in order."""
-        found: list[int] = np.searchsorted(positions, self.bounds).tolist()
-        return found
+        """Return the number of the first row of each range, and the number of all rows, from the sorted positions."""
+        edges: list[int] = np.searchsorted(positions, self.bounds).tolist()
+        return edges
 
     def numbers(self, positions: Int64s) -> Int64s:
         """Return the number of the range of each row, given its position."""

@@ -50,7 +50,7 @@ class StoreRefused(PenstockError, PermissionError):
 
 
 def explained(error: Exception, kind: str, operation: str, url: str) -> PenstockError:
-    """Return the error to raise instead of the client's: StoreRefused where trying again cannot help."""
+    """Return the error to raise instead of the client's: StoreRefused if a retry cannot help."""
     # The first line is the message. The XML with the store's error code is in the dump behind it.
     text = str(error).partition("\n")[0]
     whole = str(error)
@@ -83,7 +83,10 @@ def is_bucket_missing(error: Exception) -> bool:
 
 
 def _without_credentials(text: str, kind: str, operation: str, url: str) -> PenstockError:
-    """The role of a machine may only be late, so this may be tried again where the answer is not a refusal."""
+    """Return the error of a client without credentials.
+
+    Unless the cloud refused them, a retry may help: the role of a new machine is assigned late.
+    """
     found = _STATUS.search(text)
     message = f"cannot {operation} {url}: there are no credentials for the store"
     reason = "none are configured, and this machine has no role that provides credentials"
@@ -93,7 +96,7 @@ def _without_credentials(text: str, kind: str, operation: str, url: str) -> Pens
 
 
 def _without_answer(text: str, whole: str, operation: str, url: str) -> PenstockError:
-    """The connection failed, or the client did not even try."""
+    """Return the error of a request without an answer: a failed connection, or an error in the client itself."""
     address = _ADDRESS.search(text)
     if "HTTP error" not in text or address is None:
         return StoreError(f"cannot {operation} {url}: {text}")
@@ -106,6 +109,6 @@ def _without_answer(text: str, whole: str, operation: str, url: str) -> Penstock
 
 
 def _tries(text: str) -> str:
-    """How often the client tried; nothing where it did so once."""
+    """Return how often the client tried, as the end of a sentence; empty after a single try."""
     found = _RETRIES.search(text)
     return f" in {int(found[1]) + 1} tries" if found and int(found[1]) else ""

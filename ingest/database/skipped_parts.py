@@ -20,9 +20,10 @@ SKIPS = "skips"  # in the start of a range: all tables are read again after its 
 def unless_skipped(
     chunks: Iterator[DecodedChunk], start: Mapping[str, Any], also: tuple[type[SourceError], ...] = ()
 ) -> Iterator[DecodedChunk]:
-    """Yield the changes of a part up to an error that no retry can end, if the part may be left out; else raise it.
+    """Yield the changes of a part of a batch. An error ends the part early if the part may be left out.
 
-    It may be left out with SKIPS in its start, and at the errors `also`.
+    It may be left out if the error is one of `also`, or if the start has SKIPS and the error is not retryable. Other
+    errors are raised.
     """
     try:
         yield from chunks

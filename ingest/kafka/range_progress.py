@@ -36,7 +36,7 @@ class RangeProgress:
         return position >= self.end or self._reached >= self.end
 
     def is_stuck(self) -> bool:
-        """Return, at intervals while no records arrive, True: it is time for a new connection."""
+        """Return whether it is time for a new connection: at intervals while no records arrive."""
         if time.monotonic() < self._renew_at:
             return False
         self._renew_at = self._next_renewal()

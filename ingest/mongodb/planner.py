@@ -85,7 +85,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         progress = self.without_outdated(progress, fresh)
         if progress.batch.barriers:
             return progress
-        # As far as the newest collections need, so that they are read in the next batch.
+        # At least up to the times after which new collections are read, so that the next batch can read them.
         now = max(now, *progress.new.values(), 0)
         # The end of the log is determined before chunks are read, and begins at the end of the batch before: a
         # change that a chunk misses comes through the log.

@@ -126,9 +126,10 @@ def _observers(spec: PipelineSpec) -> Iterator[Finding]:
 
 
 def _idle_limits(errors: Errors) -> list[str]:
-    """Return the sections about bad records that another policy than theirs leaves without effect.
+    """Return the sections `skip` and `dead-letter` that are set although the policy for bad records is another one.
 
-    Flags set both sections alike, because another flag is the policy.
+    Flags write the same limits into both sections, because the policy has a flag of its own. A section that equals the
+    one in use is therefore not returned.
     """
     sections: dict[str, BadRecordLimits] = {"skip": errors.skip, "dead-letter": errors.dead_letter}
     used = sections.get(errors.bad_record)

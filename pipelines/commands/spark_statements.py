@@ -52,7 +52,8 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """Yield a session in which the warehouse is the current catalog; end it if it was started here.
 
-    `settings` are those of a session that is started. `meanwhile` are settings that a running session has, too.
+    `settings` apply only to a session that is started here. `meanwhile` also apply to a running session, which gets
+    its former values back.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException

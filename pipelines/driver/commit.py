@@ -113,7 +113,7 @@ class Commits:
     ) -> CommittedSnapshots | None:
         """Commit to one table. Return None if the table has the batch already."""
         committer = Committer(store, identity.user)
-        # Read once for all steps. Whether it still is the newest one is decided by the creation of the next.
+        # Read once for all steps. If another snapshot follows meanwhile, the creation of the next one notices it.
         newest = store.snapshots.latest()
         found = committer.committed(identity.number, newest)
         # The first time, other checkpoints are searched for in all snapshots. By then `newest` may have expired.
@@ -122,7 +122,7 @@ class Commits:
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
             return None
-        # What matters of the layout is checked again by each attempt, with the newest schema.
+        # Each attempt checks the layout again, with the newest schema.
         done = SharedBuckets(store, Layout.of(store.schema_last_read())).commit(
             messages,
             still,

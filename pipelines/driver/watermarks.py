@@ -27,8 +27,8 @@ def idle_millis(options: Mapping[str, str]) -> int | None:
 class SourceWatermark:
     """The watermark of the whole source, as Flink reports it to Paimon.
 
-    It keeps the newest event time of each place of the source, and when the place last had records. The places of a
-    source that passes them count as one.
+    It keeps the newest event time of each place of the source, and when the place last had records. With
+    `passes_places`, later ranges have other places (files, positions of a log), so all places count as one.
     """
 
     passes_places: bool = False
@@ -62,7 +62,7 @@ class TableWatermarks:
     def of_batch(self, report: BatchReport, options: Mapping[str, Mapping[str, str]], planned: int) -> dict[str, int]:
         """Return the watermarks of tables after a batch that was planned at this time, given their options.
 
-        Not the time of the clock, so that a place is idle or not by the same instant when the batch is repeated.
+        A repeated batch has the same time, and so finds the same places idle.
         """
         for interval in set[int]().union(*(range_.intervals for range_ in report.ranges)):
             ranges = [range_ for range_ in report.ranges if interval in range_.intervals]

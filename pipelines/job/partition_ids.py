@@ -20,9 +20,9 @@ def partitioned(rows: DataFrame, count: int, column: str) -> DataFrame:
         return rows.repartitionById(count, column)
     from pyspark.sql import functions
 
-    # Hash partitioning is all that Spark 4.0 has, so it is given a number whose hash is right.
+    # Spark 4.0 partitions by hash only, so each number is replaced by one whose hash leads to its partition.
     numbers = functions.array(*map(functions.lit, numbers_by_partition(count)))
-    # A number may be larger than the count: it is divided, and the rest is the partition.
+    # A number may exceed the count: its remainder is the partition.
     place = functions.pmod(functions.col(column), functions.lit(count))
     return rows.repartition(count, functions.element_at(numbers, place + 1))
 

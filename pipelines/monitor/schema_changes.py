@@ -38,10 +38,10 @@ class SeenSchemas:
 def kinds_of_change(old: TableSchema, new: TableSchema) -> list[str]:
     """Return the changes by the names that policies have for them. Columns are compared by id."""
     before, after = ({field.id: field for field in schema.fields} for schema in (old, new))
-    both = [(before[number], after[number]) for number in before.keys() & after.keys()]
+    common = [(before[number], after[number]) for number in before.keys() & after.keys()]
     return [
         *["add.column" for _ in after.keys() - before.keys()],
         *["drop.column" for _ in before.keys() - after.keys()],
-        *["rename.column" for was, now in both if was.name != now.name],
-        *["alter.column.type" for was, now in both if was.type != now.type],
+        *["rename.column" for was, now in common if was.name != now.name],
+        *["alter.column.type" for was, now in common if was.type != now.type],
     ] or ["other"]

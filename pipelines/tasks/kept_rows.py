@@ -20,10 +20,10 @@ _ABSENT = object()
 def rows_with_letter(
     warehouse: CatalogSettings, on_bad: OnBad, table: str, records: Sequence[BadRecord], now_millis: int
 ) -> set[int]:
-    """Return the positions of the records whose row is the row of a dead letter of this target table.
+    """Return the positions of the records whose row has a dead letter of this target table already.
 
-    The letter may have more columns, because snapshots read only those that are needed. Letters of a batch of the same
-    time do not count, because they are from this batch before it was repeated.
+    The letter may have more columns, because snapshots read only the columns that are needed. Letters received at
+    `now_millis` do not count: this batch wrote them before it was repeated.
     """
     wanted: dict[_Columns, dict[tuple[Any, ...], list[int]]] = {}
     for record in records:

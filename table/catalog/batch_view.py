@@ -1,4 +1,4 @@
-"""One moment over all tables of a pipeline: the snapshots at which each of them has exactly the batches up to one.
+"""A consistent view of the tables of a pipeline: of each table, the snapshot with exactly the batches up to one batch.
 
 Tables are committed one by one, so their newest snapshots may belong to different batches while a batch is committed.
 Each snapshot of a pipeline carries the pipeline's name, its checkpoint (in the commit user), the batch, and how many
@@ -41,9 +41,9 @@ class BatchView:
         return self._table(table).scan(snapshot=self.snapshots[table], **options)
 
     def create_tags(self, name: str) -> None:
-        """Keep this moment in all tables under a tag, so that other engines can read it and expiry leaves it.
+        """Create a tag of this name in all tables, so that other engines can read this state and expiry keeps it.
 
-        After an error no table has the new tag. A tag of this name at the same snapshot is kept, as by a first try.
+        After an error no table has the new tag. A tag that an earlier call created at the same snapshot is kept.
         """
         created: list[Table] = []
         try:
@@ -83,9 +83,10 @@ class _History:
         return (snapshot for snapshot in self.snapshots if snapshot.commit_user == user)
 
     def at(self, pipeline: str, user: str, batch: int) -> Snapshot | None:
-        """Return the last snapshot up to the batch, of an older checkpoint if this one changed the table only later.
+        """Return the table's last snapshot up to the batch.
 
-        None if the table is newer than the batch. SnapshotMissing if the snapshot has expired.
+        If the table has no batch of this checkpoint yet, an older checkpoint made that snapshot. None if the table is
+        newer than the batch. SnapshotMissing if the snapshot has expired.
         """
         later = False
         for snapshot in self.snapshots:
@@ -106,7 +107,10 @@ class _History:
         return None
 
     def _kept(self, user: str, batch: int) -> str | None:
-        """Return how a tag reads the expired snapshot. Snapshots that no tag keeps may have been between the two."""
+        """Return a hint to read the newest tagged snapshot up to the batch, or None if no tag keeps one.
+
+        The table may have had later snapshots up to the batch, which no tag keeps.
+        """
         tags = TagFiles(self.store.storage, self.store.paths.root).all()
         kept = [tag for tag in tags if tag.snapshot.commit_user == user]
         last = max(

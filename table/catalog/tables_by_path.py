@@ -20,7 +20,7 @@ class TablesByPath(CatalogBackend):
         self._paths: dict[str, str] = {}
 
     def add(self, name: str, path: str) -> None:
-        """Make the table in a folder known by a name that the catalog does not have."""
+        """Add the table in a folder under a name that the catalog does not have."""
         self._paths[name] = path
 
     def path_of(self, name: str) -> str | None:
@@ -83,7 +83,7 @@ class TablesByPath(CatalogBackend):
         return name in self._paths or self._catalog.keeps_files(name)
 
     def drop_table(self, name: str) -> None:
-        """Drop a table; of one in another folder only the name."""
+        """Drop a table. A table in another folder loses only its name."""
         if self._paths.pop(name, None) is None:
             self._catalog.drop_table(name)
 

@@ -50,7 +50,7 @@ class SharedBuckets:
     _uncertain: dict[Names, Messages] = field(default_factory=dict)
 
     def current(self, messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:
-        """Return the renumbered messages that an uncertain commit had in the place of these."""
+        """Return the messages as an uncertain commit has renumbered them, or unchanged if there was none."""
         return self._uncertain.get(_names(messages), messages)
 
     def commit(self, messages: Sequence[CommitMessage], newest: Snapshot | None, commit: Commit) -> CommittedSnapshots:

@@ -106,7 +106,7 @@ def pick(policy: Policy, levels: Levels, *, idle_millis: int | None = None, skip
     """Return what to compact after a flush, or None if nothing is due.
 
     `idle_millis` is the time since the last full compaction (None: unknown, treated as never) and matters only with an
-    optimization interval. `skipped` is how often level 0 was not compacted since it last was (gentle lookups).
+    optimization interval. `skipped` counts the calls since level 0 was compacted last (gentle lookups).
     """
     runs = sized_runs(levels)
     picked = _universal(policy, runs, levels.max_level, idle_millis)
@@ -169,9 +169,9 @@ def _optimization_is_due(policy: Policy, runs: Sequence[SizedRun], max_level: in
 def _amplification_is_high(policy: Policy, runs: Sequence[SizedRun]) -> bool:
     if len(runs) < policy.trigger:
         return False
-    *others, last = runs
+    *newer, oldest = runs
     # The oldest run is about the size of the table without duplicates; newer runs are the space amplification.
-    return 100 * sum(run.size for run in others) > policy.max_amplification * last.size
+    return 100 * sum(run.size for run in newer) > policy.max_amplification * oldest.size
 
 
 def _absorbed(policy: Policy, runs: Sequence[SizedRun], count: int) -> int:

@@ -48,7 +48,7 @@ _UNREADABLE = (
 )
 _READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro": avro.read}
 _BY_ROW = frozenset({"avro"})
-# Of formats that store texts of few values as dictionaries, and can return them so.
+# The readers that can return texts of few values as dictionary arrays, because files of the format store them so.
 _DICTIONARY_READERS: Mapping[str, _Read] = {"parquet": partial(parquet.read, keep_dictionaries=True)}
 
 

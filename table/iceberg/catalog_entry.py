@@ -1,4 +1,4 @@
-"""The entry of a table in the catalog of Iceberg's readers that its options name."""
+"""The entry of a table in an Iceberg catalog, Hive or REST, if the options of the table ask for one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entry = HiveEntry | RestEntry
 
 
 def entry_of(store: TableStore, schema: TableSchema) -> Entry | None:
-    """Return the entry that the options require; None if the metadata is in files alone."""
+    """Return the entry that the options ask for; None if the metadata is only in files."""
     storage = schema.typed[ICEBERG_STORAGE]
     if storage == "hive-catalog":
         return HiveEntry.of(store, schema, *_name(store, schema))
@@ -28,7 +28,7 @@ def entry_of(store: TableStore, schema: TableSchema) -> Entry | None:
 
 
 def follow_entry(store: TableStore, schema: TableSchema, place: IcebergPlace) -> None:
-    """Let the entry show the newest version of the metadata, if the options require an entry."""
+    """Update the entry to the newest version of the metadata, if the options ask for an entry."""
     match entry_of(store, schema):
         case HiveEntry() as entry:
             entry.follow(place, schema)

@@ -145,7 +145,7 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
     end = before_consumers(store, min(latest - keep.least + 1, numbers[0] + retention.at_once))
     # Older changelogs expire regardless of their time, because more than `most` would be kept with them.
     first_by_time = numbers[0] if keep.most is None else latest - keep.most + 1
-    # Up to the first one that stays, so that no gap arises.
+    # Only up to the first changelog that is kept, so that the numbers have no gap.
     gone = oldest(
         present(store.snapshots.find_changelog, [number for number in numbers if number < end], numbers),
         lambda snapshot: snapshot.id < first_by_time or snapshot.time_millis < now - keep.millis,

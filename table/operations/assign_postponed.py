@@ -84,7 +84,7 @@ def distribute(
     The real buckets are compacted too if their options ask for it. After a crash half way, the files written so far are
     orphans. Uses `write-buffer-size` of memory.
     """
-    # A writer routes rows by one number of buckets, so that each number needs a writer.
+    # A writer routes rows by one number of buckets, so each number needs a writer.
     for buckets in sorted({part.buckets for part in parts}):
         # The rows are compacted here even if the writers of the table do not compact.
         options = {**layout.schema.options, "bucket": str(buckets), "write-only": "false"}

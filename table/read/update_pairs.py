@@ -13,18 +13,18 @@ from penstock.row_kinds import KIND_TEXTS, UPDATE_AFTER, UPDATE_BEFORE
 
 def whole_updates(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a changelog so that the two rows of an update are in one batch."""
-    rest: pa.RecordBatch | None = None
+    old_row: pa.RecordBatch | None = None
     for batch in batches:
-        if rest is not None:
-            batch = pa.concat_batches([rest, batch])  # rest: the old row of its first update
-            rest = None
+        if old_row is not None:
+            batch = pa.concat_batches([old_row, batch])
+            old_row = None
         if batch.num_rows and batch.column(0)[-1].as_py() == KIND_TEXTS[UPDATE_BEFORE]:
-            rest = batch.slice(batch.num_rows - 1)
+            old_row = batch.slice(batch.num_rows - 1)
             batch = batch.slice(0, batch.num_rows - 1)
         if batch.num_rows:
             yield batch
-    if rest is not None:
-        yield rest
+    if old_row is not None:
+        yield old_row
 
 
 def packed_updates(batch: pa.RecordBatch) -> pa.RecordBatch:

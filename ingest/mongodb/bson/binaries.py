@@ -31,7 +31,7 @@ def binaries(block: Block, start: Int64s, length: Int64s) -> pa.Array:
     offsets = np.arange(len(start) + 1, dtype=np.int64) * 2
     kinds = of_offsets(pa.string(), subtype, offsets, np.zeros(len(start), bool))
     begin, size = start + 5, length - 5
-    # The old subtype has its length once more before its content.
+    # Binaries of the old subtype repeat their length before their content.
     old = data[start + 4] == 2
     begin, size = begin + 4 * old, size - 4 * old
     check_places(size >= 0, start)

@@ -121,11 +121,11 @@ def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tup
         high = low + cursor.step
         if explain and _believed(connection, explain, cursor, min(high, greatest)) > _CROWDED * cursor.rows:
             scanned = replace(cursor, way="walk", step=cursor.rows)
-            rest, end = _scanned_chunks(connection, scanned, count - len(chunks))
-            return [*chunks, *rest], end
+            later, end = _scanned_chunks(connection, scanned, count - len(chunks))
+            return [*chunks, *later], end
         if high >= greatest:
-            rest, end = _last(cursor, (str(max(greatest, low)),))
-            return [*chunks, *rest], end
+            last, end = _last(cursor, (str(max(greatest, low)),))
+            return [*chunks, *last], end
         chunks.append(_chunk(cursor, (str(high),)))
         cursor, low = replace(cursor, number=cursor.number + 1, lower=(str(high),)), high
     return chunks, cursor
@@ -157,8 +157,8 @@ def _scanned_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> 
     while len(chunks) < count:
         bound = _bound(connection, cursor, kinds, cursor.step)
         if bound is None:
-            rest, end = _last(cursor, _bound(connection, cursor, kinds, None) or cursor.lower)
-            return [*chunks, *rest], end
+            last, end = _last(cursor, _bound(connection, cursor, kinds, None) or cursor.lower)
+            return [*chunks, *last], end
         chunks.append(_chunk(cursor, bound))
         cursor = replace(cursor, number=cursor.number + 1, lower=bound)
     return chunks, cursor

@@ -19,9 +19,9 @@ _DAY_US = 86_400_000_000
 
 
 def _calendar() -> tuple[Int64s, Int64s]:
-    """Return how many days the months of an era have, and the days since 1970 before them, at `16 * year + month`.
+    """Return two tables for an era, by `16 * year + month`: the days of the month, and the day before it since 1970.
 
-    Looked up, a date costs a fifth of the divisions that it takes.
+    A date that is looked up costs a fifth of the divisions that compute it.
     """
     months = np.arange("0000-01", "0400-02", dtype="datetime64[M]").astype("datetime64[D]").astype(np.int64)
     at = np.arange(400 * 12) // 12 * 16 + np.arange(400 * 12) % 12 + 1

@@ -22,8 +22,8 @@ from penstock.table.values.types import AtomicType, DataType, Field, RowType
 Block = tuple[int, bytes]
 Null = npt.NDArray[np.bool_]
 _DECIMAL_BYTES, _WORD = 16, 8
-# A step over one value of many blocks costs as much as finding the text values of several records by regular
-# expressions. So few blocks of many records are not walked through side by side.
+# One step of a walk reads one value of each block at once. For fewer blocks than this, finding the values record by
+# record with regular expressions costs less.
 _LEAST_BLOCKS = 12
 
 
@@ -60,7 +60,10 @@ def decoded(blocks: Sequence[Block], schema: Mapping[str, Any], fields: Sequence
 
 
 def _records(blocks: Sequence[Block], members: Sequence[Member]) -> tuple[Places, Places, Places]:
-    """Return where walks begin, where they end, and over how many records: blocks, or records where these are few."""
+    """Return the starts, the ends and the numbers of records of the walks.
+
+    A walk covers a block. If there are few blocks, their records are found first, and a walk covers a record.
+    """
     counts = np.array([count for count, _ in blocks], np.int64)
     bounds = np.zeros(len(blocks) + 1, np.int64)
     np.cumsum([len(data) for _, data in blocks], out=bounds[1:])

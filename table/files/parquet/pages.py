@@ -47,7 +47,7 @@ class _Pages:
 
 
 def wanted_rows(file: Any, source: Any, group: int, names: Sequence[str], rows: range) -> pa.RecordBatch | None:
-    """Return rows of a row group, or None if only Arrow can find them, or the columns are too large to be in memory.
+    """Return rows of a row group, or None if only Arrow can find them, or if the columns are too large for memory.
 
     `file` is the opened ParquetFile, `source` its bytes. Holds the compressed columns of the row group.
     """

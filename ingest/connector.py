@@ -168,7 +168,7 @@ class Connector(ABC, Generic[C]):
         raise missing_method(self, "capture", declared=DESCRIBES)
 
     def check_preparation(self, config: C, request: SourceRequest, preparation: Preparation) -> None:
-        """Raise an error if the source cannot do what was decided. Called before `prepare`, and by `penstock check`."""
+        """Raise an error if the source cannot follow the decisions. `penstock check` calls it too."""
 
     def prepare(self, config: C, request: SourceRequest, preparation: Preparation) -> ChangeSource:
         """Return the source, ready for the first batch of a run; SourceError if a new pipeline cannot reach it."""

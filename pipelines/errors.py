@@ -22,7 +22,7 @@ class CheckpointInUse(CheckpointMismatch):
 
     @classmethod
     def by_another(cls, checkpoint: str) -> CheckpointInUse:
-        """Return the error of a process that has found another one on its checkpoint, and ends."""
+        """Return the error with which a process ends when it finds another one on its checkpoint."""
         return cls(
             "another process is running this pipeline on the same checkpoint; this process ended, and nothing was "
             "written twice",

@@ -81,7 +81,7 @@ def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> 
 
 
 def _log_order(batches: Sequence[ChangeBatch]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return what rows are ordered by, for `np.lexsort`: the places within an event, then the positions of events."""
+    """Return the sort keys of rows for `np.lexsort`: the places within an event, then the positions of events."""
     subs = np.concatenate([batch.subs.astype(np.int64) for batch in batches])
     return subs, np.concatenate([batch.positions.astype(np.int64) for batch in batches])
 

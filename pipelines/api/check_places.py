@@ -170,7 +170,7 @@ def _closed_above(location: str) -> Path | None:
 
 
 def check_spark(spec: PipelineSpec) -> Iterator[Finding]:
-    """Check the version of Spark, and name what needs a newer one: no pipeline does."""
+    """Check the version of Spark, and list the features that need a newer one. Pipelines need none of them."""
     check_version()
     check_spark_home()
     check_worker_python()

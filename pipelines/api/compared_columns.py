@@ -41,7 +41,7 @@ class NotComparable(ConfigError):
 
 
 class SourceAltered(SourceError):
-    """The source was altered, and its rows do not fit the table before the table's next batch."""
+    """The source was altered: its rows fit the table only after the next batch of the table."""
 
 
 _BY_QUERY = "verify the tables that it is made from, and compare totals with  penstock sql"

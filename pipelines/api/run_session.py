@@ -43,7 +43,7 @@ class RunSession:
         return self.given is not None or self._opened is not None
 
     def wait_for(self, start: SessionStart) -> None:
-        """Wait for a session that began to open before. Who began it ends it."""
+        """Wait for a session that is being opened already. The code that began to open it also ends it."""
         before = self._logged_start()
         with self._stopped_at_start():
             self.given = start.session()
@@ -98,7 +98,7 @@ class RunSession:
             self._opened.stop()
 
     def offer_faster_start(self) -> None:
-        """Log what makes the next start faster if Spark was started here and it was not done yet."""
+        """Log the command that makes the next start faster, if Spark was started here without its effect."""
         if self._opened is not None:
             offer_faster_start()
 

@@ -27,7 +27,7 @@ def may_run_here(spec: PipelineSpec, master: str | None, settings: Mapping[str, 
 
 
 def seems_to_need_spark(spec: PipelineSpec, *, runs_here: bool) -> bool:
-    """Return whether a run of the pipeline would probably start Spark. Only a run that was prepared knows it."""
+    """Return whether a run of the pipeline would probably start Spark. Only a prepared run knows it for certain."""
     pipeline = spec.pipeline
     if pipeline.resnapshot or pipeline.reset or not (runs_here or pipeline.until == "caught-up"):
         return True

@@ -116,9 +116,9 @@ class Verification:
             yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
 
     def _verdict_or_why_not(self, target: str, sources: Sequence[SourceSchema], must: bool) -> TableVerdict:
-        """Return a verdict also for a table that cannot be compared, so that the others are.
+        """Return a verdict even if the table cannot be compared, so that the other tables are.
 
-        If this table was asked for, raise the error instead.
+        If the user asked for this table, raise the error instead.
         """
         if target in self.parked:
             return TableVerdict(target, "", None, 0, 0, not_compared=f"the table is parked: {self.parked[target]}")

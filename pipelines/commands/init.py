@@ -99,7 +99,7 @@ def _target(given: Given) -> Path:
 
 
 def _of_flags(name: str, words: list[str]) -> int:
-    """The file with the same effect as the flags of a sync action: it continues their checkpoint and tables."""
+    """Return a file with the same effect as the flags of a sync action: it continues their checkpoint and tables."""
     from penstock.pipelines.config.load import parsed
 
     values, given = values_of_flags(name, words, _OF_FLAGS, _DOES)

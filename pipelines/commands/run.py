@@ -99,7 +99,7 @@ def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
 
 
 def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
-    """The pipeline as it begins at `place`. A checkpoint that has begun already knows better, so that is refused."""
+    """Return the pipeline with `place` as its start. ConfigError if its checkpoint has a position already."""
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 
     if CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().planned is not None:
@@ -115,7 +115,7 @@ def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
 
 
 def started_at(spec: PipelineSpec, place: str) -> PipelineSpec:
-    """Return the pipeline, beginning at this place where it has no checkpoint yet.
+    """Return the pipeline with this start, which applies only to a new checkpoint.
 
     Places have the same spelling for all sources.
     """

@@ -145,7 +145,7 @@ def _at(snapshot: Snapshot) -> str:
 
 
 def _levels(table: Table) -> list[dict[str, object]]:
-    """Live files by level, with their rows and bytes, and the largest number of files in one bucket."""
+    """Return the live files by level, with their rows and bytes, and the largest number of files in one bucket."""
     from penstock.table.meta.live import live_entries
 
     latest = table.latest_snapshot

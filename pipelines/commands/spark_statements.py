@@ -106,7 +106,7 @@ def _refuse_other_warehouse(session: SparkSession, warehouse: str, options: Mapp
 def script_of(
     session: SparkSession, settings: CatalogSettings, *, streaming: bool, until_caught_up: bool
 ) -> SparkScript:
-    """Return what runs the statements of a script in a session of this module."""
+    """Return a script, whose statements run in a session of this module."""
     from penstock.pipelines.spark_streams.script import SparkScript
     from penstock.pipelines.spark_streams.stream_queries import StreamSession
 

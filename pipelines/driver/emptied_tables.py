@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def mark_rows(store: TableStore, identity: BatchIdentity) -> None:
-    """Mark the rows that are not marked yet, in one snapshot. Called again for the same batch, it changes nothing.
+    """Mark all rows as deleted, in one snapshot. Called again for the same batch, it changes nothing.
 
     Rows that the source still has are read again afterwards, and lose their mark then. In memory: one batch.
     """

@@ -17,7 +17,7 @@ class RunWarnings:
     _logged: set[tuple[str, str]] = field(default_factory=set)  # events and tables
 
     def warn(self, report: BatchReport, *, captures_nothing: bool) -> None:
-        """Log what users should know of the batch. `captures_nothing`: no source table has a target so far."""
+        """Log the warnings about a batch. `captures_nothing`: no source table has a target so far."""
         if captures_nothing:
             self._warn_of_nothing(report)
         self._warn_of_deletes(report)

@@ -37,13 +37,13 @@ class LeftToSpark(Exception):
 
 
 def copied(reader: BatchReader) -> BatchReader:
-    """Return the reader as a task of Spark has it: without what its source noted in this process."""
+    """Return a copy of the reader as a task of Spark gets it: without the state that its source has in this process."""
     copy: BatchReader = pickle.loads(pickle.dumps(reader))  # noqa: S301 -- bytes of this process
     return copy
 
 
 class StopRequested(Exception):
-    """The run is to stop, and the batch was not written: the next run takes it."""
+    """The run is to stop, and the batch was not written: the next run writes it."""
 
 
 def read_rows(

@@ -23,7 +23,7 @@ _REPLACES_ROWS = frozenset({"deduplicate", "partial-update"})
 
 
 def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequence[SeenSchema]) -> None:
-    """Request that source tables are read again for new columns in rows which no statement in their log explains."""
+    """Request that source tables are read again whose new columns have values in older rows, which no log shows."""
     source = reader.source
     if not isinstance(source, RereadableSource):
         return
@@ -35,7 +35,7 @@ def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequenc
 
 
 def fill_logged_columns(reader: BatchReader, barriers: Sequence[Barrier], tables: Collection[str]) -> None:
-    """Request that source tables are read again which got values, as the source itself found."""
+    """Request that source tables are read again in which the source itself has found values that its log lacks."""
     for barrier in barriers:
         target = reader.mapping.target(barrier.database, barrier.table) if barrier.kind in SILENT_VALUES else None
         if target is not None and target in tables:
@@ -52,7 +52,7 @@ def fill_logged_columns(reader: BatchReader, barriers: Sequence[Barrier], tables
 def request_reading(
     source: object, current: TableSchema, table: str, from_table: tuple[str, str], columns: Sequence[str]
 ) -> None:
-    """Request that a source table is read again, if the target table forgives that rows come a second time."""
+    """Request that a source table is read again, if the target table replaces rows that are written a second time."""
     name = ".".join(from_table)
     hint = f"older rows are null in them; `penstock signal PIPELINE snapshot {name}` reads the table again"
     _request(source, _refusal(current), ("added_columns_not_filled", hint), table, from_table, columns)
@@ -67,7 +67,11 @@ def _request_changed(
     *,
     moves: bool,
 ) -> None:
-    """Request that a table is read again whose values changed. If they decide where rows are, it has to be emptied."""
+    """Request that a table with changed values is read again.
+
+    If the values decide in which partition or bucket a row is (`moves`), the old rows would stay beside the new ones.
+    Then a hint is logged to empty the table and read it again.
+    """
     hint = (
         "older rows keep the values that they had before the statement;"
         f" `penstock run PIPELINE --reset {table}` reads the table again"

@@ -15,7 +15,7 @@ from penstock.table.schema.validation import UnusableName
 
 
 def refuse_forced(spec: PipelineSpec, goes_to: Mapping[SourceName, str | None], warehouse: CatalogSettings) -> None:
-    """Raise ConfigError if a deferred table asks for a snapshot with every batch: it would have one without its rows.
+    """Raise ConfigError if a deferred table asks for a snapshot with every batch, which would lack its rows.
 
     The check of the pipeline's own options refuses the same for tables that are yet to be created. `goes_to` are the
     target tables of the source tables that were read so far.

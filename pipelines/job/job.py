@@ -123,7 +123,7 @@ class Job:
     passes_places: bool = False  # as the source's connector says; watermarks depend on it
 
     def check_start(self) -> None:
-        """Raise what `driver` refuses, except for tables of another checkpoint. Nothing is changed."""
+        """Raise the errors that `driver` would raise, except about tables of another checkpoint. Changes nothing."""
         self.mapping.check_adoption(self.tables.existing)
         if self.errors.on_bad.table is not None:
             bad_records.check_columns(self.warehouse, self.errors.on_bad.table)
@@ -205,7 +205,7 @@ class Job:
         )
 
     def knowing(self, tables: Iterable[str]) -> Job:
-        """Return the job with target tables that exist by now: a batch need not find out that they do."""
+        """Return the job with these target tables as existing ones, so that no batch has to look for them."""
         existing = tuple(sorted({*self.tables.existing, *tables}))
         return replace(self, tables=replace(self.tables, existing=existing))
 
@@ -235,7 +235,7 @@ class Job:
     def _lineage(self, targets: Targets) -> tuple[frozenset[str], LastBatch | None, Collection[str]]:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins.
 
-        The third value are the tables with rows of these checkpoints, if it continues with them.
+        The third value are the tables that have rows of these checkpoints; empty unless this one continues with them.
         """
         checkpoint = self._own_checkpoint
         new = checkpoint.batches.is_new

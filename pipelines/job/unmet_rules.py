@@ -30,7 +30,7 @@ class NoSuchColumn(ConfigError):
 
 
 def lacking_columns(schema: SourceSchema) -> SourceSchema:
-    """Return a schema that messages show, as one of rows that may lack columns of their table."""
+    """Return a schema that was found in messages, marked as partial if its rows may lack columns of their table."""
     return replace(schema, is_partial=True) if may_lack_columns(schema) else schema
 
 

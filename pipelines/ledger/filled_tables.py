@@ -83,7 +83,7 @@ class FilledTables:
 
     @property
     def uncaptured(self) -> dict[str, list[str]]:
-        """The tables that get no rows any more, because all of their source tables were excluded, with these."""
+        """The target tables that get no rows any more because all of their source tables were excluded, with these."""
         found: dict[str, list[str]] = {}
         for source, target in sorted(self.left.items()):
             found.setdefault(target, []).append(source_text(source))

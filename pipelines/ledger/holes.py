@@ -108,7 +108,7 @@ def lacking_messages(shaping: TableMapping, filled: FilledTables, *, retries_par
 def _replaced(
     filled: FilledTables, goes_to: Mapping[SourceName, str | None], parked: Collection[str]
 ) -> list[Difference]:
-    """Return the parked tables that lack also rows from before they were parked, which no missed batch has."""
+    """Return the parked tables that also lack rows from before they were parked, which no missed batch has."""
     with_rows = {table for table in parked if (mark := filled.marks.get(table)) and mark.snapshot is not None}
     found = filled.differences({source: table for source, table in goes_to.items() if table in with_rows})
     return [difference for difference in found if difference.reason in REASONS.values()]
@@ -129,7 +129,10 @@ def _target(shaping: TableMapping, source: SourceName) -> str | None:
 def with_undescribed(
     described: Sequence[TableName], filled: FilledTables, undescribed: Callable[[], Collection[TableName]]
 ) -> list[TableName]:
-    """Return the described tables, and those without rows that were left out for a while: theirs have to go too."""
+    """Return the described tables, and tables without a description that were left out for a while.
+
+    The source does not describe a table without rows. If it had rows when it was left out, its target still has them.
+    """
     more = sorted(filled.left.keys() & undescribed()) if filled.left.keys() - set(described) else []
     return [*described, *(name for name in more if name not in described)]
 

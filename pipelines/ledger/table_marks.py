@@ -38,7 +38,8 @@ class Mark:
     def was_set_back(self, made: Snapshot) -> bool:
         """Return whether the table was rolled back or created again before the pipeline made this snapshot.
 
-        Its id was then given before. A batch that is repeated has the snapshot of the mark.
+        If so, an earlier snapshot had the same id. The snapshot of the mark itself is no sign of it: a batch was
+        repeated.
         """
         return self.snapshot is not None and made.id <= self.snapshot and not self.is_of(made)
 

@@ -157,7 +157,7 @@ class LookupStep:
         return matches, _without_null(matches.missing, keys)
 
     def _dimension(self, run: LookupRun, snapshots: dict[str, tuple[int, int]]) -> Dimension:
-        """Return the dimension at its snapshot, which is the newest if it has none there or if it is gone.
+        """Return the dimension at its snapshot; at the newest one if it has none there, or if that has expired.
 
         `snapshots` are the snapshots of the run, or its later ones.
         """
@@ -177,7 +177,7 @@ class LookupStep:
         return dimension
 
     def _opened(self, *, later: bool) -> Dimension:
-        """Return the dimension as this process keeps it open: one of both, as they are at other snapshots."""
+        """Return the dimension. This process keeps it open: once for planned snapshots, and once for `later` ones."""
         key = (self.catalog, self.table, self.on, self.columns, self.partitions, later)
         dimension = _open.pop(key, None)
         if dimension is None:
@@ -203,7 +203,7 @@ def _renamed(text: str) -> tuple[str, str]:
 
 
 def _without_null(numbers: Ints, keys: Sequence[pa.Array]) -> Ints:
-    """Return the numbers of the keys that could be found later: a key with a null never is."""
+    """Return the numbers of the keys that may be found later. A key with a null is never found."""
     for key in keys:
         if key.null_count and len(numbers):
             numbers = numbers[key.take(pa.array(numbers)).is_valid().to_numpy(zero_copy_only=False)]

@@ -96,7 +96,7 @@ def check_retracts_of_dropped(
 def check_retracts_with_lookups(
     change: ChangeBatch, table: TableSchema, transform: Transform, keys: Collection[str]
 ) -> None:
-    """Raise ConfigError if old rows would undo other values than were added: they are looked up today.
+    """Raise ConfigError if old rows would undo other values than were added, as lookups find values of today.
 
     `keys` are the columns of the source that the primary key of the table depends on.
     """

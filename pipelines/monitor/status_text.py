@@ -15,7 +15,7 @@ _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "sn
 
 
 def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Times are ISO 8601 in UTC, spans seconds."""
+    """Return the state for programs: times in ISO 8601 and UTC, time spans in seconds."""
     driver = state.driver or {}
     return {
         "pipeline": state.name,
@@ -104,8 +104,10 @@ def _table(state: PipelineState, status: TableStatus, driver: Mapping[str, Any])
 def as_lines(
     state: PipelineState, facts: Mapping[str, Any], command: Callable[..., str]
 ) -> tuple[list[str], Sequence[str], list[list[object]], list[str]]:
-    """Lines above, column names and rows of the table of tables, lines below. `command` gives the command line that
-    asks a verb of the same pipeline."""
+    """Return the lines above the table of tables, its column names and rows, and the lines below it.
+
+    `command` returns the command line that asks a verb of the same pipeline.
+    """
     driver = state.driver or {}
     since = driver.get("started_millis")
     running = (

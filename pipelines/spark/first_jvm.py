@@ -194,7 +194,7 @@ def _known_command(file: Path | None) -> list[str] | None:
 
 
 def _keep_command(pid: int, file: Path) -> None:
-    """Keep the command line of the JVM; a system that does not show it starts JVMs by Spark's scripts."""
+    """Store the command line of the JVM. Systems that do not show it start JVMs by Spark's scripts each time."""
     with suppress(OSError):
         words = [os.fsdecode(word) for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
         if "org.apache.spark.deploy.SparkSubmit" not in words:

@@ -104,7 +104,7 @@ class MasterWatch:
     _unconnected_since: float | None = field(default=None, init=False)
 
     def look(self) -> None:
-        """Raise MasterUnreachable if there are no executors for a minute, and a master that is there gives none."""
+        """Raise MasterUnreachable if there were no executors for a minute, and a master that answers provides none."""
         pause = self.clock() - self._looked
         if pause < LOOK_SECONDS or not self.context.master.startswith(_STANDALONE):
             return
@@ -148,10 +148,10 @@ class MasterWatch:
         return not is_known
 
     def _is_left_alone(self, now: float, *, is_late: bool) -> bool:
-        """Return whether a master is there, but has made no connection since it was started again.
+        """Return whether a master is reachable, but has not connected to this driver since its restart.
 
-        The former connection is lost, and Spark makes no other: it waits until a master makes one. A master that is
-        late is busy, and its connection exists.
+        The former connection is lost, and Spark waits for the master to make another one. A master that answers late
+        (`is_late`) is only busy: its connection exists.
         """
         if is_late or not self._is_there():
             self._unconnected_since = None

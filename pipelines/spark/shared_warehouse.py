@@ -18,7 +18,7 @@ from penstock.table.meta.store import TableMissing
 
 
 def unshared(error: BaseException, master: str) -> BaseException:
-    """Return the error of a task as what it means if the task does not find a table that the driver sees."""
+    """Return another error if a task did not find a table that the driver sees: they do not share a disk."""
     path = error.facts.get("path") if isinstance(error, TableMissing) else None
     if path is None or is_local(master) or not Path(str(path)).exists():
         return error

@@ -10,9 +10,9 @@ from penstock.table.sql.ddl.definitions import copied_column
 
 
 def set_created_options(request: Request) -> dict[str, str]:
-    """Give the table that a statement has just created its options; return those that are for the write alone.
+    """Set options of a write on the table that its statement has just created; return those of the write alone.
 
-    Spark has them for the write, so that the table was created without. In Paimon they are the table's.
+    Spark passes all of them to the write only, and creates the table without options. In Paimon they are the table's.
     """
     created = request.table().definition
     given = request.texts("written")

@@ -19,7 +19,7 @@ from penstock.table.values.types import AtomicType, DataType
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
-    """The values of a partition by its columns, as tables have them inside, and as Spark has them inside."""
+    """The values of a partition by its columns, in the internal form of tables and in the internal form of Spark."""
 
     values: Mapping[str, object]
     shown: Mapping[str, object]

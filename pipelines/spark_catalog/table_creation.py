@@ -20,7 +20,7 @@ _BYTES = "UTF8_BINARY"  # the collation of texts that are compared by their byte
 
 
 def create_table(request: Request) -> None:
-    """Run CREATE TABLE. With LOCATION and without columns, the table that is there gets a name."""
+    """Run CREATE TABLE. With LOCATION and without columns, the table in that folder gets a name."""
     _create(request, request.whole_table())
 
 

@@ -187,7 +187,7 @@ class _RangeRows:
         self._first_bad = self._first_bad or bad[0]
 
     def report(self) -> None:
-        """Log what the rows do not show."""
+        """Log how many bad records were skipped, and how many statements of TRUNCATE were ignored."""
         title, place = self.columns.read.title, self.range_.place
         if self._first_bad is not None:
             first = self._first_bad

@@ -123,7 +123,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"state": state, "first": first, "next": following, "mark": mark, "created": created}
 
     def _check_history(self, offset: Offset) -> None:
-        """Raise SnapshotReplaced if the snapshot that was read last is another now."""
+        """Raise SnapshotReplaced if the snapshot that was read last was replaced by another one with its id."""
         number = offset["next"] - 1
         # Checkpoints of older versions lack one of the times, or both.
         if is_another(self.store, number, offset.get("mark"), offset.get("created")):

@@ -236,7 +236,7 @@ def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def _metadata(place: TablePlace, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the metadata columns of a read. As FILE and ROW, they are asked for by the catalog alone."""
+    """Return the metadata columns of a read. Only reads by a catalog have them."""
     named = [name for name in dict.fromkeys(columns) if name in NAMES]
     if not named or place.catalog is None or place.system is not None:
         return ()

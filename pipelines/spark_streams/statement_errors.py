@@ -60,7 +60,7 @@ def statement_error(part: ScriptPart, reason: PySparkException) -> PenstockError
 
 
 def _way_out(statement: str, message: str) -> str | None:
-    """Return what to write for a statement that Spark does not know; None if the message says so itself."""
+    """Return the statement to write in place of one that Spark does not know; None if the message names it."""
     if "MISSING_CATALOG_ABILITY.VIEWS" in message:
         return next((hint for pattern, hint in _INSTEAD if pattern.match(statement.strip())), None)
     if not any(code in message for code in ("PARSE_SYNTAX_ERROR", "NOT_SUPPORTED_COMMAND", "INVALID_SET")):

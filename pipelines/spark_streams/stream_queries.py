@@ -38,7 +38,7 @@ class StreamSession:
 
     @property
     def plans(self) -> QueryPlans:
-        """Return what reads plans."""
+        """Return the reader of query plans."""
         return QueryPlans(self.spark._jvm)
 
     def parsed(self, text: str) -> Node:

@@ -70,7 +70,7 @@ class BadRecordCollector:
             self._keep(on_bad.table, records, fetched, table)
 
     def _unreadable_since(self, records: Sequence[BadRecord]) -> Sequence[BadRecord]:
-        """Return the messages that an earlier batch could read, of messages that cannot be read now.
+        """Return those of the unreadable messages that an earlier batch could read.
 
         A schema registry may have lost a schema in between. A message that the earlier batch could not read has a dead
         letter. A message that this batch also reads for the first time has no dead letter yet; that reading reports it.

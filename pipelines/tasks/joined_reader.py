@@ -30,7 +30,7 @@ MOST_PAUSES = 64
 
 
 class NeedsPlaces(Exception):
-    """The messages of joined ranges yield something else than rows that fit, which needs their places."""
+    """Joined ranges have more than rows that fit. To handle it, the place of each message must be known."""
 
 
 @dataclass(slots=True)

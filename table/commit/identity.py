@@ -21,7 +21,7 @@ class Identity:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what would be in the snapshot's file, and no reader could read."""
+        """Raise ConfigError for values that would make the snapshot's file unreadable."""
         checked_text(self.user, "commit_user")
         whole_number(self.identifier, "identifier")
         optional_whole_number(self.watermark, "watermark")

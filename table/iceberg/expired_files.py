@@ -23,9 +23,10 @@ class ExpiredFiles:
     _read: dict[str, list[Manifest]] = field(default_factory=dict)
 
     def delete(self, old: IcebergMetadata | None, new: IcebergMetadata, found: int | None, *, usable: bool) -> None:
-        """Delete what only expired snapshots of `old` need, and old versions.
+        """Delete files that only expired snapshots of `old` need, and old versions.
 
-        `found` is the newest version there was. Unless it was `usable`, no version but the new one is kept.
+        `found` is the number of the newest version before the commit. Unless that was `usable`, only the new version is
+        kept.
         """
         if old is not None:
             self._delete_snapshots(old.snapshots, new.snapshots)

@@ -73,7 +73,7 @@ class ReferencedFiles:
         return entries
 
     def add_long_lived(self, store: TableStore, snapshot: Snapshot) -> None:
-        """Add what readers need of a changelog that outlived its snapshot: its own list, or else the delta.
+        """Add the files that readers need of a changelog that outlived its snapshot: its own list, or else the delta.
 
         The base is kept with the delta, so that files both share are deleted once, together with the changelog.
         """

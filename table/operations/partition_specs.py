@@ -57,7 +57,7 @@ class PartitionSpecs:
 
 
 def _identity(value: object) -> Hashable:
-    """Return what is equal for equal values of a partition. As in Java, both zeros differ, and NaN is equal to NaN."""
+    """Return a key that equal values of a partition share. As in Java, both zeros differ, and NaN is equal to NaN."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else (value, math.copysign(1, value))
     assert isinstance(value, Hashable)

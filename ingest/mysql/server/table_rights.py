@@ -59,7 +59,7 @@ def check_rights(
 def _of_columns(
     connection: Connection, definition: TableDefinition, policy: DemandPolicy | None, metadata: str, user: str
 ) -> Iterator[ServerFinding]:
-    """Yield what prevents reading a table if the user has rights on some columns only; the server hides the others."""
+    """Yield findings if the user has rights on some columns of a table only; the server hides the others."""
     name = definition.database, definition.table
     table, demand = qualified(name), needed(policy, schema_of(definition))
     if not demand.lists_columns:

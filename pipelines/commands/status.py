@@ -15,7 +15,7 @@ from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, na
 from penstock.pipelines.commands.target import REQUEST_PRICES, text, yes
 
 if TYPE_CHECKING:
-    from penstock.pipelines.monitor.status import PipelineState
+    from penstock.pipelines.monitor.pipeline_state import PipelineState
     from penstock.pipelines.monitor.store_cost import StoreCost
 
 FLAGS = (

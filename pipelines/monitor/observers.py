@@ -17,11 +17,12 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.facts import Copying, Observer
 from penstock.pipelines.monitor.logs import LiveProgress, keep_above
 from penstock.pipelines.monitor.measures import span
+from penstock.pipelines.monitor.pipeline_state import stalled
 from penstock.pipelines.monitor.run_monitor import RunMonitor
 from penstock.pipelines.monitor.sent_failure import SentFailure
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
-from penstock.pipelines.monitor.status import stalled, state_of
+from penstock.pipelines.monitor.status import state_of
 from penstock.pipelines.monitor.status_text import page_facts
 from penstock.pipelines.monitor.webhook import WebhookObserver
 from penstock.references import resolve

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.errors import counted
 from penstock.ingest.database.table_parts import unfinished_parts
 from penstock.pipelines.monitor.measures import OF_LOG, lag_text, moment, span
-from penstock.pipelines.monitor.status import PipelineState, TableStatus
+from penstock.pipelines.monitor.pipeline_state import PipelineState, TableStatus
 
 _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")
 

@@ -30,9 +30,9 @@ from penstock.pipelines.monitor.facts import BatchFacts, Copying, Look, SchemaCh
 from penstock.pipelines.monitor.logs import LiveProgress, keep_above, log_to_stderr
 from penstock.pipelines.monitor.measures import lag_text
 from penstock.pipelines.monitor.metrics import MOST_TABLES, Metrics
+from penstock.pipelines.monitor.pipeline_state import stalled
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
-from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.tracing import TracingObserver, stages
 from penstock.pipelines.monitor.webhook import WebhookObserver, post
 from penstock.pipelines.table_source.connector import CONNECTOR

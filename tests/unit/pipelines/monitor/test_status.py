@@ -20,8 +20,9 @@ from penstock.ingest.connector import LOG_BYTES
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.batch_logs import CheckpointProgress
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.monitor.pipeline_state import PipelineState, TableStatus
 from penstock.pipelines.monitor.run_monitor import RunMonitor
-from penstock.pipelines.monitor.status import PipelineState, TableStatus, state_of
+from penstock.pipelines.monitor.status import state_of
 from penstock.pipelines.monitor.status_text import as_facts, as_lines, place
 from tests.here import run
 from tests.shop import Shop, insert

@@ -18,7 +18,7 @@ from penstock.pipelines.spark_catalog.global_tables import describe_global, name
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.table_creation import PROVIDERS
 from penstock.pipelines.spark_catalog.tag_statements import TAG_PARAMETERS, TAG_PROCEDURE, run_tag_statement
-from penstock.pipelines.spark_source.table_place import READ_OPTIONS
+from penstock.pipelines.spark_source.spark_options import READ_OPTIONS
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named, too_many
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
 from penstock.table.values.sql_text import backquoted, name_parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.table_creation import key_columns
-from penstock.pipelines.spark_source.table_place import OWN
+from penstock.pipelines.spark_source.spark_options import OWN
 from penstock.table.options.definition import PRIMARY_KEY
 from penstock.table.sql.ddl.definitions import copied_column
 

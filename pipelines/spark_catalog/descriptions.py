@@ -8,13 +8,8 @@ from penstock.pipelines.spark_catalog.column_types import described_columns
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.session_reads import session_reads
 from penstock.pipelines.spark_source.keyed_changes import spread_by_bucket
-from penstock.pipelines.spark_source.table_place import (
-    CATALOG_TABLE,
-    PLANNED_SNAPSHOT,
-    CatalogTable,
-    TablePlace,
-    travel_options,
-)
+from penstock.pipelines.spark_source.spark_options import CATALOG_TABLE, PLANNED_SNAPSHOT, travel_options
+from penstock.pipelines.spark_source.table_place import CatalogTable, TablePlace
 from penstock.pipelines.spark_source.table_read import TableRead, spark_schema
 from penstock.row_kinds import ROWKIND
 from penstock.table.catalog.base import parse_name

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.pipelines.spark_catalog.request import Request
-from penstock.pipelines.spark_source.table_place import CATALOG_TABLE, GLOBAL_TABLE, CatalogTable
+from penstock.pipelines.spark_source.spark_options import CATALOG_TABLE, GLOBAL_TABLE
+from penstock.pipelines.spark_source.table_place import CatalogTable
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.table.sql.queries.global_tables import global_schema, is_global
 

@@ -10,7 +10,8 @@ from pyspark.sql.types import StructType
 
 from penstock.pipelines.spark_source.plain_errors import plain_errors
 from penstock.pipelines.spark_source.spark_api import arrow_target
-from penstock.pipelines.spark_source.table_place import CATALOG_TABLE, CatalogTable
+from penstock.pipelines.spark_source.spark_options import CATALOG_TABLE
+from penstock.pipelines.spark_source.table_place import CatalogTable
 from penstock.pipelines.spark_source.table_read import shaped
 from penstock.table.sql.queries.global_tables import global_table
 

@@ -13,8 +13,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.pipelines.spark_source.change_numbers import CHANGE, numbered
 from penstock.pipelines.spark_source.plain_errors import plain_errors
 from penstock.pipelines.spark_source.spark_api import arrow_target
+from penstock.pipelines.spark_source.spark_options import STREAM_RANGE
 from penstock.pipelines.spark_source.stream_read import TableStreamReader
-from penstock.pipelines.spark_source.table_place import STREAM_RANGE
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, shaped
 from penstock.row_kinds import INSERT, KIND_TEXTS, ROWKIND
 from penstock.table.read.update_pairs import packed_updates, whole_updates

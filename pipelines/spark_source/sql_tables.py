@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark.versions import Feature
-from penstock.pipelines.spark_source.table_place import OWN
+from penstock.pipelines.spark_source.spark_options import OWN
 from penstock.table.options.catalog import find
 
 KEY = "penstock.name"

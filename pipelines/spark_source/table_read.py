@@ -21,7 +21,8 @@ from penstock.pipelines.spark_source.row_metadata import (
     with_metadata,
 )
 from penstock.pipelines.spark_source.spark_api import HAS_TIMES
-from penstock.pipelines.spark_source.table_place import TablePlace, travel_options
+from penstock.pipelines.spark_source.spark_options import travel_options
+from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.errors import SnapshotMissing

@@ -21,8 +21,9 @@ from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.change_numbers import kinds_for, whole_pairs
 from penstock.pipelines.spark_source.file_changes import FileChanges
 from penstock.pipelines.spark_source.keyed_changes import KeyedChanges, delete_files
+from penstock.pipelines.spark_source.spark_options import OVERWRITE_MODE, OVERWRITE_PARTITION
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
-from penstock.pipelines.spark_source.table_place import OVERWRITE_MODE, OVERWRITE_PARTITION, TablePlace
+from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.row_kinds import ROWKIND, UPDATE_BEFORE, kind_texts
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.plain_errors import plain_errors
 from penstock.pipelines.spark_source.spark_api import DataSourceStreamArrowWriter
-from penstock.pipelines.spark_source.table_place import COMMIT_IDENTIFIER, COMMIT_USER
+from penstock.pipelines.spark_source.spark_options import COMMIT_IDENTIFIER, COMMIT_USER
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.open import open_storage
 from penstock.table.meta.store import TableMissing

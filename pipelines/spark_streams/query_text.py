@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.table_place import STREAM_TABLE
+from penstock.pipelines.spark_source.spark_options import STREAM_TABLE
 from penstock.table.sql.grammar.lookup_clauses import lookup_clauses, lookup_hints
 from penstock.table.sql.grammar.mentions import Mention, common_names, hinted_options, mentions
 from penstock.table.sql.grammar.tokens import SqlToken, tokens_of

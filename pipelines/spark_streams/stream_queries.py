@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_catalog.session_reads import session_reads
 from penstock.pipelines.spark_source.change_numbers import CHANGE
-from penstock.pipelines.spark_source.table_place import CATALOG_TABLE, STREAM_RANGE, STREAM_TABLE, CatalogTable
+from penstock.pipelines.spark_source.spark_options import CATALOG_TABLE, STREAM_RANGE, STREAM_TABLE
+from penstock.pipelines.spark_source.table_place import CatalogTable
 from penstock.pipelines.spark_streams.query_plans import Node, QueryPlans, StreamPlan, id_of, items
 from penstock.pipelines.spark_streams.query_text import StreamedText
 from penstock.table.catalog.settings import CatalogSettings

@@ -14,14 +14,14 @@ from pyspark.errors import PySparkException
 from penstock.errors import ConfigError
 from penstock.ingest.spark_admission import ReadAllAvailable
 from penstock.pipelines.spark_source.change_numbers import kinds_for
-from penstock.pipelines.spark_source.stream_read import TableStreamReader
-from penstock.pipelines.spark_source.table_place import (
+from penstock.pipelines.spark_source.spark_options import (
     COMMIT_IDENTIFIER,
     COMMIT_PROPERTIES,
     COMMIT_USER,
     ROW_KIND,
     STREAM_CHANGES,
 )
+from penstock.pipelines.spark_source.stream_read import TableStreamReader
 from penstock.pipelines.spark_source.table_read import spark_schema
 from penstock.pipelines.spark_streams.stream_queries import Offset, StreamQuery
 from penstock.row_kinds import kind_texts

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.table_place import READ_OPTIONS, TablePlace
+from penstock.pipelines.spark_source.spark_options import READ_OPTIONS
+from penstock.pipelines.spark_source.table_place import TablePlace
 
 PATH = {"path": "/warehouse/d.db/t"}
 ENTRY = {**PATH, "provider": "penstock", "location": PATH["path"], "owner": "me"}

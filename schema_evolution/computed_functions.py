@@ -73,7 +73,7 @@ def _of_text(change: Callable[[pa.Array], pa.Array]) -> ComputedFunction:
             raise ConfigError(
                 f"a string is needed, not {type_json(type_)}",
                 column=arguments[0].column,
-                hint="convert the column first, by another computed column with cast(column, STRING)",
+                hint=f"convert it first, by another computed column: {arguments[0].column}_text=concat({arguments[0].column})",
             )
         return STRING
 

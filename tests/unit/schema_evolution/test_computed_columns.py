@@ -173,6 +173,14 @@ def test_columns_of_an_unsuitable_type_are_refused_when_the_table_is_created(exp
         ComputedColumn.of(f"x={expression}").type({"c": parse_type(type_)})
 
 
+def test_advice_for_a_column_that_is_no_text_converts_it() -> None:
+    with pytest.raises(ConfigError, match="a string is needed") as caught:
+        ComputedColumn.of("c=upper(n)").type({"n": parse_type("INT")})
+    advised = ComputedColumn.of((caught.value.hint or "").rpartition(" ")[2])
+    assert type_json(advised.type(COLUMNS.types)) == "STRING"
+    assert advised.values(COLUMNS, 2).to_pylist() == ["-1", None]
+
+
 def test_a_missing_source_column_results_in_null() -> None:
     column = ComputedColumn.of("c=date_format(gone,yyyyMMdd)")
     assert column.values(COLUMNS, 2).to_pylist() == [None, None]

@@ -112,14 +112,19 @@ def _near(catalog: Catalog, name: str) -> str:
 
 def refuse_alike(place: tuple[str, str], known: Iterable[tuple[str, str]]) -> None:
     """Raise ConfigError if the statement reads a table that DuckDB, which ignores case, would take for this one."""
-    folded = [name.lower() for name in place]
-    other = next((table for table in known if table != place and [name.lower() for name in table] == folded), None)
+    folded = _folded(place)
+    other = next((table for table in known if table != place and _folded(table) == folded), None)
     if other is not None:
         raise ConfigError(
             "a statement cannot read two tables whose names differ in upper and lower case only",
             tables=", ".join(sorted(map(".".join, (place, other)))),
             hint="rename one of them, or copy the rows that the statement needs of it to a table of another name",
         )
+
+
+def _folded(place: tuple[str, str]) -> list[bytes]:
+    """Return names as DuckDB compares them: it ignores the case of ASCII's letters alone, and so does `bytes`."""
+    return [name.encode().lower() for name in place]
 
 
 def _bare(token: str) -> str:

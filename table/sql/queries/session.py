@@ -57,7 +57,7 @@ class Session:
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
         self._views_of_tables: set[str] = set()
-        self._of_views: set[tuple[str, str]] = set()
+        self._of_views: dict[str, set[tuple[str, str]]] = {}
         self._travelled: list[str] = []
         if database is not None:
             self.use(database)
@@ -82,8 +82,7 @@ class Session:
     def begin(self, statement: ScriptPart) -> None:
         """Begin a statement: it reads the tables at their newest snapshots, and its errors name their place."""
         self._statement, self._rows.failure = statement, None
-        # A table is registered again, at its newest snapshot, when it is mentioned. Only the tables that views read
-        # are registered now, because a query names the view alone.
+        # A table is registered again, at its newest snapshot, when it or a view that reads it is mentioned.
         self._tables.clear()
         for database, table in self._known:
             self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
@@ -91,9 +90,6 @@ class Session:
         for name in self._travelled:
             self._connection.unregister(name)
         self._travelled.clear()
-        for place in self._of_views:
-            if self.place(place) is not None:
-                self._know(place)
 
     def run_view(self, view: View) -> None:
         """Create or drop a temporary view, which hides a table of its name.
@@ -106,12 +102,13 @@ class Session:
         self._views_of_tables.discard(view.name.lower())
         if view.dropped:
             self._views.discard(view.name.lower())
+            self._of_views.pop(view.name.lower(), None)
             return
         self._views.add(view.name.lower())
         if reads:
             self._views_of_tables.add(view.name.lower())
-        # The next statements register them again; datasets with options of this one must stay registered.
-        self._of_views |= self._known
+        # Statements that name the view register them again; datasets with options of this one must stay registered.
+        self._of_views.setdefault(view.name.lower(), set()).update(self._known)
         self._travelled.clear()
 
     @property
@@ -197,6 +194,7 @@ class Session:
         """Return the statement in DuckDB's dialect, after registering every table it mentions."""
         tokens = tokens_of(newest_partitions(sql.strip().rstrip(";"), self._newest_partition))
         refuse_lookup_hints(tokens)
+        self._know_tables_of_views(tokens)
         parts: list[str] = []
         done, common = 0, common_names(tokens)
         for mention in mentions(tokens):
@@ -258,6 +256,13 @@ class Session:
             self._know(place)
         # Without an alias: the statement may qualify columns by the table, and by its database too.
         return ".".join(map(quoted, place))
+
+    def _know_tables_of_views(self, tokens: Sequence[SqlToken]) -> None:
+        """Register the tables that the views in a statement read. It does not name them itself."""
+        for view in {(token.name or "").lower() for token in tokens} & self._of_views.keys():
+            for place in self._of_views[view] - self._known:
+                if self.place(place) is not None:
+                    self._know(place)
 
     def _know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
         database, table = place

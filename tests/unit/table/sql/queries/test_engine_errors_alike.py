@@ -60,3 +60,21 @@ def test_statements_on_one_of_them_are_right(lake: Interpreter) -> None:
     assert ids(lake, "SELECT id FROM A") == [2]
     assert ids(lake, "SELECT id FROM D.a") == [7, 11, 13]
     assert ids(lake, "SELECT id FROM `D`.a UNION ALL SELECT id FROM D.a") == [7, 7, 11, 11, 13, 13]
+
+
+def test_a_view_of_one_of_them_leaves_statements_on_the_other_right(lake: Interpreter) -> None:
+    list(lake.run("CREATE TEMPORARY VIEW v AS SELECT id FROM a; DELETE FROM A WHERE id = 2"))
+    assert ids(lake, "SELECT id FROM A") == [9]
+    list(lake.run("CREATE TEMPORARY VIEW w AS SELECT id FROM A; INSERT INTO A VALUES (4); DELETE FROM a WHERE id = 1"))
+    assert ids(lake, "SELECT id FROM v") == [2, 3]
+    assert ids(lake, "SELECT id FROM w") == [4, 9]
+    with pytest.raises(ConfigError, match="differ in upper and lower case only"):
+        list(lake.run("SELECT id FROM v UNION ALL SELECT id FROM w"))
+    list(lake.run("DROP TEMPORARY VIEW v; CREATE TEMPORARY VIEW v AS SELECT id + 10 AS id FROM w"))
+    assert ids(lake, "SELECT id FROM v UNION ALL SELECT id FROM w") == [4, 9, 14, 19]
+
+
+def test_letters_beyond_ascii_are_told_apart_as_duckdb_does(lake: Interpreter) -> None:
+    for number, name in enumerate(("`é`", "`É`")):
+        list(lake.run(f"CREATE TABLE {name} {KEY}; INSERT INTO {name} VALUES ({number})"))
+    assert ids(lake, "SELECT id FROM `é` UNION ALL SELECT id FROM `É`") == [0, 1]

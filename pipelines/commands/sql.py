@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
@@ -50,8 +50,8 @@ _DOES = (
 def command(name: str, words: list[str]) -> int:
     words = ["--file" if word == "-f" else word for word in words]
     script, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", _QUERY)
-    if script is None and "file" not in given and not sys.stdin.isatty():
-        script = sys.stdin.read()
+    if script is None and "file" not in given and not _is_terminal(sys.stdin):
+        script = _standard_input()
     output = "json" if wants_json(given) else (text(given, "output") or "table").lower()
     if output not in OUTPUTS:
         raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
@@ -62,7 +62,7 @@ def command(name: str, words: list[str]) -> int:
                 hint='penstock sql --engine spark "SHOW TABLES" ..., or -f FILE; without --engine, a shell on DuckDB',
             )
         return _run_on_spark(_script(script, given), Results(output, given), given)
-    if script is None and "file" not in given and sys.stdin.isatty() and sys.stdout.isatty():
+    if script is None and "file" not in given and _is_terminal(sys.stdin) and _is_terminal(sys.stdout):
         with _interpreter(given, needs_warehouse=False) as interpreter:
             from penstock.pipelines.commands.sql_shell import run_shell
 
@@ -150,10 +150,12 @@ def _script(script: str | None, given: Given) -> str:
     if script is not None and file is not None:
         raise ConfigError("both a statement and --file are given", hint="leave one of them out")
     if file == "-":
-        return sys.stdin.read()
-    if file is not None:
+        script = _standard_input()
+    elif file is not None:
         try:
             return Path(file).read_text(encoding="utf-8")
+        except UnicodeDecodeError as reason:
+            raise ConfigError(f"--file {file} is not UTF-8 text", hint="save the file as UTF-8") from reason
         except OSError as reason:
             raise ConfigError(
                 f"--file {file} cannot be read: {reason.strerror}",
@@ -161,4 +163,20 @@ def _script(script: str | None, given: Given) -> str:
             ) from reason
     if script is None or not script.strip():
         raise ConfigError("no query is given", hint='penstock sql "select * from db.t" --warehouse PATH')
+    return script
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    # Python has no stream for a descriptor that the parent process has closed.
+    return stream is not None and stream.isatty()
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:
+        return ""
+    try:
+        script = sys.stdin.read()
+        script.encode()  # in some locales Python reads bytes that are no text as surrogates
+    except UnicodeError as reason:
+        raise ConfigError("standard input is not UTF-8 text", hint="convert the statements to UTF-8") from reason
     return script

@@ -29,7 +29,7 @@ def _conversion(type_: pa.DataType) -> _Conversion | None:
     if pat.is_float32(type_):
         return _float
     if pat.is_map(type_):
-        return _map(_conversion(type_.item_type))
+        return _map(_conversion(type_.key_type), _conversion(type_.item_type))
     if pat.is_struct(type_):
         return _struct({field.name: _conversion(field.type) for field in type_})
     if pat.is_list(type_) or pat.is_large_list(type_) or pat.is_fixed_size_list(type_):
@@ -42,9 +42,9 @@ def _converted(convert: _Conversion | None, value: object) -> object:
     return value if convert is None or value is None else convert(value)
 
 
-def _map(items: _Conversion | None) -> _Conversion:
+def _map(keys: _Conversion | None, items: _Conversion | None) -> _Conversion:
     # JSON has texts as keys only.
-    return lambda pairs: {shown(key): _converted(items, value) for key, value in pairs}
+    return lambda pairs: {shown(_converted(keys, key)): _converted(items, value) for key, value in pairs}
 
 
 def _struct(members: Mapping[str, _Conversion | None]) -> _Conversion | None:

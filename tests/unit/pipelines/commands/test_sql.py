@@ -49,13 +49,14 @@ def test_values_are_printed_as_they_were_written(warehouse: str, capsys: pytest.
         ("[0.3::FLOAT, NULL] AS l", '"[0.3, null]"', [0.3, None]),
         ("{'a': 0.7::FLOAT, 'b': 'ä'} AS s", '"{""a"": 0.7, ""b"": ""ä""}"', {"a": 0.7, "b": "ä"}),
         ("MAP {1: MAP {'a': INTERVAL 3 DAY}} AS m", '"{""1"": {""a"": ""3 days""}}"', {"1": {"a": "3 days"}}),
+        ("MAP {0.1::FLOAT: INTERVAL 3 DAY} AS k", '"{""0.1"": ""3 days""}"', {"0.1": "3 days"}),
         ("{'a': 1} AS plain", '"{""a"": 1}"', {"a": 1}),
         ("'' AS empty", '""', ""),
         ("NULL AS none", "", None),
     ]
     query = ["sql", f"SELECT {', '.join(text for text, _, _ in columns)}", "--warehouse", warehouse, "--output"]
     assert main([*query, "csv"]) == 0
-    assert capsys.readouterr().out == f"f,l,s,m,plain,empty,none\n{','.join(cell for _, cell, _ in columns)}\n"
+    assert capsys.readouterr().out == f"f,l,s,m,k,plain,empty,none\n{','.join(cell for _, cell, _ in columns)}\n"
     assert main([*query, "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [[value for _, _, value in columns]]
 
@@ -73,8 +74,29 @@ def test_statements_are_read_from_standard_input(
     assert main(["sql", *words, "--warehouse", warehouse, "--output", "csv"]) == 0
     assert capsys.readouterr().out == "rows\n2\nseven\n7\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    assert main(["sql", "--warehouse", warehouse]) == 2
+    assert main(["sql", *words, "--warehouse", warehouse]) == 2
     assert "no query is given" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", None)  # as with <&- in a shell
+    assert main(["sql", *words, "--warehouse", warehouse]) == 2
+    assert "no query is given" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_statements_that_are_no_text_are_refused(
+    errors: str,
+    warehouse: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = tmp_path / "latin.sql"
+    script.write_bytes("SELECT 'ä'".encode("latin-1"))
+    with script.open(encoding="utf-8", errors=errors) as opened:
+        monkeypatch.setattr(sys, "stdin", opened)
+        assert main(["sql", "--warehouse", warehouse]) == 2
+    assert "standard input is not UTF-8 text" in capsys.readouterr().err
+    assert main(["sql", "-f", str(script), "--warehouse", warehouse]) == 2
+    assert f"--file {script} is not UTF-8 text" in capsys.readouterr().err
 
 
 def test_the_rows_of_the_last_statement_are_an_arrow_stream(warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,15 +180,20 @@ class IndexAdvance:
 
     def _rewritten(self, missed: Sequence[Snapshot]) -> set[bytes]:
         """Return the partitions that were overwritten, or that a compaction may have dropped expired records from."""
-        expiry = RecordExpiry.of(self.layout.schema, self.store.ambient.now_millis(), self.store.schemas.get)
         found = set[bytes]()
         for snapshot in missed:
             if snapshot.commit_kind is CommitKind.OVERWRITE:
                 found |= touched(delta_entries(self.store, snapshot))
-            elif snapshot.commit_kind is CommitKind.COMPACT and expiry is not None:
+            elif snapshot.commit_kind is CommitKind.COMPACT and (expiry := self._expiry(snapshot)) is not None:
                 gone = [entry for entry in delta_entries(self.store, snapshot) if entry.kind is FileKind.DELETE]
                 found |= touched([entry for entry in gone if expiry.may_concern(entry.file)])
         return found
+
+    def _expiry(self, snapshot: Snapshot) -> RecordExpiry | None:
+        """Return the rule that a compaction followed, or a later time of it: options may have changed since."""
+        schemas = self.store.schemas
+        latest = max(self.store.ambient.now_millis(), snapshot.time_millis)
+        return RecordExpiry.of(schemas.get(snapshot.schema_id), latest, schemas.get)
 
     def _read(self, index: KeyIndex, snapshot: Snapshot, partitions: set[bytes] | None) -> None:
         keys = TableKeys(self.store, self.layout, index.number)

@@ -25,6 +25,7 @@ from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
+from penstock.table.usable import check_usable
 from tests.unit.table.tables import content, new_table, rows
 
 COLUMNS = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
@@ -427,6 +428,31 @@ def test_the_key_of_an_expired_record_is_new_in_any_partition(
         shutil.rmtree(keys_folder, ignore_errors=True)
     write(table, ("1", "b", late))
     assert content(table) == [("1", "b", late), ("2", "a", late)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [penstock.ResetOption("record-level.expire-time"), penstock.SetOption("record-level.expire-time", "30 d")],
+    ids=["no rule", "a longer time"],
+)
+def test_the_key_of_an_expired_record_stays_new_after_the_rule_changed(
+    tmp_path: Path, change: penstock.SetOption | penstock.ResetOption
+) -> None:
+    clock = [1_700_000_000_000]
+    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v"}
+    made = moving_table(tmp_path, merge_engine="first-row", **rule)
+    ambient = replace(made.store.ambient, now_millis=lambda: clock[0])
+    table = Table(TableStore.open(made.store.storage, made.path, ambient=ambient))
+    early, late = 1_700_000_000, 1_700_007_200
+    write(table, ("1", "a", early))
+    write(table, ("2", "a", late))
+    clock[0] = 1000 * late
+    table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
+    assert content(table) == [("2", "a", late)]
+    table.store.evolve([change], check_usable)
+    changed = table.refresh()
+    write(changed, ("1", "b", late))
+    assert content(changed) == [("1", "b", late), ("2", "a", late)]
 
 
 def test_a_partition_without_expired_records_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,10 +58,11 @@ def _manifest_files(data: bytes, where: str, **facts: object) -> list[ManifestFi
 
 
 # Manifests matter less than lists: an open table keeps their entries itself. In Parquet, two entries take 9 KB and are
-# read in the time of thirty manifests in Avro.
-_MANIFESTS = ParsedFiles(_entries, files=128, largest=12 << 10)
-_LISTS = ParsedFiles(_manifest_files, files=128, largest=16 << 10)
-_INDEXES = ParsedFiles(_index_entries, files=128, largest=4 << 10)
+# read in the time of thirty manifests in Avro. An entry takes about 1.5 KB of memory; in a file of ORC as little as two
+# bytes.
+_MANIFESTS = ParsedFiles(_entries, files=128, largest=12 << 10, most=200)
+_LISTS = ParsedFiles(_manifest_files, files=128, largest=16 << 10, most=500)
+_INDEXES = ParsedFiles(_index_entries, files=128, largest=4 << 10, most=200)
 
 
 def read_index_manifest(data: bytes, where: str, **facts: object) -> list[IndexEntry]:

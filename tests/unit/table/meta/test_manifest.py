@@ -225,6 +225,15 @@ def test_a_small_manifest_is_decoded_once(codec: str) -> None:
     assert read_index_manifest(read_again(index), "a")[0] is read_index_manifest(read_again(index), "b")[0]
 
 
+@pytest.mark.parametrize("codec", ["zstandard", "orc:zstandard", "parquet:zstandard"])
+def test_manifests_of_many_entries_are_not_kept(codec: str) -> None:
+    """A manifest of 12 KB in ORC may have thousands of entries, and 128 of them would fill a gigabyte."""
+    files = [entry(f"data-{codec}-{n}.parquet") for n in range(1000)]
+    manifest = write_manifest(files, codec)
+    assert read_manifest(manifest, "a") == files
+    assert read_manifest(manifest, "a")[0] is not read_manifest(manifest, "b")[0]
+
+
 def read_again(data: bytes) -> bytes:
     """Return other bytes with the same content, as another request returns them."""
     return bytes(bytearray(data))

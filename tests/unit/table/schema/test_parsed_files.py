@@ -28,6 +28,14 @@ def test_large_contents_are_not_kept() -> None:
     assert files.get(b"a b", "one") is not first
 
 
+def test_contents_with_many_items_are_not_kept() -> None:
+    files = ParsedFiles(parsed_words, files=8, largest=100, most=2)
+    for data, is_kept in ((b"a b", True), (b"a b c", False)):
+        first = files.get(data, "one")
+        assert first == tuple(data.split())
+        assert (files.get(data, "one") is first) is is_kept
+
+
 def test_each_error_names_its_file() -> None:
     files = ParsedFiles(parsed_words, files=8, largest=100)
     for name in ("one", "two"):

@@ -74,7 +74,7 @@ def test_a_view_of_one_of_them_leaves_statements_on_the_other_right(lake: Interp
     assert ids(lake, "SELECT id FROM v UNION ALL SELECT id FROM w") == [4, 9, 14, 19]
 
 
-def test_letters_beyond_ascii_are_told_apart_as_duckdb_does(lake: Interpreter) -> None:
+def test_letters_beyond_ascii_have_a_case_in_duckdb(lake: Interpreter) -> None:
     for number, name in enumerate(("`é`", "`É`")):
         list(lake.run(f"CREATE TABLE {name} {KEY}; INSERT INTO {name} VALUES ({number})"))
     assert ids(lake, "SELECT id FROM `é` UNION ALL SELECT id FROM `É`") == [0, 1]

@@ -70,10 +70,11 @@ def _of_text(change: Callable[[pa.Array], pa.Array]) -> ComputedFunction:
     def type_of(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
         type_ = types[arguments[0].column]
         if not isinstance(type_, AtomicType) or type_.root not in TEXTS:
+            name = arguments[0].column
             raise ConfigError(
                 f"a string is needed, not {type_json(type_)}",
-                column=arguments[0].column,
-                hint=f"convert it first, by another computed column: {arguments[0].column}_text=concat({arguments[0].column})",
+                column=name,
+                hint=f"convert it first, by another computed column: {name}_text=concat({name})",
             )
         return STRING
 

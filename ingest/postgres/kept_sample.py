@@ -37,6 +37,7 @@ class KeptSample:
 
     clock: Callable[[], float] = time.monotonic
     _next_at: float = field(default=float("-inf"), repr=False)
+    _position: int = 0  # of the newest sample, which may end earlier
     _is_open: bool = False  # whether the server was started since, and may have another log
 
     def compared(self, server: PgAddress, identity: ServerIdentity, progress: PgProgress) -> PgProgress:
@@ -59,10 +60,14 @@ class KeptSample:
     def taken(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
         """Return the state with a sample of the log before its position."""
         before = progress.sample
-        if (before is not None and before.last == progress.log) or self._is_open or self._waits():
+        is_taken = before is not None and progress.log in {before.last, self._position}
+        if is_taken or self._is_open or self._waits():
             return progress
         found = self._found(connection, progress)
-        return replace(progress, sample=found or before)
+        if found is None:
+            return progress
+        self._position = progress.log
+        return replace(progress, sample=found)
 
     def _found(self, connection: PgConnection, progress: PgProgress) -> LogSample | None:
         try:

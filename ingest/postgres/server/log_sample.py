@@ -4,6 +4,9 @@ A server whose disk was put back to an earlier state stays on its timeline, and 
 that is longer than the position, neither the position nor the slot shows it. The bytes of the log do: records contain
 numbers of transactions, the times of commits, and checksums.
 
+After a change of the WAL file (`pg_switch_wal`, `archive_timeout`) the rest of the file is zeros in any log: then the
+sample is of the last records in the file.
+
 The bytes are read as a standby reads them. A server whose start is that of the sample has written its log without a
 break, so they are compared after a restart only.
 """
@@ -57,12 +60,24 @@ class LogSample:
 
 
 def sample_before(connection: PgConnection, position: int, timeline: int) -> LogSample | None:
-    """Return a sample of the log before the position; None, with a warning, if the server does not show it."""
+    """Return a sample of the log before the position; None, with a warning, if the server does not show it.
+
+    It ends earlier if the bytes before the position are zeros.
+    """
     with connected(connection.server, replication=True) as stream:
         started, segment = stream.rows(f"{_STARTED}, setting FROM pg_settings WHERE name = 'wal_segment_size'")[0]
         # Not more than one file, which the slot keeps as long as the pipeline is at the position.
-        first = max(position - _MOST_BYTES, (position - 1) // int(str(segment)) * int(str(segment)))
-        digest = _digest(stream, first, position, timeline)
+        begin = (position - 1) // int(str(segment)) * int(str(segment))
+        first, last = max(position - _MOST_BYTES, begin), position
+        found = _content(stream, first, last, timeline)
+    if found is not None and found.is_blank and first > begin:
+        last = _end_of_records(connection.server, begin, first, timeline)
+        first = max(last - _MOST_BYTES, begin)
+        with connected(connection.server, replication=True) as stream:
+            found = _content(stream, first, last, timeline)
+    if found is not None and found.is_blank:
+        _warn(position, "the bytes before the position are zeros")
+        return None
     # The position is one of the server that was asked for it: it has not been restarted as long as it answers here.
     if connection.value(_STARTED) != started:
         raise ConnectionLost(
@@ -71,7 +86,7 @@ def sample_before(connection: PgConnection, position: int, timeline: int) -> Log
             server=connection.server.where,
             position=lsn_text(position),
         )
-    return None if digest is None else LogSample(first, position, timeline, digest, str(started))
+    return None if found is None else LogSample(first, last, timeline, found.digest, str(started))
 
 
 def require_same_log(server: PgAddress, identity: ServerIdentity, sample: LogSample) -> None:
@@ -79,8 +94,8 @@ def require_same_log(server: PgAddress, identity: ServerIdentity, sample: LogSam
     if sample.started == identity.started:
         return
     with connected(server, replication=True) as connection:
-        digest = _digest(connection, sample.first, sample.last, sample.timeline)
-    if digest not in {None, sample.digest}:
+        found = _content(connection, sample.first, sample.last, sample.timeline)
+    if found is not None and found.digest != sample.digest:
         raise Diverged(
             "the log that the pipeline has read is not the log of the server: the server was restored from a backup, "
             "and has written more since",
@@ -92,22 +107,47 @@ def require_same_log(server: PgAddress, identity: ServerIdentity, sample: LogSam
         )
 
 
-def _digest(connection: PgConnection, first: int, last: int, timeline: int) -> str | None:
-    hashed, missing = blake2b(digest_size=_DIGEST_BYTES), last - first
+@dataclass(frozen=True, slots=True)
+class _Content:
+    digest: str
+    is_blank: bool  # zeros only
+
+
+def _content(connection: PgConnection, first: int, last: int, timeline: int) -> _Content | None:
+    hashed, missing, is_blank = blake2b(digest_size=_DIGEST_BYTES), last - first, True
     try:
         for data in _parts(connection, first, last, timeline):
-            hashed.update(data[:missing])
-            missing -= min(len(data), missing)
+            wanted = data[:missing]
+            hashed.update(wanted)
+            missing -= len(wanted)
+            is_blank = is_blank and not wanted.strip(b"\0")
     except SourceError as error:
         if error.retryable:
             raise
         reason = str(error.facts.get("reason", error.message))
     else:
         if not missing:
-            return hashed.hexdigest()
+            return _Content(hashed.hexdigest(), is_blank)
         reason = f"{missing} bytes were not sent"
-    log.warning("event=log_not_compared position=%s reason=%s note=%s", lsn_text(last), reason, _NOT_COMPARED)
+    _warn(last, reason)
     return None
+
+
+def _warn(position: int, reason: str) -> None:
+    log.warning("event=log_not_compared position=%s reason=%s note=%s", lsn_text(position), reason, _NOT_COMPARED)
+
+
+def _end_of_records(server: PgAddress, begin: int, last: int, timeline: int) -> int:
+    """Return where the zeros begin that end a file. Each page of records begins with a header of other bytes."""
+    at = end = begin
+    with connected(server, replication=True) as connection:
+        for data in _parts(connection, begin, last, timeline):
+            filled = len(data[: last - at].rstrip(b"\0"))
+            end = at + filled if filled else end
+            at += len(data)
+            if at - end >= _MOST_BYTES:
+                break
+    return end
 
 
 def _parts(connection: PgConnection, first: int, last: int, timeline: int) -> Iterator[bytes]:

@@ -130,6 +130,21 @@ def test_a_restored_server_whose_log_has_grown_beyond_the_position_is_reported(
     assert {key: row["n"] for key, row in sync.rows("t").items()} == {1: 7, **dict.fromkeys(range(2, 11), 0)}
 
 
+def test_another_log_is_noticed_at_the_end_of_a_file_that_was_not_full(
+    server: PgPlayground, folder: Path, tmp_path: Path
+) -> None:
+    """As with `archive_timeout`: the last bytes of such files are zeros."""
+    sync = PgSync(server, tmp_path)
+    sync.run()
+    put_back = kept(server, folder)
+    server.run("INSERT INTO t SELECT i, 1 FROM generate_series(100, 400) i", "SELECT pg_switch_wal()")
+    sync.run()
+    put_back()
+    server.run("UPDATE t SET n = 7 WHERE id = 1", "SELECT pg_switch_wal()", "INSERT INTO t VALUES (500, 5)")
+    with pytest.raises(Diverged, match="the log that the pipeline has read is not the log of the server"):
+        sync.run()
+
+
 def test_a_planned_batch_that_a_restored_server_has_otherwise_is_not_read(
     server: PgPlayground, folder: Path, tmp_path: Path
 ) -> None:

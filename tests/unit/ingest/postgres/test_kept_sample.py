@@ -31,6 +31,7 @@ class Server:
     error: SourceError | None = None
     shows: bool = True
     asked: int = 0
+    blank: int = 0  # the bytes before the position that are zeros
     seconds: float = 0.0
     kept: KeptSample = field(init=False)
 
@@ -39,7 +40,8 @@ class Server:
 
     def sample(self, _: object, position: int, timeline: int) -> LogSample | None:
         self.require()
-        return LogSample(position - 10, position, timeline, "new", "noon") if self.shows else None
+        last = position - self.blank
+        return LogSample(last - 10, last, timeline, "new", "noon") if self.shows else None
 
     def require(self, *_: object) -> None:
         assert not is_patient()  # a plan would wait for a minute each time
@@ -72,6 +74,15 @@ def test_sample_is_taken_once_at_each_position(server: Server) -> None:
     assert first.sample is not None
     assert (first.sample.last, server.asked) == (100, 1)
     assert (server.taken(first), server.asked) == (first, 1)
+
+
+def test_sample_that_ends_before_its_position_is_taken_once(server: Server) -> None:
+    server.blank = 50
+    first = server.taken(at(100, sample_at(30)))
+    assert first.sample is not None
+    assert (first.sample.last, server.asked) == (50, 1)
+    assert (server.taken(first), server.asked) == (first, 1)
+    assert KeptSample().taken(SERVER, first) == first  # in the next process, without a batch
 
 
 @pytest.mark.parametrize("error", SENT, ids=["lost", "denied"])

@@ -99,6 +99,25 @@ def test_sample_is_of_one_file_of_the_log(server: Any, beyond: int, bytes_: int)
     assert found.last - found.first == bytes_
 
 
+@pytest.mark.parametrize("records", [24, 5000, 20_000, 100_000, SEGMENT - 20_000])
+def test_sample_after_a_change_of_the_file_is_of_the_last_records_in_it(server: Any, records: int) -> None:
+    """The rest of the file is zeros in any log."""
+    end = SEGMENT + records
+    server.log = server.log[: end - 1] + b"\x01" + bytes(2 * SEGMENT - end) + server.log[2 * SEGMENT :]
+    found = sample_before(server, 2 * SEGMENT, 1)
+    assert found is not None
+    assert (found.first, found.last) == (max(SEGMENT, end - (16 << 10)), end)
+    server.log = server.log[: end - 1] + b"\x02" + server.log[end:]
+    with pytest.raises(Diverged, match="is not the log of the server"):
+        require_same_log(server.server, replace(IDENTITY, started="one"), found)
+
+
+def test_file_of_zeros_is_no_sample(server: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server.log = bytes(3 * SEGMENT)
+    assert sample_before(server, 2 * SEGMENT, 1) is None
+    assert "event=log_not_compared position=0/2000000 reason=the bytes before the position are zeros" in caplog.text
+
+
 @pytest.mark.parametrize("place", [POSITION - (16 << 10), POSITION - 9000, POSITION - 1])
 def test_other_bytes_before_the_position_are_reported_after_a_restart(server: Any, place: int) -> None:
     sample = sampled(server)

@@ -1,4 +1,4 @@
-"""The sample of the log that the offsets of a pipeline have: compared after a restart of the server, then taken anew.
+"""The sample of the log that the offsets of a pipeline have: compared after a restart, then read again.
 
 No plan fails because a sample cannot be taken or compared: a server may refuse it, close the connection, or have none
 left for readers of the log. The sample stays then, and a later plan tries again. The task that reads the log compares

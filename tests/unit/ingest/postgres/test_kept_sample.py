@@ -69,14 +69,14 @@ def sample_at(position: int, started: str = "noon") -> LogSample:
     return LogSample(position - 10, position, 1, "old", started)
 
 
-def test_sample_is_taken_once_at_each_position(server: Server) -> None:
+def test_sample_is_read_once_at_each_position(server: Server) -> None:
     first = server.taken(at(100, sample_at(50)))
     assert first.sample is not None
     assert (first.sample.last, server.asked) == (100, 1)
     assert (server.taken(first), server.asked) == (first, 1)
 
 
-def test_sample_that_ends_before_its_position_is_taken_once(server: Server) -> None:
+def test_sample_that_ends_before_its_position_is_read_once(server: Server) -> None:
     server.blank = 50
     first = server.taken(at(100, sample_at(30)))
     assert first.sample is not None
@@ -86,7 +86,7 @@ def test_sample_that_ends_before_its_position_is_taken_once(server: Server) -> N
 
 
 @pytest.mark.parametrize("error", SENT, ids=["lost", "denied"])
-def test_plan_goes_on_with_the_former_sample_when_none_can_be_taken(
+def test_plan_keeps_the_former_sample_when_none_can_be_read(
     server: Server, error: SourceError, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.error = error
@@ -98,7 +98,7 @@ def test_plan_goes_on_with_the_former_sample_when_none_can_be_taken(
     assert server.taken(former).sample is not None
 
 
-def test_server_that_does_not_show_its_log_is_asked_again_after_an_hour(server: Server) -> None:
+def test_server_that_does_not_show_its_log_is_tried_again_after_an_hour(server: Server) -> None:
     server.shows = False
     for seconds in range(0, 3601, 400):
         server.seconds = seconds
@@ -128,7 +128,7 @@ def test_another_log_is_reported(server: Server) -> None:
         server.kept.compared(SERVER, ONE, at(100, sample_at(100)))
 
 
-def test_server_that_has_run_since_the_sample_is_not_asked(server: Server) -> None:
+def test_log_of_a_server_that_has_run_since_the_sample_is_not_read(server: Server) -> None:
     progress = at(100, sample_at(100))
     assert server.kept.compared(SERVER, NOON, progress) == progress
     assert server.kept.compared(SERVER, ONE, at(100)) == at(100)

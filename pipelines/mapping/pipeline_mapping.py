@@ -18,6 +18,7 @@ from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_images import TargetImages
+from penstock.pipelines.mapping.target_options import check_keys, options_to_set, set_options
 from penstock.pipelines.mapping.target_rows import (
     as_append,
     as_upsert,
@@ -28,7 +29,6 @@ from penstock.pipelines.mapping.target_rows import (
     check_retracts_with_lookups,
 )
 from penstock.pipelines.mapping.target_schemas import TargetSchemas, nonsense_of
-from penstock.pipelines.mapping.target_tables import check_keys, options_to_set, set_options
 from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.expectations import CheckedRows, checked

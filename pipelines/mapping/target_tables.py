@@ -1,35 +1,31 @@
 """The tables that a pipeline writes, as the driver, the planner and the tasks see them.
 
 After each batch the driver writes the schema id of each table to a file on its own machine. The planner adds the ids to
-the input partitions. A task reads the schema file of that version once and caches it. Options that the pipeline wants
-are set on tables that exist already.
+the input partitions. A task reads the schema file of that version once and caches it.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from penstock.errors import ConfigError
 from penstock.pipelines.mapping.new_tables import NO_KEY, NO_KEY_HINT
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.checks import report
-from penstock.table.schema.changes import SetOption, apply_changes
-from penstock.table.schema.option_changes import is_immutable
-from penstock.table.schema.table_schema import TableSchema
-from penstock.table.usable import check_usable
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.sink import CatalogConfig as CatalogSection
+
+log = logging.getLogger(__name__)
 
 FILE = "tables.json"
 _KEYED = (
@@ -186,61 +182,3 @@ def state_at(store: TableStore, version: TargetVersion) -> TableState:
     if version.snapshot == NEWEST:
         return TableState(store, snapshots.latest())
     return TableState(store, snapshots.get(version.snapshot) if version.snapshot else None)
-
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class OptionsToSet:
-    """Differences between the options of an existing table and of the pipeline: options to set, and options to keep."""
-
-    changes: tuple[SetOption, ...]
-    kept: Mapping[str, tuple[str | None, str]]
-
-    def after(self, store: TableStore) -> TableSchema:
-        """Return the schema that the table will have. ConfigError if it cannot have one of the options."""
-        current = store.schema()
-        if not self.changes:
-            return current
-        has_snapshots = store.snapshots.latest_id() is not None
-        changed = apply_changes(current, self.changes, has_snapshots, current.time_millis)
-        check_usable(changed)
-        return changed
-
-
-def options_to_set(store: TableStore, wanted: Mapping[str, str], kept: frozenset[str] = frozenset()) -> OptionsToSet:
-    """Return the options to set.
-
-    Options that determine how existing rows are stored or read, and options in `kept`, are not changed.
-    """
-    has = store.schema().options
-    differ = {option: value for option, value in wanted.items() if has.get(option) != value}
-    keeps = {option for option in differ if option == "bucket" or option in kept or is_immutable(option)}
-    changes = tuple(SetOption(option, value) for option, value in differ.items() if option not in keeps)
-    return OptionsToSet(changes, {option: (has.get(option), differ[option]) for option in differ if option in keeps})
-
-
-def set_options(
-    warehouse: CatalogSettings, table: str, wanted: Mapping[str, str], kept: frozenset[str] = frozenset()
-) -> TableSchema:
-    """Set the options that differ, and return the newest schema. Those that are kept are logged."""
-    store = warehouse.store(table)
-    found = options_to_set(store, wanted, kept)
-    for option, (has, value) in found.kept.items():
-        log.warning("event=option_kept table=%s option=%s value=%s wanted=%s", table, option, has, value)
-    return store.evolve(found.changes, check_usable) if found.changes else store.schema()
-
-
-def check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
-    """Raise ConfigError if the keys that a pipeline sets are not the keys of the existing table."""
-    if given and set(given) != set(own):
-        raise ConfigError(
-            f"the table exists with other {kind} keys than the pipeline sets",
-            set_keys=", ".join(given),
-            table_keys=", ".join(own),
-            paimon_message=f"Specified {kind} keys [{', '.join(given)}] are not equal to the existed table {kind} keys"
-            f" [{', '.join(own)}]. You should remove the --{kind}-keys argument or re-create the table if the {kind}"
-            " keys are wrong.",
-            hint=f"remove --{kind}-keys, or create the table again if its {kind} keys are wrong",
-        )

@@ -11,15 +11,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
-from penstock.table.maintenance.changelog_expiry import (
-    Retention,
-    has_changelog,
-    present,
-    with_changelogs_expired,
-)
+from penstock.table.maintenance.changelog_expiry import has_changelog, present, with_changelogs_expired
 from penstock.table.maintenance.file_deletion import ExpiryResult, UnusedFiles, sweep
 from penstock.table.maintenance.kept_states import tagged, tags_around
 from penstock.table.maintenance.reachable import has_delta_as_changelog, removed_entries, used_by_changelogs
+from penstock.table.maintenance.retention import Retention
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot

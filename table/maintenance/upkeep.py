@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batch_tag, create_idle_snapshot
-from penstock.table.maintenance.changelog_expiry import Retention
 from penstock.table.maintenance.done_partitions import mark_due, mark_written, watermark_time
 from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
+from penstock.table.maintenance.retention import Retention
 from penstock.table.maintenance.snapshot_expiry import expire_by
 from penstock.table.maintenance.tag_deletion import expire_tags
 from penstock.table.meta.consumer_files import ConsumerFiles
@@ -28,6 +28,10 @@ from penstock.table.options.partitions import (
     TAG_TIME_EXPIRE_ENABLED,
 )
 from penstock.table.schema.table_schema import TableSchema
+
+MOST_TAGS = 50  # expired in one round
+
+log = logging.getLogger(__name__)
 
 
 def expire_consumers(store: TableStore, older_than: int | None = None) -> list[str]:
@@ -45,12 +49,6 @@ def expire_consumers(store: TableStore, older_than: int | None = None) -> list[s
     for consumer_id in over:
         files.delete(consumer_id)
     return over
-
-
-HOUR = 3_600_000
-MOST_TAGS = 50  # expired in one round
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

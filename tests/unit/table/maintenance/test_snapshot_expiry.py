@@ -6,9 +6,9 @@ import pytest
 
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.errors import SnapshotMissing
-from penstock.table.maintenance.changelog_expiry import Retention, RetentionRule
 from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.kept_states import tagged
+from penstock.table.maintenance.retention import Retention, RetentionRule
 from penstock.table.maintenance.snapshot_expiry import WEEK, expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag
 from penstock.table.maintenance.tags import create_tag, replace_tag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -85,36 +85,56 @@ def checked(
     new = ((change.kinds == INSERT) | (change.kinds == UPDATE_AFTER)) & ~marked
     # For a delete with only its key, it is unknown whether the row met the conditions.
     old = ((change.kinds == UPDATE_BEFORE) | (change.kinds == DELETE)) & ~key_only_deletes(change)
-    never_added = np.zeros(len(change), np.bool_)
-    kept, misfits, counts = np.ones(len(change), np.bool_), Misfits(), Counter[str]()
+    tally = _Tally(change, new, old, is_update, np.ones(len(change), np.bool_), np.zeros(len(change), np.bool_))
     for expectation in expectations:
         unread = Misfits()
-        matching = matching_rows(change, expectation.node, mapping, now_millis, zone, unread)
+        tally.judge(expectation, matching_rows(change, expectation.node, mapping, now_millis, zone, unread), unread)
+    kept = tally.kept
+    whole, bad = whole_messages(change, tally.misfits)
+    if whole is not None:
+        kept &= whole
+    remaining = _without(change, kept, before)
+    # The plus drops counts of zero.
+    return CheckedRows(remaining, bad, +tally.counts, int(np.count_nonzero(tally.never_added & kept)))
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The rows of a change that have met the expectations so far, and the counts of others.
+
+    `new` and `old` are the rows that are checked and their former images; `is_update` are the new rows of updates.
+    """
+
+    change: ChangeBatch
+    new: Flags
+    old: Flags
+    is_update: Flags
+    kept: Flags
+    never_added: Flags
+    misfits: Misfits = field(default_factory=Misfits)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def judge(self, expectation: Expectation, matching: Flags, unread: Misfits) -> None:
+        """Apply an expectation that the rows `matching` meet. `unread` are rows with values that cannot be read."""
         if expectation.action in {"drop", "dead-letter"}:
-            never_added |= old & ~matching
-        failed = new & kept & ~matching
+            self.never_added |= self.old & ~matching
+        failed = self.new & self.kept & ~matching
         # A value that cannot be read is reported as such, and not as one that does not meet the condition.
         for row, reason in unread.reasons.items():
             failed[row] = False
-            misfits.add(np.array([row]), reason)
+            self.misfits.add(np.array([row]), reason)
         if not failed.any():
-            continue
-        counts[expectation.counted_as] += int(np.count_nonzero(failed))
+            return
+        self.counts[expectation.counted_as] += int(np.count_nonzero(failed))
         if expectation.action == "fail":
-            raise _violation(change, expectation, int(np.argmax(failed)))
+            raise _violation(self.change, expectation, int(np.argmax(failed)))
         if expectation.action == "drop":
-            kept &= ~failed
-            counts[UPDATES_DROPPED] += int(np.count_nonzero(is_update & failed))
+            self.kept &= ~failed
+            self.counts[UPDATES_DROPPED] += int(np.count_nonzero(self.is_update & failed))
         elif expectation.action == "dead-letter":
-            misfits.add(
+            self.misfits.add(
                 np.flatnonzero(failed), f"the expectation {expectation.name} is not met: {expectation.condition}"
             )
-    whole, bad = whole_messages(change, misfits)
-    if whole is not None:
-        kept &= whole
-    taken = _without(change, kept, before)
-    # The plus drops counts of zero.
-    return CheckedRows(taken, bad, +counts, int(np.count_nonzero(never_added & kept)))
 
 
 def _without(change: ChangeBatch, kept: Flags, before: npt.NDArray[np.int64]) -> ChangeBatch:

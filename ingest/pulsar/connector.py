@@ -18,6 +18,7 @@ from penstock.ingest.pulsar.option_names import ACTED_ON, SERVICE_URL, SUBSCRIPT
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
+    from penstock.ingest.pulsar.admin import PulsarAdmin
     from penstock.ingest.pulsar.cluster import PulsarCluster
     from penstock.ingest.pulsar.settings import PulsarSettings
     from penstock.ingest.pulsar.source import PulsarSource
@@ -176,9 +177,8 @@ def _check_installed() -> None:
 def _findings(
     cluster: PulsarCluster, places: list[Place], config: PulsarConfig, settings: PulsarSettings
 ) -> Iterator[SourceFinding]:
-    """Yield findings of the admin interface: topics that do not exist, other readers, deletion by time."""
+    """Yield findings about options without effect, and what the admin interface knows of topics and subscriptions."""
     from penstock.ingest.pulsar.properties import without_effect
-    from penstock.ingest.pulsar.topics import partition_name
 
     for name in without_effect(config.properties):
         fix = did_you_mean(name, sorted(ACTED_ON), "remove it", cutoff=0.8)
@@ -193,6 +193,14 @@ def _findings(
         )
         yield SourceFinding("warning", _UNSEEN_LOSSES, _SET_ADMIN)
         return
+    yield from _consumer_findings(admin, places, settings)
+    yield from _topic_findings(admin, sorted({topic for topic, _ in places}))
+
+
+def _consumer_findings(admin: PulsarAdmin, places: list[Place], settings: PulsarSettings) -> Iterator[SourceFinding]:
+    """Yield findings about partitions that do not exist, or whose subscription has another consumer."""
+    from penstock.ingest.pulsar.topics import partition_name
+
     for place in places:
         consumers = admin.consumers(place, settings.subscription)
         if consumers is None:
@@ -207,7 +215,11 @@ def _findings(
                 "set pulsar.consumer.subscriptionName to another name for each pipeline",
                 3,
             )
-    for topic in sorted({topic for topic, _ in places}):
+
+
+def _topic_findings(admin: PulsarAdmin, topics: list[str]) -> Iterator[SourceFinding]:
+    """Yield findings about topics whose messages cannot be read, or are deleted by time."""
+    for topic in topics:
         kind = admin.schema_type(topic)
         if kind not in _READABLE:
             yield SourceFinding(

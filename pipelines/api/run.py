@@ -102,10 +102,12 @@ def run_here(
 ) -> dict[str, object]:
     """Run until caught up, asked to stop (SIGTERM, SIGINT or a signal: ends after the batch), or failed (raises).
 
-    A run that ends when it has caught up raises StoppedEarly if it was asked to stop before: its tables lack rows.
-    `on_summary` receives the summary, also if tables are parked, which raises. Ends the session it created, whose
-    stderr is the file that `output` returns; sessions of others, and one that began to open before, it leaves open.
-    Creates none for a bounded run whose batches are small enough for this process.
+    If it should end by itself but was asked to stop before it had caught up, it raises StoppedEarly: its tables lack
+    rows. `on_summary` receives the summary, also if tables are parked, which raises.
+
+    A bounded run whose batches are small enough for this process needs no session. A session that is created here ends
+    with the run, and its stderr is the file that `output` returns. Other sessions stay open: `session`, the active one,
+    and the one that `start` opens.
     """
     from penstock.pipelines.spark.versions import check_version
 
@@ -136,18 +138,25 @@ def run_here(
                 running.stop()
             with watched(spec, job, running) as watch:
                 running.run()
-            parking = job.parking()
-            done = summary(watch) | {"parked": sorted(parking.tables), "spark": spark.is_used}
-            batch = "none" if done["batch"] is None else done["batch"]
-            log.info("event=ended pipeline=%s batch=%s records=%d", job.name, batch, watch.facts.get("rows", 0))
-            spark.offer_faster_start()
-            on_summary(done)
-            if parking.tables:
-                raise parking.error()
-            if job.trigger.until_caught_up and not running.has_caught_up:
-                raise stopped_early(job.checkpoint)
+            return _ended(job, running, watch, spark, on_summary)
     finally:
         spark.end()
+
+
+def _ended(
+    job: Job, running: Run, watch: RunMonitor, spark: RunSession, on_summary: Callable[[dict[str, object]], None]
+) -> dict[str, object]:
+    """Return the summary of a run that has ended, after reporting it. Raise an error if the tables lack rows."""
+    parking = job.parking()
+    done = summary(watch) | {"parked": sorted(parking.tables), "spark": spark.is_used}
+    batch = "none" if done["batch"] is None else done["batch"]
+    log.info("event=ended pipeline=%s batch=%s records=%d", job.name, batch, watch.facts.get("rows", 0))
+    spark.offer_faster_start()
+    on_summary(done)
+    if parking.tables:
+        raise parking.error()
+    if job.trigger.until_caught_up and not running.has_caught_up:
+        raise stopped_early(job.checkpoint)
     return done
 
 

@@ -16,7 +16,7 @@ from penstock.pipelines.commands.pipeline_choice import action_of, spec_of_flags
 from penstock.pipelines.commands.target import JSON, number, text
 
 if TYPE_CHECKING:
-    from penstock.pipelines.api.verify import TableVerdict
+    from penstock.pipelines.api.verify import TableVerdict, Verification
     from penstock.pipelines.config.model import PipelineSpec
 
 DIFFERENT = 1  # the exit code where tables differ; errors have others
@@ -76,41 +76,17 @@ def _waited(given: Given) -> float:
 
 
 def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
-    from penstock.pipelines.api.verify import Verification
-    from penstock.pipelines.job import build
-    from penstock.pipelines.job.source_request import connector, request_of
-    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-    from penstock.pipelines.mapping.target_tables import settings_of
-
+    """Return the verdicts. Tables that cannot be compared yet are tried again until the time of --wait is over."""
     until = time.monotonic() + _waited(given)
-    catalog = spec.sink.catalog
-    shape = build.shape(spec, settings_of(catalog))
     done: dict[str, TableVerdict] = {}
     wanted = words_of(given.get("tables", ()))
     while True:
-        source = connector(spec).comparable(spec.source, request_of(spec))
-        if source is None:
-            hint = "servers whose tables can be read, such as MySQL and PostgreSQL, and Paimon tables can be compared"
-            raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
-        checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
-        # Read again for each attempt: the pipeline continues meanwhile.
-        reached = checkpoint.batches.progress().offsets
-        verification = Verification(
-            spec.pipeline.name,
-            source,
-            shape,
-            reached,
-            number(given, "limit") or 20,
-            frozenset(words_of(given.get("ignore-columns", ()))),
-            {table: str(parked["reason"]) for table, parked in checkpoint.parked().items()},
-            spec.sink.ignore_incompatible,
-        )
+        verification = _verification(spec, given)
         try:
             done |= {verdict.table: verdict for verdict in verification.verdicts(wanted)}
             early = tuple(table for table, verdict in done.items() if verdict.is_early)
             if not early or time.monotonic() >= until:
                 return list(done.values())
-            # Only the tables that could not be compared yet are tried again.
             wanted = early
         except SourceError as error:
             if not error.retryable or (time.monotonic() >= until and not done):
@@ -118,6 +94,33 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
             if time.monotonic() >= until:
                 return list(done.values())
         time.sleep(1)
+
+
+def _verification(spec: PipelineSpec, given: Given) -> Verification:
+    """Return a verification at the position that the pipeline, which may be running, has reached now."""
+    from penstock.pipelines.api.verify import Verification
+    from penstock.pipelines.job import build
+    from penstock.pipelines.job.source_request import connector, request_of
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+    from penstock.pipelines.mapping.target_tables import settings_of
+
+    catalog = spec.sink.catalog
+    shape = build.shape(spec, settings_of(catalog))
+    source = connector(spec).comparable(spec.source, request_of(spec))
+    if source is None:
+        hint = "servers whose tables can be read, such as MySQL and PostgreSQL, and Paimon tables can be compared"
+        raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
+    checkpoint = CheckpointFolder(spec.checkpoint, catalog.store_options)
+    return Verification(
+        spec.pipeline.name,
+        source,
+        shape,
+        checkpoint.batches.progress().offsets,
+        number(given, "limit") or 20,
+        frozenset(words_of(given.get("ignore-columns", ()))),
+        {table: str(parked["reason"]) for table, parked in checkpoint.parked().items()},
+        spec.sink.ignore_incompatible,
+    )
 
 
 def _lines(verdict: TableVerdict) -> list[str]:

@@ -82,20 +82,7 @@ class Commits:
             }
         for table, task in tasks.items():
             try:
-                committed = task.result()
-                last = self._snapshot(table, identity) if committed is None else committed.last
-                # Each commit reads the newest schema, so the next batch also knows what other jobs have altered.
-                if committed is None or last is None:
-                    done.schemas[table] = self.warehouse.store(table).schema().id
-                else:
-                    done.schemas[table] = last.schema_id
-                if committed is None or committed.lost_compaction is not None:
-                    done.uncompacted.add(table)
-                if last is not None:
-                    done.snapshots[table] = last
-                if committed is not None:
-                    done.retries[table] += committed.retries
-                    done.lost += [table] if committed.lost_compaction is not None else []
+                self._note(done, table, task.result(), identity)
             except (ForeignWriter, HistoryExpired) as error:
                 # The files continue a state that the table no longer has. The driver reads and writes the batch again.
                 discard(self.warehouse.store(table), messages[table])
@@ -147,6 +134,24 @@ class Commits:
         snapshot = done.last.id if done.last else None
         log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
         return done
+
+    def _note(
+        self, done: CommitResult, table: str, committed: CommittedSnapshots | None, identity: BatchIdentity
+    ) -> None:
+        """Add the result of a table's commit to the result of the batch. None: the table had the batch already."""
+        last = self._snapshot(table, identity) if committed is None else committed.last
+        # Each commit reads the newest schema, so the next batch also knows what other jobs have altered.
+        if committed is None or last is None:
+            done.schemas[table] = self.warehouse.store(table).schema().id
+        else:
+            done.schemas[table] = last.schema_id
+        if committed is None or committed.lost_compaction is not None:
+            done.uncompacted.add(table)
+        if last is not None:
+            done.snapshots[table] = last
+        if committed is not None:
+            done.retries[table] += committed.retries
+            done.lost += [table] if committed.lost_compaction is not None else []
 
     def _snapshot(self, table: str, identity: BatchIdentity) -> Snapshot | None:
         """Return the snapshot by which the table already had the batch, or None if another checkpoint committed it."""

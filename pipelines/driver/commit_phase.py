@@ -44,7 +44,7 @@ class CommitPhase:
 
         Tables that another job wrote to in the meantime are read and written again on top of that job's commits.
         """
-        run, stats = self.run, self.result.stats
+        run = self.run
         # Before the commit: after a crash between the two, nothing else would record that parked tables lack the batch.
         if run.parking.tables:
             run.parking.note(identity)
@@ -63,6 +63,24 @@ class CommitPhase:
             identity = replace(identity, tables=len(messages))
         if self.number == 0 and self.late is None:
             self._name_rows_of_others(messages)
+        uncompacted, snapshots = self._commit_all(identity, messages, watermarks)
+        # After the commits: a batch that is repeated after a crash in between finds its snapshots in the tables,
+        # and records them then.
+        if run.filled is not None:
+            set_back = run.filled.set_back(snapshots)
+            run.filled.record_batch(identity.number, report.sources, snapshots)
+            if set_back:
+                raise _set_back(set_back)
+        return uncompacted
+
+    def _commit_all(
+        self, identity: BatchIdentity, messages: Mapping[str, Sequence[CommitMessage]], watermarks: Mapping[str, int]
+    ) -> tuple[set[str], dict[str, Snapshot]]:
+        """Commit to all tables, again to those that another job wrote to in the meantime.
+
+        Return the tables that may lack the compaction of the batch, and the last snapshot of each table.
+        """
+        run, stats = self.run, self.result.stats
         uncompacted: set[str] = set()
         snapshots: dict[str, Snapshot] = {}
         for attempt in range(1, MOST_FOREIGN + 2):
@@ -80,14 +98,7 @@ class CommitPhase:
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             # The next attempt commits only these tables; the others have the batch.
             messages = self.reread(frozenset(done.foreign)).messages
-        # After the commits: a batch that is repeated after a crash in between finds its snapshots in the tables,
-        # and records them then.
-        if run.filled is not None:
-            set_back = run.filled.set_back(snapshots)
-            run.filled.record_batch(identity.number, report.sources, snapshots)
-            if set_back:
-                raise _set_back(set_back)
-        return uncompacted
+        return uncompacted, snapshots
 
     def _name_rows_of_others(self, tables: Collection[str]) -> None:
         """Warn of tables that another job filled, before a new pipeline adds rows to them."""

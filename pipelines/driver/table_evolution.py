@@ -45,18 +45,18 @@ class TableEvolution:
         cannot store a schema are left out too.
         """
         schemas, unmade = {}, dict[str, PenstockError]()
-        for table, found in drifts.items():
+        for table, seen in drifts.items():
             current = self.reader.warehouse.store(table).schema() if table in self.targets.schemas else None
             try:
                 # Before the columns are added: after a crash in between, they would not be new any more.
                 if current is not None:
-                    fill_added_columns(self.reader, current, found)
-                schema = self.reader.mapping.evolved(table, current, found)
+                    fill_added_columns(self.reader, current, seen)
+                schema = self.reader.mapping.evolved(table, current, seen)
             except (SchemaConflict, ConfigError) as error:
                 if current is None:
                     unmade[table] = error
                 else:
-                    self._leave_out_or_raise(table, found, error)
+                    self._leave_out_or_raise(table, seen, error)
                 continue
             if current is None or current.id != schema.id:  # a rename may have made that version already
                 before = "none" if current is None else current.id
@@ -65,6 +65,12 @@ class TableEvolution:
         # Before any error is raised: tables that could be altered keep their new versions, and are not altered a
         # second time.
         self.targets.put(schemas)
+        self._leave_out_unmade(unmade, drifts)
+
+    def _leave_out_unmade(
+        self, unmade: Mapping[str, PenstockError], drifts: Mapping[str, Sequence[SeenSchema]]
+    ) -> None:
+        """Continue without new tables that cannot be created, or raise one error for all that must not be left out."""
         # The only table is not left out: the settings may ask for something that no table can have, which the user must
         # see.
         leaves_out = self.reader.errors.leaves_out and bool(

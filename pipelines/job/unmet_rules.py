@@ -11,6 +11,7 @@ from dataclasses import replace
 from penstock.errors import ConfigError, did_you_mean
 from penstock.formats.change import SourceSchema
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.sink import SinkConfig
 from penstock.pipelines.job.failing_rules import shaped_unless_failing
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
@@ -204,16 +205,33 @@ def _columns_made(
     if not shaped:
         return
     known = names | shape.made
+    yield from _unmet_keys(sink, shape, known)
+    yield from _unmet_computed(shape, shaped, known)
+    yield from _unmet_partition_keys(sink, shape, schemas, shaped)
+
+
+def _unmet_keys(sink: SinkConfig, shape: PipelineMapping, known: Collection[str]) -> Iterator[ConfigError]:
     for kind, keys in (("primary key", sink.primary_keys), ("partition key", sink.partition_keys)):
         for name in keys:
             if shape.rules.name(name) not in known:
                 yield _no_column(f"{kind} {name!r}", "any captured table", name, known)
+
+
+def _unmet_computed(
+    shape: PipelineMapping, shaped: Sequence[SourceSchema], known: Collection[str]
+) -> Iterator[ConfigError]:
     for computed in shape.new_tables.computed:
         for name in computed.references:
             if name not in known and not any(schema.is_partial for schema in shaped):
                 yield _no_column(
                     f"computed column {computed.name!r} is computed from {name!r}", "any captured table", name, known
                 )
+
+
+def _unmet_partition_keys(
+    sink: SinkConfig, shape: PipelineMapping, schemas: Sequence[SourceSchema], shaped: Sequence[SourceSchema]
+) -> Iterator[ConfigError]:
+    """Yield errors for partition keys of single tables. `shaped` are the schemas after their transforms."""
     for table, keys in sink.multiple_table_partition_keys.items():
         own = [schema for schema in shaped if schema.table == table]
         if not own:

@@ -108,6 +108,12 @@ def as_lines(
 
     `command` returns the command line that asks a verb of the same pipeline.
     """
+    rows = [_row(fact) for fact in facts["tables"]]
+    return _head(state, facts), _COLUMNS, rows, _foot(state, facts, command)
+
+
+def _head(state: PipelineState, facts: Mapping[str, Any]) -> list[str]:
+    """Return the lines about the pipeline as a whole."""
     driver = state.driver or {}
     since = driver.get("started_millis")
     running = (
@@ -127,7 +133,11 @@ def as_lines(
     if driver.get("error"):
         head.append(f"error  {driver['error']}")
         head += [f"  to repair  {driver['hint']}"] if driver.get("hint") else []
-    rows = [_row(fact) for fact in facts["tables"]]
+    return head
+
+
+def _foot(state: PipelineState, facts: Mapping[str, Any], command: Callable[..., str]) -> list[str]:
+    """Return the lines about rows and tables that users may have to care for."""
     foot = []
     if state.stalled_seconds is not None:
         since = span(state.stalled_seconds)
@@ -149,7 +159,7 @@ def as_lines(
     foot += [f"{kind}  {text}" for kind, all_ in facts["rereads"].items() for text in all_]
     passed = ", ".join(f"{kind} {count:,}" for kind, count in facts["passed_over"].items())
     foot += [f"passed over  {passed}"] if passed else []
-    return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]
+    return [*foot, *(f"warning  {warning}" for warning in state.warnings)]
 
 
 def _deferred(state: PipelineState, group: Mapping[str, Any]) -> str:

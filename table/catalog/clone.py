@@ -46,30 +46,39 @@ def clone_table(
     `into_existing`. `executor` runs a unit per bucket if both tables have the same buckets, or per split if the new
     table has none; otherwise one unit copies all rows. A unit holds a write buffer in memory.
     """
-    definition = source.definition
-    if catalog.table_exists(name):
-        if not into_existing:
-            raise _exists(catalog, name)
-        target = catalog.table(name)
-        if target.schema != source.schema:
-            raise ConfigError(
-                f"table {name!r} has other columns than {source.name}",
-                warehouse=catalog.warehouse,
-                hint="alter its columns, or clone into a new table",
-            )
+    if not catalog.table_exists(name):
+        target = _created(source, catalog, name, options or {})
+    elif into_existing:
+        target = _existing(source, catalog, name)
     else:
-        catalog.create_database(split_name(name)[0], ignore_if_exists=True)
-        kept = {key: value for key, value in definition.options.items() if key not in _PLACES}
-        target = catalog.create_table(
-            name,
-            definition.fields,
-            definition.primary_keys,
-            definition.partition_keys,
-            {**kept, **(options or {})},
-            definition.comment,
-        )
+        raise _exists(catalog, name)
     if rows:
         _copy(source, target, where, executor or OwnProcess())
+    return target
+
+
+def _created(source: Table, catalog: Catalog, name: str, options: Mapping[str, str]) -> Table:
+    definition = source.definition
+    catalog.create_database(split_name(name)[0], ignore_if_exists=True)
+    kept = {key: value for key, value in definition.options.items() if key not in _PLACES}
+    return catalog.create_table(
+        name,
+        definition.fields,
+        definition.primary_keys,
+        definition.partition_keys,
+        {**kept, **options},
+        definition.comment,
+    )
+
+
+def _existing(source: Table, catalog: Catalog, name: str) -> Table:
+    target = catalog.table(name)
+    if target.schema != source.schema:
+        raise ConfigError(
+            f"table {name!r} has other columns than {source.name}",
+            warehouse=catalog.warehouse,
+            hint="alter its columns, or clone into a new table",
+        )
     return target
 
 

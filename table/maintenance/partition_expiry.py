@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
@@ -11,6 +11,7 @@ from penstock.table.commit.commit_checks import contents
 from penstock.table.commit.committer import Committer
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.partitions import (
     PARTITION_EXPIRATION_BATCH_SIZE,
@@ -24,7 +25,6 @@ from penstock.table.options.table_options import TableOptions
 
 MOST_AT_ONCE = 10_000
 _OF_VALUES = (PARTITION_TIMESTAMP_PATTERN, PARTITION_TIMESTAMP_FORMATTER)
-STRATEGIES = ("values-time", "update-time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +61,38 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     partitions are such, ConfigError. When rows are added to a partition in the meantime, expiry by values still drops
     it; expiry by update time raises CommitConflict.
     """
-    expiry = PartitionExpiry.of({**store.schema().options, **(options or {})})
+    layout = Layout.of(store.schema())
+    expiry = _checked_expiry(store, layout, options or {})
+    base = store.snapshots.latest()
+    if base is None:
+        return []
+    times = _times(store, layout, base, expiry)
+    if options and expiry.by_values and times and set(times.values()) == {None}:
+        raise expiry.times.unreadable(layout, min(times))
+    # Local time, like the times in partition values and the creation times of files.
+    limit = store.ambient.local_millis() - expiry.millis
+    old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]
+    partitions = [partition for _, partition in old]
+    _drop(store, base, expiry, partitions)
+    return [dict(PartitionTimes.texts(layout, partition)) for partition in partitions]
+
+
+def _checked_expiry(store: TableStore, layout: Layout, options: Mapping[str, str]) -> PartitionExpiry:
+    """Return the expiry by the table's options and these; ConfigError if they do not fit the table or each other."""
+    expiry = PartitionExpiry.of({**store.schema().options, **options})
     if expiry is None:
         raise ConfigError(
             "the time after which partitions expire is not set",
             table=store.name,
             hint="set the option partition.expiration-time, or expiration_time (--expiration-time)",
         )
-    layout, base = Layout.of(store.schema()), store.snapshots.latest()
     if not layout.schema.partition_keys:
         raise ConfigError(
             "the table has no partitions",
             table=store.name,
             hint="delete old rows by a condition with  penstock delete  or  DELETE FROM",
         )
-    unused = [] if expiry.by_values else [option.key for option in _OF_VALUES if option.key in (options or {})]
+    unused = [] if expiry.by_values else [option.key for option in _OF_VALUES if option.key in options]
     if unused:
         raise ConfigError(
             "partitions expire by the time of their last update here, whatever times their values contain",
@@ -85,25 +102,26 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
         )
     if options:  # tables of other engines may have any pattern, and their partitions do not expire
         expiry.times.check(layout.schema.partition_keys)
-    if base is None:
-        return []
+    return expiry
+
+
+def _times(store: TableStore, layout: Layout, base: Snapshot, expiry: PartitionExpiry) -> dict[bytes, int | None]:
+    """Return the times of all partitions, by their values or by their newest files; None for values without a time."""
     updated: dict[bytes, int] = {}
     for entry in live_entries(store, base):
         updated[entry.partition] = max(updated.get(entry.partition, 0), entry.file.creation_millis or 0)
-    times = {
+    return {
         partition: expiry.times.of_partition(layout, partition) if expiry.by_values else at
         for partition, at in updated.items()
     }
-    if options and expiry.by_values and times and set(times.values()) == {None}:
-        raise expiry.times.unreadable(layout, min(times))
-    # Local time, like the times in partition values and the creation times of files.
-    limit = store.ambient.local_millis() - expiry.millis
-    old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]
+
+
+def _drop(store: TableStore, base: Snapshot, expiry: PartitionExpiry, partitions: Sequence[bytes]) -> None:
     committer = Committer(store, store.new_commit_user())
-    for start in range(0, len(old), expiry.at_once or MOST_AT_ONCE):
-        doomed = {partition for _, partition in old[start : start + (expiry.at_once or MOST_AT_ONCE)]}
+    at_once = expiry.at_once or MOST_AT_ONCE
+    for start in range(0, len(partitions), at_once):
+        doomed = set(partitions[start : start + at_once])
         # A partition that is old by its values stays old when rows are added; one that is old by its last update
         # does not.
         seen = None if expiry.by_values else contents(store, base, doomed.__contains__)
         committer.overwrite((), doomed.__contains__, seen=seen)
-    return [dict(PartitionTimes.texts(layout, partition)) for _, partition in old]

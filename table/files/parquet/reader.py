@@ -67,12 +67,7 @@ def read(
     raw = has_int96(metadata, places)
     options = _options(metadata, places, groups)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
-    # Which rows are left out depends on the file and the conditions only, and not on the columns that are read.
-    narrow = [
-        condition
-        for condition in decidable(conditions, public)
-        if condition.column in names and not (raw and has_int96(metadata, leaves(metadata, stored, {condition.column})))
-    ]
+    narrow = _narrowing(conditions, public, metadata, stored, names, raw=raw)
     if not narrow and (coded := texts_of_few_values(metadata, fields, (number for _, number in groups))):
         options["read_dictionary"] = coded
     if raw or options:
@@ -90,6 +85,27 @@ def read(
         fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group), places))
         for place, part in narrowed_rows(file, source, group, names, narrow, public, fitting):
             yield first_row + place, _public(part, public, raw=raw)
+
+
+def _narrowing(
+    conditions: Sequence[ColumnCondition],
+    public: pa.Schema,
+    metadata: Any,
+    stored: list[str],
+    names: Sequence[str],
+    *,
+    raw: bool,
+) -> list[ColumnCondition]:
+    """Return the conditions by which the first and the last wanted row of a row group are found.
+
+    Which rows are left out depends on the file and the conditions only, and not on the columns that are read. With
+    `raw`, columns of INT96 are read as bytes, which cannot be compared.
+    """
+    return [
+        condition
+        for condition in decidable(conditions, public)
+        if condition.column in names and not (raw and has_int96(metadata, leaves(metadata, stored, {condition.column})))
+    ]
 
 
 def _neighbours(metadata: Any, groups: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:

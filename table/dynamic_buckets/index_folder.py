@@ -141,9 +141,9 @@ def _name_of(root: str) -> str:
     return hashlib.sha256(root.encode()).hexdigest()[:24]
 
 
-def forget_keys(root: str, home: Path | None = None) -> None:
+def forget_keys(root: str) -> None:
     """Delete the indexes of a dropped table and of its branches; other machines evict theirs in time."""
-    for folder in (home or default_folder()).glob(f"{_name_of(root)}-*"):
+    for folder in default_folder().glob(f"{_name_of(root)}-*"):
         _empty(folder)
 
 

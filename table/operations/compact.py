@@ -136,7 +136,6 @@ def sort_table(
     strategy: str,
     columns: Sequence[str],
     *,
-    user: str | None = None,
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
     executor: Executor | None = None,
@@ -162,7 +161,7 @@ def sort_table(
         )
     order = RowOrder.of(layout.schema, strategy, columns)
     chosen = only or Selection()
-    return _committed(store, lambda: BucketCompaction.of(store, options, order=order), chosen, user, executor)
+    return _committed(store, lambda: BucketCompaction.of(store, options, order=order), chosen, None, executor)
 
 
 def _committed(

@@ -28,9 +28,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 
 
-def delete_rows(
-    store: TableStore, where: pc.Expression | str, user: str | None = None, executor: Executor | None = None
-) -> list[Snapshot]:
+def delete_rows(store: TableStore, where: pc.Expression | str, executor: Executor | None = None) -> list[Snapshot]:
     """Delete the rows that match `where`. No snapshot is committed when no row matches.
 
     With keys it is an ordinary write: CommitConflict when another job writes the same buckets in the meantime. Without
@@ -41,7 +39,7 @@ def delete_rows(
     memory, and with keys its write buffer.
     """
     condition = RowFilter.of(where, arrow_schema(store.schema().fields), store.name)
-    user = user or store.new_commit_user()
+    user = store.new_commit_user()
     if store.schema().primary_keys:
         return _delete_by_keys(store, condition, user, executor or OwnProcess())
     return repeated(lambda: _delete_from_files(store, condition, user, executor or OwnProcess()))

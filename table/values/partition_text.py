@@ -172,7 +172,7 @@ def _iso_text(nanos: int) -> str:
     return _with_year(f"{moment.isoformat(timespec='seconds')}.{digits}", nanos)
 
 
-def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
+def value_text(value: object, type_: DataType) -> str | None:
     """Return the text that Java's cast to STRING gives for one internal value; None for null."""
     match value, type_:
         case ((None | str()), _):
@@ -193,7 +193,7 @@ def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
             fraction = f".{rest:09d}"[: type_.precision + 1] if type_.precision else ""
             return _with_year(moment.isoformat(" ", "seconds"), value) + fraction
     # The cases above only avoid building an Arrow array for one value; the text would be the same.
-    return cast("str | None", to_text(from_internal([value], type_), type_, zone)[0].as_py())
+    return cast("str | None", to_text(from_internal([value], type_), type_)[0].as_py())
 
 
 def row_text(values: Sequence[object], types: Sequence[DataType], frame: str = "{}") -> str:

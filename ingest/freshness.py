@@ -95,7 +95,7 @@ class Reading:
     def is_again(self) -> bool:
         """True if the records are read for other tables too, by another range or an earlier batch.
 
-        The other reading counts the messages and the unreadable ones among them.
+        Then the other reading counts the messages, and the unreadable ones among them.
         """
         return 0 not in self.intervals
 

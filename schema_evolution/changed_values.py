@@ -6,26 +6,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def changed_values(given: pa.Array, cast: pa.Array) -> pa.Array | None:
+def changed_values(original: pa.Array, cast: pa.Array) -> pa.Array | None:
     """Return which values differ from their values before the cast; None if a cast between the types changes none.
 
     Arrow raises an error itself when an integer, or a decimal of fewer digits, cannot hold a value.
     """
-    if pa.types.is_timestamp(given.type):
-        given, cast = _without_zone(given), _without_zone(cast)
+    if pa.types.is_timestamp(original.type):
+        original, cast = _without_zone(original), _without_zone(cast)
         may_change = pa.types.is_date(cast.type) or pa.types.is_timestamp(cast.type)
     else:
         # Bytes are cast to BOOLEAN by their text, and Arrow accepts only texts of booleans: no value is changed.
-        may_change = (pa.types.is_boolean(cast.type) and not pa.types.is_binary(given.type)) or (
-            pa.types.is_floating(given.type)
-            and given.type != cast.type
+        may_change = (pa.types.is_boolean(cast.type) and not pa.types.is_binary(original.type)) or (
+            pa.types.is_floating(original.type)
+            and original.type != cast.type
             and (pa.types.is_floating(cast.type) or pa.types.is_decimal(cast.type))
         )
-    if not may_change or given.type == cast.type:
+    if not may_change or original.type == cast.type:
         return None
-    changed = pc.not_equal(pc.cast(cast, given.type, safe=False), given)
+    changed = pc.not_equal(pc.cast(cast, original.type, safe=False), original)
     # NaN differs from itself.
-    return pc.and_(changed, pc.invert(pc.is_nan(given))) if pa.types.is_floating(cast.type) else changed
+    return pc.and_(changed, pc.invert(pc.is_nan(original))) if pa.types.is_floating(cast.type) else changed
 
 
 def _without_zone(column: pa.Array) -> pa.Array:

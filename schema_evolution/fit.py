@@ -107,17 +107,17 @@ class Fit:
             for declared, column in zip(batch.schema.fields, columns, strict=True)
         ]
 
-    def _column(self, target: Field, batch: ChangeBatch, given: pa.Array | None, misfits: Misfits) -> pa.Array:
+    def _column(self, target: Field, batch: ChangeBatch, column: pa.Array | None, misfits: Misfits) -> pa.Array:
         extra = self.extras.get(target.name)
         if extra is not None:
-            given = extra(batch)
-        if given is None or pa.types.is_null(given.type):
+            column = extra(batch)
+        if column is None or pa.types.is_null(column.type):
             return pa.nulls(len(batch), arrow_schema([target]).field(0).type)
-        fitted = fit_column(given, target, self.rules.mapping, misfits, in_key=target.name in self.schema.primary_keys)
+        fitted = fit_column(column, target, self.rules.mapping, misfits, in_key=target.name in self.schema.primary_keys)
         local = self.zone != "UTC" and isinstance(target.type, AtomicType) and target.type.root == "TIMESTAMP_LTZ"
-        if not local or not pa.types.is_string(given.type) or self._has_instants(target.name, batch):
+        if not local or not pa.types.is_string(column.type) or self._has_instants(target.name, batch):
             return fitted
-        return instants_of(given, fitted, self.zone)
+        return instants_of(column, fitted, self.zone)
 
     def _has_instants(self, name: str, batch: ChangeBatch) -> bool:
         fields = (target for target in batch.schema.fields if self.rules.name(target.name) == name)

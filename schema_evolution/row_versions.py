@@ -71,10 +71,11 @@ def with_versions(change: ChangeBatch, now_millis: int, stream: str) -> ChangeBa
 
 
 def stream_of(place: str, number: int, now_millis: int, *, numbered: bool) -> str:
-    """Return the name of the stream whose order the positions of a range's rows show.
+    """Return the name of the stream in which the positions of a range's rows are ordered.
 
-    It is the place of a range of messages that are `numbered` by their source, and the file of a binlog. Others number
-    the rows of each range from 0, so that each range is a stream: `number` and the batch's `now_millis` identify it.
+    For messages that their source has `numbered`, it is the place of the range; for a binlog, it is the file. Other
+    sources number the rows of each range from 0. Each of their ranges is a stream, named by `number` and the batch's
+    `now_millis`.
     """
     file, colon, start = place.rpartition(":")
     if colon and start.isdecimal():

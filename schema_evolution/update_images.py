@@ -61,7 +61,7 @@ def key_only_deletes(change: ChangeBatch) -> Flags:
 
     Columns that lookups have added are no sign of a whole row.
     """
-    found: Flags = change.kinds == DELETE
+    deletes: Flags = change.kinds == DELETE
     keys = {*change.schema.primary_keys}
     others = [
         column
@@ -71,10 +71,10 @@ def key_only_deletes(change: ChangeBatch) -> Flags:
     if not keys or not others:
         return np.zeros(len(change), np.bool_)
     for column in others:
-        if not found.any():
+        if not deletes.any():
             break
-        found = found & np.asarray(pc.is_null(column), np.bool_)
-    return found
+        deletes = deletes & np.asarray(pc.is_null(column), np.bool_)
+    return deletes
 
 
 def filtered_by(change: ChangeBatch, passes: Flags) -> ChangeBatch:

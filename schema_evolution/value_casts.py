@@ -175,7 +175,7 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:
 def _without_changed(
     cast: pa.Array,
     changed: pa.Array | None,
-    given: pa.Array,
+    original: pa.Array,
     type_: DataType,
     name: str,
     misfits: Misfits,
@@ -190,7 +190,7 @@ def _without_changed(
         misfits.inexact += count
         return cast
     for row in np.flatnonzero(pc.fill_null(changed, fill_value=False).to_numpy(zero_copy_only=False)).tolist():
-        shown = str(given[row].as_py())[:80]
+        shown = str(original[row].as_py())[:80]
         misfits.add(np.array([row]), f"{name} {type_text(type_)}: {shown!r} {not_exact(type_)}")
     return pc.if_else(changed, pa.scalar(None, cast.type), cast)
 

@@ -165,8 +165,8 @@ class TableDescription:
         The branch is named by the argument or by the option `branch`; without either it is this table's own.
         """
         self._check_options(options)
-        others = dict(options or {})
-        named = others.pop("branch", None)
+        remaining = dict(options or {})
+        named = remaining.pop("branch", None)
         if branch is not None and named is not None and named != branch:
             raise ConfigError(
                 f"both branch {branch!r} and branch {named!r} are named",
@@ -175,5 +175,5 @@ class TableDescription:
             )
         name = branch if named is None else named
         store = self._store if name is None else self._store.on_branch(None if name == MAIN_BRANCH else name)
-        refuse_other_rules(store.schema(), option_texts(others))
-        return store, others
+        refuse_other_rules(store.schema(), option_texts(remaining))
+        return store, remaining

@@ -121,7 +121,7 @@ def accepted_parts(
 
 
 def check_key(schema: SourceSchema | None, part: TablePart) -> SourceSchema:
-    """Return the schema of the table; ConfigError if rows of it that are read again would be there twice."""
+    """Return the schema of the table; ConfigError if it has no key, so that rows read again would be there twice."""
     if schema is None:
         raise ConfigError(
             "the table does not exist any more", table=".".join(part.name), hint="leave the table out of the signal"

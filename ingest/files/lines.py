@@ -33,7 +33,7 @@ def read_lines(
     _check_unchanged(store, path, size)
     try:
         with _stream(store, path, codec, begin) as stream:
-            position, head, rest = begin, b"", b""
+            position, head, unended = begin, b"", b""
             # one byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
             # does not
             if begin:
@@ -45,9 +45,9 @@ def read_lines(
                 # The last part is an incomplete line until the next block arrives. At the end of the file it is a
                 # line without newline.
                 lines = block.split(b"\n")
-                lines[0] = rest + lines[0]
-                rest = lines.pop() if block else b""
-                if len(rest) > LONGEST_LINE:
+                lines[0] = unended + lines[0]
+                unended = lines.pop() if block else b""
+                if len(unended) > LONGEST_LINE:
                     raise SourceError(
                         f"a line of a source file is longer than {LONGEST_LINE} bytes",
                         file=path,

@@ -87,7 +87,7 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
             self.resume_point(config, request, {})
 
     def resume_point(self, config: KafkaConfig, request: SourceRequest, reached: Offsets) -> None:
-        """Raise PositionLost if the next records are gone. A run that comes to them later gets them as usual."""
+        """Raise PositionLost if the records after this position are gone. Consumes no records."""
         from penstock.ingest.source import Limit
 
         source = self.messages(config, request)

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def standing(start: Offsets) -> Offsets:
-    """Return the end of a batch that begins here and reads nothing: where this one began does not matter for it."""
+    """Return the end of a batch that begins at the end of this one and reads nothing."""
     return {name: start[name] for name in ("offsets", "ids", "epochs") if name in start}
 
 

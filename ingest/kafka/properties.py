@@ -37,7 +37,7 @@ _JKS = bytes.fromhex("feedfeed")
 def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return librdkafka's properties for the properties of a Java client, with references to secrets resolved."""
     given = {name.strip(): resolve(value) for name, value in properties.items()}
-    made: dict[str, str] = {}
+    translated: dict[str, str] = {}
     for name, value in given.items():
         if name in _PLACES | _KEYS:
             continue
@@ -45,11 +45,11 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
             log.debug("event=kafka_property_left_out name=%s", name)
         elif name == "ssl.endpoint.identification.algorithm":
             # An empty value switches the check of host names off in the Java client. librdkafka calls that "none".
-            made[name] = value or "none"
+            translated[name] = value or "none"
         else:
-            made[_JAVA_NAMES.get(name, name)] = value
-    made |= _login(given.get("sasl.jaas.config", "")) | trusted(given) | _own_certificate(given)
-    return made
+            translated[_JAVA_NAMES.get(name, name)] = value
+    translated |= _login(given.get("sasl.jaas.config", "")) | trusted(given) | _own_certificate(given)
+    return translated
 
 
 def _login(jaas: str) -> dict[str, str]:
@@ -69,9 +69,9 @@ def _login(jaas: str) -> dict[str, str]:
     return made | ({"sasl.oauthbearer.method": "oidc"} if "OAuthBearerLoginModule" in jaas else {})
 
 
-def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
-    location = given.get("ssl.keystore.location")
-    is_pem = given.get("ssl.keystore.type", "").upper() == "PEM"
+def _own_certificate(properties: Mapping[str, str]) -> dict[str, str]:
+    location = properties.get("ssl.keystore.location")
+    is_pem = properties.get("ssl.keystore.type", "").upper() == "PEM"
     # One file with both certificate and key, as in the Java client.
     if location is not None and is_pem:
         return {"ssl.certificate.location": location, "ssl.key.location": location}
@@ -83,4 +83,4 @@ def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
     if not is_pem:
         return {}
     names = {"ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem"}
-    return {names[name]: given[name] for name in names if name in given}
+    return {names[name]: properties[name] for name in names if name in properties}

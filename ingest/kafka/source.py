@@ -216,10 +216,10 @@ class KafkaSource:
 
     def _group_startup(self, places: list[Place]) -> dict[Place, int]:
         group, reset = self.settings.group, self.settings.startup.reset
-        found = self._cluster.group_offsets(group, places) if group else {}
-        rest = [place for place in places if place not in found]
-        if rest and reset == "none":
-            topic, partition = rest[0]
+        committed = self._cluster.group_offsets(group, places) if group else {}
+        uncommitted = [place for place in places if place not in committed]
+        if uncommitted and reset == "none":
+            topic, partition = uncommitted[0]
             raise ConfigError(
                 "the consumer group has committed no offset to start from",
                 group=group,
@@ -227,7 +227,9 @@ class KafkaSource:
                 partition=partition,
                 hint="set scan.startup.mode=earliest-offset to read everything, or set properties.auto.offset.reset",
             )
-        return found | (self._cluster.earliest(rest) if reset == "earliest" else self._cluster.latest(rest))
+        return committed | (
+            self._cluster.earliest(uncommitted) if reset == "earliest" else self._cluster.latest(uncommitted)
+        )
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
         waiting = {place: ends[place] - froms[place] for place in ends}

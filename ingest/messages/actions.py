@@ -44,7 +44,10 @@ def refuse_misspelt(conf_name: str, key: str, read: Collection[str]) -> None:
 
 
 def note_unread(conf_name: str, key: str, read: Collection[str]) -> None:
-    """Log that an option has no effect, and which one may be meant. Refuse one that is certainly misspelt."""
+    """Log that an option has no effect, with the option that was probably meant.
+
+    ConfigError for an option that is certainly misspelt.
+    """
     refuse_misspelt(conf_name, key, read)
     note = did_you_mean(key, sorted(read), "the pipeline does not read this option", cutoff=_ALIKE)
     log.warning("event=%s_without_effect key=%s note=%s", conf_name, key, note)

@@ -8,21 +8,21 @@ from pathlib import Path
 from penstock.errors import ConfigError
 
 
-def trusted(given: Mapping[str, str]) -> dict[str, str]:
+def trusted(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the certificates in a Java trust store as `ssl.ca.pem` or `ssl.ca.location`."""
-    if certificates := given.get("ssl.truststore.certificates"):
+    if certificates := properties.get("ssl.truststore.certificates"):
         return {"ssl.ca.pem": certificates}
-    location = given.get("ssl.truststore.location")
+    location = properties.get("ssl.truststore.location")
     if location is None:
         return {}
     raw = certificate_file(location)
-    if given.get("ssl.truststore.type", "").upper() == "PEM" or b"-----BEGIN" in raw:
+    if properties.get("ssl.truststore.type", "").upper() == "PEM" or b"-----BEGIN" in raw:
         return {"ssl.ca.location": location}
     # Few brokers need it, and every process that asks a broker would import it.
     from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
     try:
-        store = pkcs12.load_pkcs12(raw, given.get("ssl.truststore.password", "").encode() or None)
+        store = pkcs12.load_pkcs12(raw, properties.get("ssl.truststore.password", "").encode() or None)
     except ValueError as error:
         raise needs_pkcs12("truststore", location) from error
     # librdkafka reads trusted certificates only as PEM, so certificates of a PKCS12 store are converted.

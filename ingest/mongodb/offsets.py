@@ -22,10 +22,10 @@ class MongoBatch(PlannedBatch[IdChunk]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MongoProgress(CopyProgress[IdChunk]):
-    """The state of a MongoDB source at the end of a batch. All events before the time `log` have been read.
+    """The state of a MongoDB source at the end of a batch.
 
-    `known` contains the identities of the captured collections. `new` are collections that are read once the log has
-    passed these times: before, it may have events of other collections that had their names.
+    All events before the time `log` have been read. `known` contains the identities of the captured collections. `new`
+    are collections with the time after which each is read: earlier events under its name may be those of another one.
     """
 
     server: str
@@ -49,7 +49,7 @@ class MongoProgress(CopyProgress[IdChunk]):
             "chunks": [chunk.to_json() for chunk in self.batch.chunks],
             "barriers": [[barrier.kind, barrier.database, barrier.table] for barrier in self.batch.barriers],
         }
-        made: Offsets = {
+        offsets: Offsets = {
             "v": VERSION,
             "server": self.server,
             "phase": "snapshot" if self.reads_tables else "stream",
@@ -64,7 +64,7 @@ class MongoProgress(CopyProgress[IdChunk]):
             "refused": list(self.refused),
             "batch": {name: part for name, part in batch.items() if part},
         }
-        return {name: part for name, part in made.items() if part}
+        return {name: part for name, part in offsets.items() if part}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> MongoProgress:

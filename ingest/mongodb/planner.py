@@ -154,8 +154,8 @@ def check_progress(connection: MongoConnection, progress: MongoProgress) -> None
 
 def captured_collections(planner: MongoPlanner, connection: MongoConnection, *, must: bool) -> list[Collection]:
     """Return the collections to capture; with `must`, an empty list is a ConfigError."""
-    found = planner.captured(connection)
-    if not found and must:
+    collections = planner.captured(connection)
+    if not collections and must:
         tables = planner.settings.tables
         raise ConfigError(
             "No collection satisfies the given database and collection.",
@@ -163,4 +163,4 @@ def captured_collections(planner: MongoPlanner, connection: MongoConnection, *, 
             collections=tables.names or tables.tables,
             hint="names are regular expressions that match the whole; views and time series have no change stream",
         )
-    return found
+    return collections

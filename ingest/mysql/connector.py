@@ -46,7 +46,7 @@ _PROTECTION = {
 
 
 class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
-    """Servers whose tables are copied, and whose binlog is read from there on."""
+    """MySQL and MariaDB servers: their tables are copied, then their binlog is read from there on."""
 
     name = "mysql"
     config = MySqlConfig
@@ -86,7 +86,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
         with connected(replace(settings.server, patience=0.0)) as connection:
             problems = findings(connection, settings)
-            found = [problem.for_source() for problem in problems]
+            problem_findings = [problem.for_source() for problem in problems]
             try:
                 definitions = captured(connection, settings, must=must)
             except ConfigError as error:
@@ -96,11 +96,11 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
                     raise
                 message, fix = f"{error.message}: none, wanted one at least", error.hint or ""
                 lacking = SourceFinding("error", message, fix, SourceError.exit_code)
-                return SourceCheck(place, [protection, *found, lacking])
+                return SourceCheck(place, [protection, *problem_findings, lacking])
         tables = [schema_of(definition) for definition in definitions]
         hiding = frozenset(problem.hiding for problem in problems if problem.hiding is not None)
         selected = selections(definitions, settings.demand, settings.zone)
-        return SourceCheck(place, [protection, *found], tables, selected, hiding)
+        return SourceCheck(place, [protection, *problem_findings], tables, selected, hiding)
 
     def tables(self, config: MySqlConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready

@@ -94,33 +94,33 @@ class Progress:
 
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""
-        made: Offsets = {
+        offsets: Offsets = {
             "v": VERSION,
             "server": self.server,
             "phase": "snapshot" if self.reads_tables or self.unsettled else "stream",
             "log": self.log.to_json(),
         }
         if self.by_gtid:
-            made["by_gtid"] = True
+            offsets["by_gtid"] = True
         if self.waiting:
-            made["waiting"] = [list(name) for name in self.waiting]
+            offsets["waiting"] = [list(name) for name in self.waiting]
         if self.cursors:
-            made["cursors"] = [_listed(cursor.to_json()) for cursor in self.cursors]
+            offsets["cursors"] = [_listed(cursor.to_json()) for cursor in self.cursors]
         if self.settle is not None:
-            made["settle"] = self.settle.to_json()
+            offsets["settle"] = self.settle.to_json()
         if self.unsettled:
-            made["unsettled"] = True
+            offsets["unsettled"] = True
         if self.signals:
-            made["signals"] = list(self.signals)
+            offsets["signals"] = list(self.signals)
         if self.reread:
-            made["reread"] = self.reread
+            offsets["reread"] = self.reread
         if self.parts:
-            made["parts"] = [part.to_json() for part in self.parts]
+            offsets["parts"] = [part.to_json() for part in self.parts]
         if self.refused:
-            made["refused"] = list(self.refused)
+            offsets["refused"] = list(self.refused)
         if not self.batch.is_empty:
-            made["batch"] = _batch_json(self.batch)
-        return made
+            offsets["batch"] = _batch_json(self.batch)
+        return offsets
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Progress:

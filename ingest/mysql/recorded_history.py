@@ -133,16 +133,16 @@ class RecordedHistory:
         The binlog contains them too, possibly without saying what kind of table they are.
         """
         captured = {table.name for table in captured_facts(connection, self.settings)}
-        others = [
+        not_captured = [
             table
             for table in list_tables(connection, LOGGED)
             if self.settings.tables.includes(*table.name)
             and table.name not in captured
             and table.name not in history.versions
         ]
-        keyless = [table.name for table in others if table.kind == BASE_TABLE]
+        keyless = [table.name for table in not_captured if table.kind == BASE_TABLE]
         history.leave_out(dict(definitions(connection, keyless)), "no primary key", at)
-        for table in others:
+        for table in not_captured:
             if table.kind != BASE_TABLE:
                 log.warning("event=table_left_out table=%s why=%s", ".".join(table.name), table.kind.lower())
                 history.leave_out({table.name: None}, table.kind.lower(), at)

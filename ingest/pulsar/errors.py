@@ -109,7 +109,7 @@ def messages_gone(topic: str, partition: int, asked: Position, found: Position |
 
 
 def beginning_gone(
-    topic: str, partition: int, asked: Position, found: Position | None, *, looked_up: bool
+    topic: str, partition: int, asked: Position, oldest: Position | None, *, looked_up: bool
 ) -> PositionLost:
     """Return the error for a first start at an id whose ledger a partition does not have, or may not have.
 
@@ -128,7 +128,7 @@ def beginning_gone(
         topic=topic,
         partition=None if partition < 0 else partition,
         asked_for=f"{asked.ledger}:{asked.entry}",
-        found=None if found is None else str(found),
+        found=None if oldest is None else str(oldest),
         hint=("" if looked_up else "set pulsar.admin.adminUrl, where ledgers are looked up; or ")
         + f"{ACCEPT_GAP} and start with the first message that is left after this id; or start with another id, or"
         " with mode  earliest ,  latest  or  publish-time",

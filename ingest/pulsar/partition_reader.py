@@ -70,8 +70,8 @@ class PartitionReader:
             self._reader.close()
 
     def chunk(self, rows: int, size: int) -> EntryChunk:
-        found, length = EntryChunk(), 0
-        while not self.done and len(found.messages) < rows and length < size:
+        read, length = EntryChunk(), 0
+        while not self.done and len(read.messages) < rows and length < size:
             message = self._next()
             if message is None:
                 break
@@ -82,17 +82,17 @@ class PartitionReader:
                 self._miss(self._end, position)
                 break
             self._check_schema(message)
-            found.entries.append(position.place)
-            found.firsts.append(len(found.messages))
-            found.messages.append(message)
+            read.entries.append(position.place)
+            read.firsts.append(len(read.messages))
+            read.messages.append(message)
             more = self._rest(position, batch)
-            found.messages += map(self._read, repeat(_WAIT_MS, more))
+            read.messages += map(self._read, repeat(_WAIT_MS, more))
             self._reached = Position(position.ledger, position.entry, position.index + more) if more else position
             if more:
-                self._check_entry(found.messages[-1])
+                self._check_entry(read.messages[-1])
             length += (more + 1) * message.length()
             self.done = self._reached == self._end
-        return found
+        return read
 
     def goes_back(self, found: EntryChunk) -> bool:
         """Return whether the messages have to be read again, from an earlier entry; otherwise they can be yielded.
@@ -145,7 +145,8 @@ class PartitionReader:
     def _is_read(self, position: Position) -> bool:
         """Return whether the message belongs to the previous batch, or was read already.
 
-        The message at the start belongs to the previous batch. That it is still there proves that none was lost.
+        A reader begins with the last message of the previous batch. As long as that message exists, no later one is
+        lost.
         """
         if self._expects_start and position.place != self._start.place:
             self._miss(self._start, position)

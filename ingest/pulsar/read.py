@@ -55,8 +55,8 @@ def read_range(
         reading.close()
 
 
-def _fetched(place: tuple[str, int], found: EntryChunk, before: int, extras: Collection[Extra]) -> FetchedMessages:
-    messages, count = found.messages, len(found.messages)
+def _fetched(place: tuple[str, int], chunk: EntryChunk, before: int, extras: Collection[Extra]) -> FetchedMessages:
+    messages, count = chunk.messages, len(chunk.messages)
     # A message without a value is empty. No format has empty messages, so both are tombstones.
     values = [value or None for value in map(Message.data, messages)]
     times = None
@@ -74,7 +74,7 @@ def _fetched(place: tuple[str, int], found: EntryChunk, before: int, extras: Col
         sum(map(len, filter(None, values))),
         headers=[_headers(message) for message in messages] if "headers" in extras else None,
         timestamp_types=None if times is None else [1] * count,  # the producer's time, as Kafka's CreateTime
-        ids=EntryIds(tuple(found.entries), tuple(found.firsts), count),
+        ids=EntryIds(tuple(chunk.entries), tuple(chunk.firsts), count),
     )
 
 

@@ -234,10 +234,10 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
             8 if level == "error" else 0,
         )
         return
-    yield from _tables_planned(spec, seen.given, sampled=True)
+    yield from _tables_planned(spec, seen.untransformed, sampled=True)
     tables = sorted({f"{schema.database}.{schema.table}" for schema in seen.schemas if schema.table})
     of = f" of {', '.join(tables[:5])}" if tables else ""
-    left = not_captured(build.shape(spec, build.job_warehouse(spec)), seen.given)
+    left = not_captured(build.shape(spec, build.job_warehouse(spec)), seen.untransformed)
     if left and len(left) == len(tables):
         yield Finding(
             "source",

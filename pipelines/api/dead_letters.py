@@ -71,18 +71,18 @@ class Letter:
 
 def letters_of(rows: pa.Table) -> list[Letter]:
     """Return the letters in source order; of several with the same position and content only the newest."""
-    found: dict[Content, Letter] = {}
+    newest: dict[Content, Letter] = {}
     copies: Counter[str] = Counter()
     millis = rows.column("record_time").cast(pa.int64()).to_pylist()
     for row, time in zip(rows.drop_columns(["record_time"]).to_pylist(), millis, strict=True):
         letter = _letter(row, time)
-        before = found.get(letter.content)
+        before = newest.get(letter.content)
         if before is None:
-            found[letter.content] = replace(letter, copy=copies[letter.position])
+            newest[letter.content] = replace(letter, copy=copies[letter.position])
             copies[letter.position] += 1
         elif before.attempt <= letter.attempt:
-            found[letter.content] = replace(letter, copy=before.copy)
-    return sorted(found.values(), key=lambda letter: letter.order)
+            newest[letter.content] = replace(letter, copy=before.copy)
+    return sorted(newest.values(), key=lambda letter: letter.order)
 
 
 def _letter(row: dict[str, Any], millis: int | None) -> Letter:

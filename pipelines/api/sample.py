@@ -33,13 +33,13 @@ class Sample:
 
     messages: int = 0
     schemas: list[SourceSchema] = field(default_factory=list)
-    given: list[SourceSchema] = field(default_factory=list)  # before transforms
+    untransformed: list[SourceSchema] = field(default_factory=list)
     bad: list[BadRecord] = field(default_factory=list)
 
 
 def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     """Return the first messages that a new pipeline would read, decoded: about `limit.rows` of them."""
-    found = Sample()
+    examined = Sample()
     catalog = spec.sink.catalog
     shape = build.shape(spec, settings_of(catalog))
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
@@ -50,25 +50,25 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
             start = source.initial_offsets()
             end = source.latest_offsets(start, limit)
             if end == start:
-                return found
+                return examined
             for range_ in source.plan(start, end, 1):
                 for chunk in source.chunks(range_, DecodeOptions(zone=spec.pipeline.local_time_zone)):
-                    found.messages += chunk.messages
-                    found.bad += chunk.decoded.bad
+                    examined.messages += chunk.messages
+                    examined.bad += chunk.decoded.bad
                     for batch in chunk.decoded.batches:
-                        if batch.schema not in found.given:
-                            found.given.append(batch.schema)
+                        if batch.schema not in examined.untransformed:
+                            examined.untransformed.append(batch.schema)
                         # Both schemas are kept: plans need the columns after the transforms, and rules are checked
                         # against those before.
                         change, unread = shape.transformed(batch, chunk.fetched, 0)
-                        found.bad += unread
-                        if change.schema not in found.schemas:
-                            found.schemas.append(change.schema)
-                    if limit.rows is not None and found.messages >= limit.rows:
-                        return found
+                        examined.bad += unread
+                        if change.schema not in examined.schemas:
+                            examined.schemas.append(change.schema)
+                    if limit.rows is not None and examined.messages >= limit.rows:
+                        return examined
         finally:
             source.close()
-    return found
+    return examined
 
 
 def not_captured(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> list[str]:
@@ -84,26 +84,26 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     shape = build.shape(spec, warehouse)
     kind = connector(spec)
     if kind.capabilities.describes_tables:
-        found = kind.check(spec.source, request_of(spec))
-        looked = f"{spec.source.type}: {counted(len(found.tables), 'table')} of {found.place}"
+        answer = kind.check(spec.source, request_of(spec))
+        looked = f"{spec.source.type}: {counted(len(answer.tables), 'table')} of {answer.place}"
         before = build.filled_tables(spec, warehouse).sources
-        failing = failing_rules(spec, shape, found.tables, before)
-        check_rules(spec, shape, found.tables, before, failing)
-        looked += _names_without_effect(spec, shape, found.tables, before)
+        failing = failing_rules(spec, shape, answer.tables, before)
+        check_rules(spec, shape, answer.tables, before, failing)
+        looked += _names_without_effect(spec, shape, answer.tables, before)
         looked += "".join(f"\n{failure_text(name, error)}" for name, error in failing.items())
-        after = [shape.shaped(table) for table in without_failing(found.tables, failing)]
+        after = [shape.shaped(table) for table in without_failing(answer.tables, failing)]
         tables = planned(shape, after, now=warehouse.now_millis())
-        parts = {".".join(name): lines for name, lines in found.selections.items()}
+        parts = {".".join(name): lines for name, lines in answer.selections.items()}
         return looked, [with_selections(table, parts) for table in tables]
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
-    for error in unmet_rules(spec, shape, seen.given, sampled=True) if seen.given else ():
+    for error in unmet_rules(spec, shape, seen.untransformed, sampled=True) if seen.untransformed else ():
         if not isinstance(error, NoSuchTable | NoSuchColumn):  # other messages may have these tables and columns
             raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
-    left = not_captured(shape, seen.given)
+    left = not_captured(shape, seen.untransformed)
     bad += f"; not captured: {', '.join(left)}" if left else ""
-    bad += _names_without_effect(spec, shape, seen.given)
+    bad += _names_without_effect(spec, shape, seen.untransformed)
     looked = f"{spec.source.type}: looked at the first {counted(seen.messages, 'message')}{bad}"
     if not seen.messages:
         looked = f"{spec.source.type}: the source is empty so far"

@@ -78,16 +78,16 @@ def on_spark(given: Given) -> bool:
 def parallelism_of(given: Given) -> int | None:
     """Return the number that --parallelism or one of Paimon's flags with the same meaning sets."""
     names = ("parallelism", "sink-parallelism", "scan-parallelism")
-    found = {name: value for name in names if (value := number(given, name)) is not None}
-    for name, value in found.items():
+    numbers = {name: value for name in names if (value := number(given, name)) is not None}
+    for name, value in numbers.items():
         if value < 1:
             raise ConfigError(f"--{name} cannot be {value}", hint="1 or more")
-    if len(set(found.values())) > 1:
+    if len(set(numbers.values())) > 1:
         raise ConfigError(
-            f"{' and '.join(f'--{name}' for name in found)} differ",
+            f"{' and '.join(f'--{name}' for name in numbers)} differ",
             hint="use --parallelism: one task both reads and writes a unit",
         )
-    return next(iter(found.values()), None)
+    return next(iter(numbers.values()), None)
 
 
 def _running_session() -> SparkSession | None:

@@ -58,27 +58,27 @@ _OF_FLAGS = tuple(flag for flag in FLAGS if flag.name in {"output", "force", "js
 def command(name: str, words: list[str]) -> int:
     if action_of(words) is not None:
         return _of_flags(name, words)
-    found, given = parse_with_words(
+    places, given = parse_with_words(
         name, FLAGS, words, _DOES, "SOURCE WAREHOUSE", "the source to read, and the warehouse to write to"
     )
-    if len(found) != 2:
+    if len(places) != 2:
         raise ConfigError(
             "source and warehouse are missing", hint=f"penstock init SOURCE WAREHOUSE; SOURCE is {_SOURCES}"
         )
-    if found[1].endswith((".yaml", ".yml")):
+    if places[1].endswith((".yaml", ".yml")):
         raise ConfigError(
-            f"the warehouse is a folder or a URL, and {found[1]} is the name of a pipeline file",
-            hint=f"penstock init SOURCE WAREHOUSE --output {found[1]}",
+            f"the warehouse is a folder or a URL, and {places[1]} is the name of a pipeline file",
+            hint=f"penstock init SOURCE WAREHOUSE --output {places[1]}",
         )
     target = _target(given)
     from penstock.ingest.connectors import connector_of_url
     from penstock.ingest.source_draft import DraftOptions
 
-    connector = connector_of_url(found[0])
-    draft = connector.draft(found[0], DraftOptions(yes(given, "offline"), text(given, "format")))
+    connector = connector_of_url(places[0])
+    draft = connector.draft(places[0], DraftOptions(yes(given, "offline"), text(given, "format")))
     pipeline, database = text(given, "name") or draft.name, text(given, "database") or "ods"
-    sink = _SINK.format(warehouse=found[1], database=database)
-    target.write_text(_HEAD.format(name=pipeline, warehouse=found[1]) + draft.section + sink, encoding="utf-8")
+    sink = _SINK.format(warehouse=places[1], database=database)
+    target.write_text(_HEAD.format(name=pipeline, warehouse=places[1]) + draft.section + sink, encoding="utf-8")
     facts = {"file": str(target), "source": connector.name, "found": draft.found}
     steps = [f"  penstock {verb} {target}" for verb in ("check", "plan", "run")]
     written = [f"{target} written. {draft.found}", "next:", *_exports(draft.environment), *steps]

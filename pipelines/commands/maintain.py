@@ -120,16 +120,16 @@ def remove_orphan_files(given: Given) -> int:
     dry, older_than = yes(given, "dry-run"), moment(given, "older-than")
     tables = [catalog.table(f"{database}.{name}") for name in names]
     with executor_of(given, "remove-orphan-files", waits=True) as executor:
-        found = [
+        orphans = [
             orphan
             for table in tables
             for orphan in table.remove_orphan_files(dry_run=dry, older_than=older_than, executor=executor)
         ]
-    size = sum(orphan.size for orphan in found)
-    facts = {"files": len(found), "bytes": size, "deleted": not dry, "paths": [orphan.path for orphan in found]}
-    listed = "\n".join(orphan.path for orphan in found) + "\n" if dry and found else ""
+    size = sum(orphan.size for orphan in orphans)
+    facts = {"files": len(orphans), "bytes": size, "deleted": not dry, "paths": [orphan.path for orphan in orphans]}
+    listed = "\n".join(orphan.path for orphan in orphans) + "\n" if dry and orphans else ""
     kept = " (not deleted)" if dry else ", deleted"
-    return answer(given, facts, f"{listed}{counted(len(found), 'orphan file')}, {counted(size, 'byte')}{kept}")
+    return answer(given, facts, f"{listed}{counted(len(orphans), 'orphan file')}, {counted(size, 'byte')}{kept}")
 
 
 def _tag(*more: Flag, flag: str = "tag-name") -> tuple[Flag, ...]:

@@ -193,7 +193,7 @@ def _resolved(text: str, node: yaml.Node) -> str:
 
 
 def _mapping(node: yaml.MappingNode, place: Place, document: _Document) -> Any:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     merged: list[Any] = []
     for key, value in node.value:
         line = key.start_mark.line + 1
@@ -205,17 +205,17 @@ def _mapping(node: yaml.MappingNode, place: Place, document: _Document) -> Any:
             continue
         if not place and name.startswith("x-"):  # the top-level place to define anchors
             continue
-        if name in found:
+        if name in values:
             raise ConfigError(f"`{name}` appears twice", line=line, hint="keep one of the two")
         document.lines[(*place, name)] = line
-        found[name] = _plain(value, (*place, name), document)
+        values[name] = _plain(value, (*place, name), document)
     # Of several merged mappings the earlier one wins, as YAML defines it.
     for mapping in merged:
-        found = mapping | found  # the mapping's own keys win over merged ones
-    if list(found) == ["secret"]:  # {secret: path}
-        reference = f"${{file:{found['secret']}}}"
+        values = mapping | values  # the mapping's own keys win over merged ones
+    if list(values) == ["secret"]:  # {secret: path}
+        reference = f"${{file:{values['secret']}}}"
         return reference if _is_kept(place, document) else _resolved(reference, node)
-    return found
+    return values
 
 
 def _merged(node: yaml.Node, place: Place, document: _Document) -> list[Any]:

@@ -66,7 +66,7 @@ class StandingCompaction:
 
     def _changed(self) -> dict[str, tuple[TableStore, Snapshot]]:
         """Return the tables with a newer snapshot than the one after which no compaction was left to do."""
-        found = {}
+        changed = {}
         try:
             names = self.names()
         except (PenstockError, OSError) as error:
@@ -84,8 +84,8 @@ class StandingCompaction:
                 self._failed(name, error)
             else:
                 if latest is not None and latest != self._done.get(name):
-                    found[name] = store, latest
-        return found
+                    changed[name] = store, latest
+        return changed
 
     def _compacted(self, tables: Mapping[str, tuple[TableStore, Snapshot]]) -> bool:
         stores = {name: store for name, (store, _) in tables.items()}

@@ -22,16 +22,16 @@ log = logging.getLogger(__name__)
 _REPLACES_ROWS = frozenset({"deduplicate", "partial-update"})
 
 
-def fill_added_columns(reader: BatchReader, current: TableSchema, found: Sequence[SeenSchema]) -> None:
+def fill_added_columns(reader: BatchReader, current: TableSchema, seen: Sequence[SeenSchema]) -> None:
     """Request that source tables are read again whose new columns have values in older rows, which no log shows."""
     source = reader.source
     if not isinstance(source, RereadableSource):
         return
-    for table, added in _added_columns(reader, current, found).items():
+    for table, added in _added_columns(reader, current, seen).items():
         filled = source.filled_columns(table, added)
         if filled:
             log.info("event=added_columns_have_values source=%s columns=%s", ".".join(table), ",".join(filled))
-            request_reading(source, current, found[0].table, table, filled)
+            request_reading(source, current, seen[0].table, table, filled)
 
 
 def fill_logged_columns(reader: BatchReader, barriers: Sequence[Barrier], tables: Collection[str]) -> None:

@@ -155,24 +155,24 @@ def ready(spec: PipelineSpec) -> Job:
     """
     # An earlier run of this process may have cached a table that was dropped and created again since.
     forget_tables()
-    made = job(spec)
-    mapping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
+    prepared = job(spec)
+    mapping, filled = shape(spec, prepared.warehouse), filled_tables(spec, prepared.warehouse)
     if connector(spec).capabilities.describes_tables:
-        found = prepare_tables(spec, mapping, made.warehouse, filled)
-        recovery = replace(made.recovery, reread=found.reset)
+        described = prepare_tables(spec, mapping, prepared.warehouse, filled)
+        recovery = replace(prepared.recovery, reread=described.reset)
         # Listed again, because preparing has created tables.
-        tables = TablesAtStart(known_tables(spec, made.warehouse), found.left_out, found.goes_to, filled)
-        return replace(made, source=found.source, recovery=recovery, tables=tables)
+        tables = TablesAtStart(known_tables(spec, prepared.warehouse), described.left_out, described.goes_to, filled)
+        return replace(prepared, source=described.source, recovery=recovery, tables=tables)
     lacking_messages(mapping, filled, retries_parked=spec.pipeline.retry_parked).check(
         filled, READS_ON, accept=spec.pipeline.accept_gap
     )
     warn_of_adoption(filled)
-    opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
-    tables = replace(made.tables, goes_to=where_sources_go(filled, mapping), filled=filled)
-    refuse_forced(spec, tables.goes_to, made.warehouse)
+    opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(prepared.is_new))
+    tables = replace(prepared.tables, goes_to=where_sources_go(filled, mapping), filled=filled)
+    refuse_forced(spec, tables.goes_to, prepared.warehouse)
     for finding in kept_for_freshness(spec):
         log.warning("event=retention_short reason=%s hint=%s", finding.message, finding.fix)
-    return replace(made, source=with_freshness(spec, opened, made.warehouse), tables=tables)
+    return replace(prepared, source=with_freshness(spec, opened, prepared.warehouse), tables=tables)
 
 
 def with_freshness(spec: PipelineSpec, source: ChangeSource, warehouse: CatalogSettings) -> ChangeSource:

@@ -86,7 +86,7 @@ def plan_tables(
     shape: PipelineMapping,
     warehouse: CatalogSettings,
     filled: FilledTables,
-    found: Sequence[SourceSchema],
+    tables: Sequence[SourceSchema],
     captured: CaptureFindings,
 ) -> TablesPlan:
     """Return the decisions about the described tables; raise the errors of a start, except for lacking rows."""
@@ -95,7 +95,7 @@ def plan_tables(
     # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
     # Until then target tables may differ from their sources' current columns.
     checks = not capture.renames_columns or filled.is_new
-    described = without_failing(found, failing_rules(spec, shape, found, filled.sources))
+    described = without_failing(tables, failing_rules(spec, shape, tables, filled.sources))
     planned = plan_described(described, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     left_out = planned.left_out
     copies = captured.lacking.to_copy(left_out)
@@ -117,18 +117,18 @@ def prepare_tables(
 ) -> DescribedSource:
     """Return the source, after checking it and creating target tables for its tables."""
     kind, request = connector(spec), request_of(spec)
-    found = kind.tables(spec.source, request, must=filled.is_new)
-    if found:
-        failing = failing_rules(spec, shape, found, filled.sources)
-        check_rules(spec, shape, found, filled.sources, failing)
+    described = kind.tables(spec.source, request, must=filled.is_new)
+    if described:
+        failing = failing_rules(spec, shape, described, filled.sources)
+        check_rules(spec, shape, described, filled.sources, failing)
         for name, error in failing.items():
             log.warning("event=rule_fails reason=%s hint=%s", failure_text(name, error), failure_hint(error))
-        warn_of_unseen_columns(shape, found)
-    if found and filled.is_new:
-        warn_of_unmet_patterns(spec, {*map(name_of, found)}, lambda: kind.left_out(spec.source, request))
+        warn_of_unseen_columns(shape, described)
+    if described and filled.is_new:
+        warn_of_unmet_patterns(spec, {*map(name_of, described)}, lambda: kind.left_out(spec.source, request))
     capture = kind.capture(spec.source, request)
-    captured = captured_tables(spec, shape, filled, found)
-    plan = plan_tables(spec, shape, warehouse, filled, found, captured)
+    captured = captured_tables(spec, shape, filled, described)
+    plan = plan_tables(spec, shape, warehouse, filled, described, captured)
     captured.lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
     for copy in plan.copies:
         sources = ",".join(map(source_text, copy.sources))

@@ -43,17 +43,17 @@ def _named(shape: PipelineMapping, schema: SourceSchema) -> Iterator[tuple[str, 
     """Yield rules on a table with the names of the source columns that they use."""
     rules = shape.table_rules
     transform = rules.transform(schema.database, schema.table)
-    made: set[str] = set()
+    computed_names: set[str] = set()
     if transform is not None:
-        made = {item.name for item in transform.projection if item.value is not None}
-        made |= {name for step in rules.lookups_of(transform) for name, _ in step.columns}
+        computed_names = {item.name for item in transform.projection if item.value is not None}
+        computed_names |= {name for step in rules.lookups_of(transform) for name, _ in step.columns}
         yield "the transform", {*rules.demand(schema, shape.rules.mapping).unknown}
-        yield "a mask", {*(transform.masks or {})} - made
+        yield "a mask", {*(transform.masks or {})} - computed_names
     route = rules.route(schema.database, schema.table)
     if route is not None:
-        made |= {name for name, _ in route.columns}
+        computed_names |= {name for name, _ in route.columns}
     for expectation in rules.expected(schema.database, schema.table):
-        yield f"the expectation {expectation.name}", {*columns_of(expectation.node)} - made
-    made |= shape.made
+        yield f"the expectation {expectation.name}", {*columns_of(expectation.node)} - computed_names
+    computed_names |= shape.made
     for computed in shape.new_tables.computed:
-        yield f"the computed column {computed.name}", {*computed.references} - made
+        yield f"the computed column {computed.name}", {*computed.references} - computed_names

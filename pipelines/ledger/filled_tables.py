@@ -185,14 +185,14 @@ class FilledTables:
         return sorted(table for table in known if self.marks[table].was_set_back(made[table]))
 
     def record_batch(
-        self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]
+        self, number: int, sources: Mapping[str, Collection[SourceName]], snapshots: Mapping[str, Snapshot]
     ) -> None:
         """Record a committed batch: the snapshots it made, and the sources of its rows.
 
         Called again, it changes nothing. Tables that were set back keep their marks, by which the next start finds what
         they lack.
         """
-        set_back = self.set_back(made)
+        set_back = self.set_back(snapshots)
         before = (dict(self.sources), dict(self.left), dict(self.marks), set(self.resumed))
         # A batch of this run is recorded even if it has no rows: without a record, the next start would have to accept
         # all tables as they are.
@@ -214,7 +214,7 @@ class FilledTables:
             # A known source may have a new table, which this batch is the first to fill.
             self._renew_marks({table for table in sources if table not in self.marks})
         self.resumed -= {*self.sources.values(), *sources}
-        for table, snapshot in made.items():
+        for table, snapshot in snapshots.items():
             if table in self.marks and table not in set_back:
                 created = self.marks[table].created
                 self.marks[table] = Mark(created, snapshot.id, snapshot.commit_user, snapshot.commit_identifier)

@@ -76,16 +76,16 @@ class LookupStep:
             return _with_columns(change, fields, nothing)
         keys = typed_columns(change, [name for name, _ in self.on], mapping, zone)
         matches = self._found(keys, run)
-        found = np.ones(len(change), np.bool_)
-        found[matches.missing] = False
-        run.missed += len(change) - int(found.sum())
+        matched = np.ones(len(change), np.bool_)
+        matched[matches.missing] = False
+        run.missed += len(change) - int(matched.sum())
         numbers, rows = matches.beside(outer=True)
         if len(numbers) > len(change):
             change = _at(change, numbers)
-            found = found[numbers]
+            matched = matched[numbers]
         change = _with_columns(change, fields, rows.rename_columns([name for name, _ in self.columns]))
         # A retract is kept without its columns: the row that it takes away was found before.
-        return filtered_by(change, found | is_retract(change.kinds)) if self.inner else change
+        return filtered_by(change, matched | is_retract(change.kinds)) if self.inner else change
 
     def _fields(self, change: ChangeBatch) -> list[SourceField]:
         """Return the new columns. ConfigError if the row or the dimension lacks a column, or both have one."""

@@ -40,22 +40,22 @@ class Route:
     deletes: spec.Deletes | None = None
 
     @classmethod
-    def of(cls, given: spec.RouteConfig) -> Route:
+    def of(cls, section: spec.RouteConfig) -> Route:
         route = cls(
-            TablePattern.of(given.source_table),
-            given.sink_table,
-            given.replace_symbol,
-            tuple(sorted(given.add_columns.items())),
-            given.deletes,
+            TablePattern.of(section.source_table),
+            section.sink_table,
+            section.replace_symbol,
+            tuple(sorted(section.add_columns.items())),
+            section.deletes,
         )
-        if "." not in given.sink_table:
-            raise ConfigError(f"sink-table {given.sink_table!r} names no database", hint="write database.table")
-        for text in (given.sink_table, *given.add_columns.values()):
+        if "." not in section.sink_table:
+            raise ConfigError(f"sink-table {section.sink_table!r} names no database", hint="write database.table")
+        for text in (section.sink_table, *section.add_columns.values()):
             for group in _groups(text):
                 if group > route.tables.regex.groups:
                     raise ConfigError(
                         f"{text!r} asks for group ${group}, and the pattern has no such group",
-                        source_table=given.source_table,
+                        source_table=section.source_table,
                         hint="put its part of source-table in brackets: $1 is the first, as in  shop.orders_(.*)",
                     )
         return route
@@ -211,7 +211,7 @@ class TableRules:
         """Return the expectations of a source table."""
         return tuple(expectation for expectation in self.expectations if expectation.tables.match(database, table))
 
-    def new_tables(self, given: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:
+    def new_tables(self, general: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:
         """Return the rules for creating one table.
 
         The general rules are overridden by its transform, then by its own options.
@@ -219,7 +219,7 @@ class TableRules:
         # Options and keys of a new table follow the first of its source tables; the others may have other rules.
         first = sources[0]
         transform = self.transform(first.database, first.table)
-        keys, options = given.keys, dict(given.options)
+        keys, options = general.keys, dict(general.options)
         if transform is not None:
             options |= dict(transform.options)
             if transform.primary_keys:
@@ -227,7 +227,7 @@ class TableRules:
             if transform.partition_keys:
                 keys = replace(keys, partition=transform.partition_keys, partitions_of={})
         options |= dict(self.options.get(target, {}))
-        return replace(given, keys=keys, options=tuple(options.items()))
+        return replace(general, keys=keys, options=tuple(options.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,19 +241,19 @@ class PipelineDemand:
         return self.rules.demand(schema, self.mapping)
 
 
-def _transform_of(given: spec.TransformConfig) -> Transform:
+def _transform_of(section: spec.TransformConfig) -> Transform:
     transform = Transform.of(
-        given.source_table,
-        given.projection,
-        given.filter,
-        given.mask,
-        given.primary_keys,
-        given.partition_keys,
-        given.table_options,
-        given.dialect,
+        section.source_table,
+        section.projection,
+        section.filter,
+        section.mask,
+        section.primary_keys,
+        section.partition_keys,
+        section.table_options,
+        section.dialect,
     )
-    added = frozenset(text.split()[-1] for step in given.lookup for text in step.columns)
-    drops = any(step.join == "inner" for step in given.lookup)
+    added = frozenset(text.split()[-1] for step in section.lookup for text in step.columns)
+    drops = any(step.join == "inner" for step in section.lookup)
     return replace(transform, looked_up=added, drops_misses=drops)
 
 

@@ -59,17 +59,17 @@ def unordered_deletes(
     A full image may contain null in a sequence.field: the row in the table then has null too, and is deleted. `made`
     are the columns that no source has, which are no sign of a full image.
     """
-    found: Bools = rows.kinds == DELETE
+    unordered: Bools = rows.kinds == DELETE
     sequence = () if table.typed[IGNORE_DELETE] else table.typed[SEQUENCE_FIELD]
-    if not sequence or not found.any():
+    if not sequence or not unordered.any():
         return np.zeros(len(rows), dtype=np.bool_)
-    found = found & np.logical_or.reduce([_is_null(rows, name) for name in sequence])
+    unordered = unordered & np.logical_or.reduce([_is_null(rows, name) for name in sequence])
     made = made | {rules.name(field.name) for field in source.fields if _is_added(field)}
     for name in {*table.names} - {*table.primary_keys, *table.partition_keys, *made}:
-        if not found.any():
+        if not unordered.any():
             break
-        found = found & _is_null(rows, name)
-    return found
+        unordered = unordered & _is_null(rows, name)
+    return unordered
 
 
 def _is_null(rows: RowBatch, name: str) -> Bools:

@@ -119,16 +119,16 @@ def _copying(spec: PipelineSpec, watch: RunMonitor) -> Copying:
         return Copying()
     shape = build.shape(spec, build.job_warehouse(spec))
     try:
-        found = kind.estimates(spec.source, request)
+        estimates = kind.estimates(spec.source, request)
     except PenstockError as error:
         log.warning("event=no_estimates reason=%s", error.message)
         return Copying()
     if watch.folder.batches.progress().planned is None and kind.capture(spec.source, request).reads_rows:
-        rows = sum(found.values())
-        log.info("event=copy_planned tables=%d rows=%d note=estimated by the server", len(found), rows)
-    sources = {f"{database}.{table}": shape.target(database, table) for database, table in found}
+        rows = sum(estimates.values())
+        log.info("event=copy_planned tables=%d rows=%d note=estimated by the server", len(estimates), rows)
+    sources = {f"{database}.{table}": shape.target(database, table) for database, table in estimates}
     expected: dict[str, int] = {}
-    for (database, table), rows in found.items():
+    for (database, table), rows in estimates.items():
         target = sources[f"{database}.{table}"]
         if target is not None:
             expected[target] = expected.get(target, 0) + rows

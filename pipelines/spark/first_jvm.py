@@ -50,16 +50,16 @@ class FirstJvm:
 
     def gateway(self) -> JavaGateway | None:
         """Return PySpark's connection when the JVM is ready, or None if the JVM has ended."""
-        found = self._connection()
+        connection = self._connection()
         if self._is_over:
             raise RuntimeError("this process ends, and needs no JVM")  # else PySpark would start another one
-        if found is None:
+        if connection is None:
             return None
         if self.command_file is not None:
             _keep_command(self.process.pid, self.command_file)
         from pyspark.java_gateway import launch_gateway
 
-        port, secret = found
+        port, secret = connection
         # PySpark reads from the environment that it is to connect to a JVM instead of starting one.
         os.environ[SUBMITTED], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
         try:

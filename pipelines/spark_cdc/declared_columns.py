@@ -104,7 +104,7 @@ def _uncaptured(read: CdcRead) -> str:
 
 def _sampled(read: CdcRead) -> list[SourceSchema]:
     """Return the schemas that the first messages of the source have."""
-    found, bad = dict[SourceSchema, None](), list[BadRecord]()
+    schemas, bad = dict[SourceSchema, None](), list[BadRecord]()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         # The source keeps its own files in a temporary folder, so that sampled messages do not count as read.
         request = replace(read.request, state=StateFolder(folder))
@@ -113,12 +113,12 @@ def _sampled(read: CdcRead) -> list[SourceSchema]:
             for range_ in _first_ranges(read, request, source):
                 for chunk in source.chunks(range_, DecodeOptions(zone=request.zone)):
                     bad += chunk.decoded.bad
-                    found |= dict.fromkeys(batch.schema for batch in chunk.decoded.batches)
+                    schemas |= dict.fromkeys(batch.schema for batch in chunk.decoded.batches)
         finally:
             source.close()
-    sources = [schema for schema in found if read.table in {None, (schema.database, schema.table)}]
+    sources = [schema for schema in schemas if read.table in {None, (schema.database, schema.table)}]
     if not sources:
-        raise _nothing_sampled(read, sorted({f"{schema.database}.{schema.table}" for schema in found}), bad)
+        raise _nothing_sampled(read, sorted({f"{schema.database}.{schema.table}" for schema in schemas}), bad)
     return sources
 
 

@@ -83,17 +83,17 @@ class CdcRead:
         """Parse the options of `format("<kind>-cdc")`; ConfigError for one that is unknown or cannot be followed."""
         connector = connector_named(kind)
         # Spark's options are not case sensitive, and `load` adds a path if it is given one.
-        given = {name.lower().replace("_", "-"): value for name, value in options.items()}
-        if "path" in given and "path" not in connector.config.model_fields:
+        written = {name.lower().replace("_", "-"): value for name, value in options.items()}
+        if "path" in written and "path" not in connector.config.model_fields:
             raise ConfigError(f"{kind}-cdc has no path", option="path", hint='.option("table", "shop.orders").load()')
-        own = {name: given.pop(name) for name in _OWN if name in given}
+        own = {name: written.pop(name) for name in _OWN if name in written}
         table = _table(own.get("table"), connector)
         if table is not None and "tables" in connector.config.model_fields:
-            if "tables" in given:
+            if "tables" in written:
                 raise ConfigError("a stream has the rows of one table", option="tables", hint="set table instead")
-            given["tables"] = r"\.".join(re.escape(part) for part in table)
+            written["tables"] = r"\.".join(re.escape(part) for part in table)
         mapping = TypeMapping.of([own.get("type-mapping", "")])
-        config = section_of(connector, given)
+        config = section_of(connector, written)
         tasks = _number("parallelism", own.get("parallelism", str(os.cpu_count() or 1)))
         readers = connector.readers(config)
         request = _request(connector, config, own, table, mapping)

@@ -96,40 +96,40 @@ _TEXTS: Mapping[type[Filter], Callable[[pc.Expression, str], pc.Expression]] = {
 }
 
 
-def expression(given: Filter, schema: pa.Schema) -> pc.Expression | None:
+def expression(condition: Filter, schema: pa.Schema) -> pc.Expression | None:
     """Return the Arrow expression, or None if Spark has to filter itself.
 
     Spark filters if Arrow would decide differently or the value does not fit the column.
     """
-    if isinstance(given, Not):
-        inner = expression(given.child, schema)
+    if isinstance(condition, Not):
+        inner = expression(condition.child, schema)
         if inner is None:
             return None
         # Arrow's `isin` is false for null, where SQL's IN is null: NOT IN must not return nulls.
-        valid = pc.field(given.child.attribute[0]).is_valid() if isinstance(given.child, In) else None
+        valid = pc.field(condition.child.attribute[0]).is_valid() if isinstance(condition.child, In) else None
         return ~inner if valid is None else ~inner & valid
-    if len(given.attribute) != 1 or given.attribute[0] not in schema.names:
+    if len(condition.attribute) != 1 or condition.attribute[0] not in schema.names:
         return None
-    column = pc.field(given.attribute[0])
-    if isinstance(given, IsNull | IsNotNull):
-        return column.is_null() if isinstance(given, IsNull) else column.is_valid()
-    return _with_value(given, column, schema.field(given.attribute[0]).type)
+    column = pc.field(condition.attribute[0])
+    if isinstance(condition, IsNull | IsNotNull):
+        return column.is_null() if isinstance(condition, IsNull) else column.is_valid()
+    return _with_value(condition, column, schema.field(condition.attribute[0]).type)
 
 
-def _with_value(given: Filter, column: pc.Expression, type_: pa.DataType) -> pc.Expression | None:
-    if type(given) in _TEXTS:
-        return _TEXTS[type(given)](column, given.value) if pa.types.is_string(type_) else None
+def _with_value(condition: Filter, column: pc.Expression, type_: pa.DataType) -> pc.Expression | None:
+    if type(condition) in _TEXTS:
+        return _TEXTS[type(condition)](column, condition.value) if pa.types.is_string(type_) else None
     if not _same_order(type_):
         return None
-    if isinstance(given, EqualNullSafe) and given.value is None:
+    if isinstance(condition, EqualNullSafe) and condition.value is None:
         return column.is_null()
-    if isinstance(given, In):
-        values = [_scalar(value, type_) for value in given.value]
+    if isinstance(condition, In):
+        values = [_scalar(value, type_) for value in condition.value]
         # Compared with None, because the scalar of false is false itself.
         known = [value.as_py() for value in values if value is not None]
         return column.isin(pa.array(known, type_)) if len(known) == len(values) else None
-    value = _scalar(given.value, type_)
-    return None if value is None or type(given) not in _COMPARED else _COMPARED[type(given)](column, value)
+    value = _scalar(condition.value, type_)
+    return None if value is None or type(condition) not in _COMPARED else _COMPARED[type(condition)](column, value)
 
 
 def _same_order(type_: pa.DataType) -> bool:

@@ -46,17 +46,17 @@ def kinds_of(numbers: Numbers) -> tuple[RowKinds, Flags]:
 
 def whole_pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a result so that the two rows of an update are in one batch."""
-    rest: pa.RecordBatch | None = None
-    for given in batches:
-        batch = given if rest is None else pa.concat_batches([rest, given])
-        rest = None
+    old_row: pa.RecordBatch | None = None
+    for part in batches:
+        batch = part if old_row is None else pa.concat_batches([old_row, part])
+        old_row = None
         if batch.num_rows and batch.column(CHANGE)[-1].as_py() % 4 == UPDATE_BEFORE:
-            rest = batch.slice(batch.num_rows - 1)
+            old_row = batch.slice(batch.num_rows - 1)
             batch = batch.slice(0, batch.num_rows - 1)
         if batch.num_rows:
             yield batch
-    if rest is not None:
-        yield rest
+    if old_row is not None:
+        yield old_row
 
 
 def kinds_for(batch: pa.RecordBatch, keys: Sequence[str]) -> tuple[pa.RecordBatch, RowKinds]:

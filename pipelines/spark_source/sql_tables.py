@@ -116,9 +116,9 @@ def _is_of_reads(name: str) -> bool:
 
 def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """Return the options of a read. If it uses a table name, they override the options stored with the name."""
-    given = dict(options)
-    if given.get("path"):
-        return given
+    own = dict(options)
+    if own.get("path"):
+        return own
     named = NamedTable.of(schema)
     if named is None:
         raise ConfigError(
@@ -130,7 +130,7 @@ def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, st
             f"{_BY_CATALOG}; CREATE TABLE lake.db.t (...)",
         )
     _refuse_altered(named, schema)
-    return {**named.options, **given}
+    return {**named.options, **own}
 
 
 def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
@@ -139,9 +139,9 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
     If it uses a table name, they override the options stored with the name, provided that the name certainly belongs to
     the target.
     """
-    given = dict(options)
-    if given.get("path"):
-        return given
+    own = dict(options)
+    if own.get("path"):
+        return own
     Feature.NAMED_WRITES.require()
     named = NamedTable.of(schema)
     if named is None or named.passes_through:
@@ -154,7 +154,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
             "list of columns if the columns of the SELECT have other names than the table's",
         )
     _refuse_altered(named, schema)
-    return {**named.options, **given}
+    return {**named.options, **own}
 
 
 def _refuse_altered(named: NamedTable, schema: StructType) -> None:

@@ -48,19 +48,19 @@ class StreamedText:
     def of(cls, text: str, views: Sequence[str]) -> StreamedText:
         """Read a statement. `views` are names of temporary views, which are no tables."""
         tokens = tokens_of(text)
-        made, done = cls(), 0
+        streamed, done = cls(), 0
         others = common_names(tokens) | {name.lower() for name in views}
         for mention in mentions(tokens):
             is_view = len(mention.names) == 1 and mention.names[0].lower() in others
             if is_view or mention.is_call or _is_target(tokens, mention):
                 continue
-            made.text += "".join(token.text for token in tokens[done : mention.start])
+            streamed.text += "".join(token.text for token in tokens[done : mention.start])
             name = ".".join(map(backquoted, mention.names))
-            made.text += f"{name} WITH (`{STREAM_TABLE.key}` = '{len(made.options)}')"
-            made.options.append(mention.options)
+            streamed.text += f"{name} WITH (`{STREAM_TABLE.key}` = '{len(streamed.options)}')"
+            streamed.options.append(mention.options)
             done = mention.end
-        made.text += "".join(token.text for token in tokens[done:])
-        return made
+        streamed.text += "".join(token.text for token in tokens[done:])
+        return streamed
 
 
 def _is_target(tokens: Sequence[SqlToken], mention: Mention) -> bool:

@@ -178,18 +178,18 @@ class SparkScript:
         database, name = named_table(self._session, plan.table())
         table = self._session.settings.open().table(f"{database}.{name}")
         given = self._session.plans.texts(plan.writeOptions())
-        made: list[SparkInsert] = []
+        jobs_made: list[SparkInsert] = []
         for query in stream_queries(self._session, text, plan.query(), part.place):
             check_source(query.branch, ())
             check_target(query.branch, table, {name: place for place, name in enumerate(query.names)})
-            others = [job.progress.user for job in made]
+            others = [job.progress.user for job in jobs_made]
             user = job_user(self._options, query.source, table, others)
             named = PIPELINE_NAME in self._options
             hashed = query_hash(text.text, sorted(query.source.options.items()))
             progress = JobProgress(query.source, table, user, hashed, named)
             steps = StreamSteps(query, progress.last(), until_caught_up=self._until_caught_up)
-            made.append(SparkInsert(steps, progress, table, given))
-        return made
+            jobs_made.append(SparkInsert(steps, progress, table, given))
+        return jobs_made
 
     def _run_jobs(self) -> Iterator[pa.Table]:
         """Run the jobs, and yield the rows of queries, at last a row for each INSERT."""

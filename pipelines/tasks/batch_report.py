@@ -96,23 +96,23 @@ class BatchReport:
     @property
     def passed_over(self) -> Counter[str]:
         """The messages, rows and values that reached no table or were changed before they did, by category."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for report in self.ranges:
-            found.update({f"messages.{operation}": count for operation, count in report.skipped.items()})
-            found.update(report.expectations)
-            found["rows.left.out"] += report.filtered
-            found["texts.repaired"] += report.repaired
-            found["lookup.missed"] += report.missed
+            counts.update({f"messages.{operation}": count for operation, count in report.skipped.items()})
+            counts.update(report.expectations)
+            counts["rows.left.out"] += report.filtered
+            counts["texts.repaired"] += report.repaired
+            counts["lookup.missed"] += report.missed
         for _, of_table in self.tables:
-            found["append.deletes.dropped"] += of_table.dropped
-            found["values.nulled"] += of_table.nulled
-            found["values.inexact"] += of_table.inexact
-            found["updates.without.columns"] += of_table.partial
-            found["changelog.never.added"] += of_table.never_added
+            counts["append.deletes.dropped"] += of_table.dropped
+            counts["values.nulled"] += of_table.nulled
+            counts["values.inexact"] += of_table.inexact
+            counts["updates.without.columns"] += of_table.partial
+            counts["changelog.never.added"] += of_table.never_added
             # the same name under which readers of databases count such deletes
-            found[f"messages.{UNORDERED_DELETE}"] += of_table.unordered
+            counts[f"messages.{UNORDERED_DELETE}"] += of_table.unordered
         # The plus drops counts of zero.
-        return +found
+        return +counts
 
     @property
     def lookups(self) -> dict[str, tuple[int, int]]:

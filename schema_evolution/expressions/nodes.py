@@ -117,19 +117,19 @@ def tokens_of(text: str) -> list[Token]:
     tokens, place = [], 0
     # The pattern accepts blanks only before a token.
     while place < len(text.rstrip()):
-        found = _TOKEN.match(text, place)
-        if found is None:
+        match = _TOKEN.match(text, place)
+        if match is None:
             raise ConfigError(
                 f"the expression cannot be parsed: {text[place:].strip()[:10]!r} is unexpected",
                 expression=text,
                 at=place,
                 hint="docs/transforms.md describes expressions; texts are in single quotes",
             )
-        kind = found.lastgroup or ""
-        written = found[kind]
+        kind = match.lastgroup or ""
+        written = match[kind]
         value = written.lower() if kind in {"word", "sign"} else written
-        tokens.append(Token(kind, value, written, found.start(kind)))
-        place = found.end()
+        tokens.append(Token(kind, value, written, match.start(kind)))
+        place = match.end()
     return [*tokens, Token("end", "", "", len(text))]
 
 

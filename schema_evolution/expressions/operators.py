@@ -136,32 +136,32 @@ _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
 }
 
 
-def operate(name: str, given: Sequence[Values]) -> Values | None:
+def operate(name: str, operands: Sequence[Values]) -> Values | None:
     """Return the operator's result; None when `name` is not an operator."""
     match name:
         case "and":
             # SQL's logic of three values: false AND null is false, true OR null is true.
-            return pc.and_kleene(_truth(given[0]), _truth(given[1]))
+            return pc.and_kleene(_truth(operands[0]), _truth(operands[1]))
         case "or":
-            return pc.or_kleene(_truth(given[0]), _truth(given[1]))
+            return pc.or_kleene(_truth(operands[0]), _truth(operands[1]))
         case "not":
-            return pc.invert(_truth(given[0]))
+            return pc.invert(_truth(operands[0]))
         case "is null":
-            return pc.is_null(given[0])
+            return pc.is_null(operands[0])
         case "is not null":
-            return pc.is_valid(given[0])
+            return pc.is_valid(operands[0])
         case "in":
-            pairs = (_COMPARED["="](*aligned(given[0], candidate)) for candidate in given[1:])
+            pairs = (_COMPARED["="](*aligned(operands[0], candidate)) for candidate in operands[1:])
             found = next(pairs)
             for pair in pairs:
                 # True if any is equal; null if none is equal and one of them is null.
                 found = pc.or_kleene(found, pair)
             return found
         case "like":
-            return like(texts(given[0]), given[1])
+            return like(texts(operands[0]), operands[1])
     if name in _COMPARED:
-        return _COMPARED[name](*aligned(given[0], given[1]))
-    return arithmetic(name, given[0], given[1]) if name in ARITHMETIC else None
+        return _COMPARED[name](*aligned(operands[0], operands[1]))
+    return arithmetic(name, operands[0], operands[1]) if name in ARITHMETIC else None
 
 
 def _truth(value: Values) -> Values:

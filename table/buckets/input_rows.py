@@ -205,19 +205,19 @@ def _as_arrow(data: object) -> str:
     return "write pyarrow.Table.from_pylist(rows), with a dict for each row"
 
 
-def _members_lost(given: pa.DataType, target: pa.DataType) -> Iterator[str]:
+def _members_lost(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
     """Yield the names of struct members that a cast would drop silently."""
-    if pa.types.is_struct(given) and pa.types.is_struct(target):
-        for member in given:
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        for member in source:
             place = target.get_field_index(member.name)
             if place < 0:
                 yield member.name
             else:
                 yield from _members_lost(member.type, target.field(place).type)
-    elif pa.types.is_map(given) and pa.types.is_map(target):
-        yield from _members_lost(given.item_type, target.item_type)
-    elif hasattr(given, "value_type") and pa.types.is_list(target):
-        yield from _members_lost(given.value_type, target.value_type)
+    elif pa.types.is_map(source) and pa.types.is_map(target):
+        yield from _members_lost(source.item_type, target.item_type)
+    elif hasattr(source, "value_type") and pa.types.is_list(target):
+        yield from _members_lost(source.value_type, target.value_type)
 
 
 def _fitting(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:

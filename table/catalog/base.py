@@ -162,10 +162,10 @@ def on_branch(name: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
 
     ConfigError if the name has another branch already.
     """
-    others = dict(options)
-    named = others.pop("branch", None)
+    remaining = dict(options)
+    named = remaining.pop("branch", None)
     if named is None:
-        return name, others
+        return name, remaining
     base, branch, system = parse_name(name)
     if branch is not None and branch != named:
         raise ConfigError(
@@ -174,4 +174,4 @@ def on_branch(name: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
             hint="name the branch once, in the name of the table or in the option",
         )
     parts = [base, *([f"{_BRANCH}{named}"] if named != "main" else []), *([system] if system else [])]
-    return "$".join(parts), others
+    return "$".join(parts), remaining

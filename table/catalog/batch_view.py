@@ -129,20 +129,20 @@ def batch_view(backend: CatalogBackend, batch: int | None, pipeline: str | None)
     """
     names = [f"{database}.{table}" for database in backend.databases() for table in backend.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
-        found = dict(zip(names, pool.map(lambda name: _History.of(backend.open(name, None)), names), strict=True))
-    pipeline = _chosen(pipeline, found.values())
+        histories = dict(zip(names, pool.map(lambda name: _History.of(backend.open(name, None)), names), strict=True))
+    pipeline = _chosen(pipeline, histories.values())
     newest = [
         snapshot
-        for history in found.values()
+        for history in histories.values()
         for snapshot in history.snapshots[:1]
         if snapshot.properties[PIPELINE] == pipeline
     ]
     # The checkpoint that wrote last: with a new checkpoint the numbers of batches begin again.
     user = max(newest, key=lambda snapshot: (snapshot.time_millis, snapshot.commit_identifier)).commit_user
-    number = _complete(batch, pipeline, [list(history.by_user(user)) for history in found.values()])
-    at = {name: history.at(pipeline, user, number) for name, history in found.items()}
+    number = _complete(batch, pipeline, [list(history.by_user(user)) for history in histories.values()])
+    at = {name: history.at(pipeline, user, number) for name, history in histories.items()}
     snapshots = {name: snapshot.id for name, snapshot in at.items() if snapshot is not None}
-    return BatchView(pipeline, number, snapshots, {name: found[name].store for name in snapshots})
+    return BatchView(pipeline, number, snapshots, {name: histories[name].store for name in snapshots})
 
 
 def _chosen(pipeline: str | None, histories: Iterable[_History]) -> str:

@@ -19,12 +19,12 @@ def checked_path(path: str) -> str:
     return path.rstrip("/")
 
 
-def check_same(found: TableSchema, wanted: TableSchema, name: str, path: str) -> None:
+def check_same(existing: TableSchema, wanted: TableSchema, name: str, path: str) -> None:
     """Raise ConfigError unless the table that is in the folder already has the wanted columns, keys and options."""
     for aspect, own, given in (
-        ("columns", _columns(found), _columns(wanted)),
-        ("primary key", ", ".join(found.primary_keys), ", ".join(wanted.primary_keys)),
-        ("partition columns", ", ".join(found.partition_keys), ", ".join(wanted.partition_keys)),
+        ("columns", _columns(existing), _columns(wanted)),
+        ("primary key", ", ".join(existing.primary_keys), ", ".join(wanted.primary_keys)),
+        ("partition columns", ", ".join(existing.partition_keys), ", ".join(wanted.partition_keys)),
     ):
         if own != given:
             raise ConfigError(
@@ -35,13 +35,13 @@ def check_same(found: TableSchema, wanted: TableSchema, name: str, path: str) ->
                 hint="leave the columns and keys out to use the table as it is, or choose another path",
                 paimon_message="New schema is not equal to exists schema",
             )
-    differ = [key for key, text in wanted.options.items() if key != PATH.key and found.options.get(key) != text]
+    differ = [key for key, text in wanted.options.items() if key != PATH.key and existing.options.get(key) != text]
     if differ:
         raise ConfigError(
             f"the folder contains a table with another value of {differ[0]!r}",
             table=name,
             path=path,
-            value=found.options.get(differ[0]),
+            value=existing.options.get(differ[0]),
             hint="leave it out here; ALTER TABLE ... SET changes it",
             paimon_message="New schema's options are not equal to the exists schema's",
         )

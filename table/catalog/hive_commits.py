@@ -153,8 +153,8 @@ class HiveCommits(FileCommits):
 
     def _correct(self, store: TableStore, schema: TableSchema) -> bool:
         database, table = split_name(store.name)
-        found = self.metastore.table(database, table)
-        shown = tuple(column.name for column in found.partitionKeys or ())
+        entry = self.metastore.table(database, table)
+        shown = tuple(column.name for column in entry.partitionKeys or ())
         if shown != partition_columns(schema):
             raise ConfigError(
                 f"the metastore has the partition columns ({', '.join(shown)}) and the table has "
@@ -164,9 +164,9 @@ class HiveCommits(FileCommits):
             )
         # All options that the table ever had.
         former = {key for number in store.schemas.ids() for key in store.schemas.get(number).options}
-        if not update(found, schema, former):
+        if not update(entry, schema, former):
             return False
-        self.metastore.alter(database, table, found)
+        self.metastore.alter(database, table, entry)
         return True
 
     def _describe(self, store: TableStore, previous: TableSchema, evolved: TableSchema) -> None:

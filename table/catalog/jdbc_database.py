@@ -37,22 +37,22 @@ class JdbcDatabase:
     @classmethod
     def of(cls, url: str, properties: Mapping[str, str]) -> JdbcDatabase:
         """Parse a URL as Java's drivers take it; `properties` are those that the catalog's `jdbc.*` options set."""
-        found = _URL.fullmatch(url.strip())
-        if found is None or found["kind"] not in _DRIVERS:
+        parts = _URL.fullmatch(url.strip())
+        if parts is None or parts["kind"] not in _DRIVERS:
             # A password may be among the parameters, or before an @; neither is shown.
             shown = url.partition("?")[0].rpartition("@")[2]
             raise ConfigError(
                 f"uri = {shown} is not the URL of a supported database", option="uri", hint=f"write {_FORMS}"
             )
-        pairs = (pair.partition("=") for pair in (found["parameters"] or "").split("&") if pair)
+        pairs = (pair.partition("=") for pair in (parts["parameters"] or "").split("&") if pair)
         known = {name: unquote(value) for name, _, value in pairs} | dict(properties)
-        driver = _DRIVERS[found["kind"]]
+        driver = _DRIVERS[parts["kind"]]
         for name in known.keys() - driver.properties:
             near = nearest(name, driver.properties)
             hint = f"did you mean {near}?" if near else f"choices are {', '.join(sorted(driver.properties)) or 'none'}"
-            raise ConfigError(f"connections to {found['kind']} have no property {name!r}", hint=hint)
-        driver.check(found["place"])
-        return cls(found["kind"], found["place"], tuple(sorted(known.items())))
+            raise ConfigError(f"connections to {parts['kind']} have no property {name!r}", hint=hint)
+        driver.check(parts["place"])
+        return cls(parts["kind"], parts["place"], tuple(sorted(known.items())))
 
     def __str__(self) -> str:
         return f"jdbc:{self.kind}:{self.place}"

@@ -25,10 +25,10 @@ def state_of(catalog: Catalog, name: str) -> str:
 def take_name(catalog: Catalog, new: str, name: str, since: str) -> None:
     """Give the table `new` the name of the table `name`, which is deleted with its history.
 
-    CommitConflict if the old table has another state than `since`: rows of other jobs would be lost. It is kept then,
-    and the new one is deleted. Readers find the old table or the new one, or no table for the moment between two
-    renames, but never a part of a table. Where renaming copies files, the old table is deleted first, and the name is
-    missing until the new one is copied.
+    CommitConflict if the old table has another state than `since`, because rows of other jobs would be lost: the old
+    table stays, and the new one is deleted. Readers find the old table or the new one, or no table for the moment
+    between two renames, but never a part of a table. Where renaming copies files, the old table is deleted first, and
+    the name is missing until the new one is copied.
     """
     if is_object_store(catalog.warehouse):
         try:

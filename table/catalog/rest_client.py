@@ -83,16 +83,16 @@ class RestServer:
 
     def listed(self, *path: str, key: str, query: Mapping[str, str] | None = None) -> list[str]:
         """Return all pages of a list of names, which is the value of `key` in the replies."""
-        found: list[str] = []
+        all_names: list[str] = []
         given, seen = dict(query or {}), set[str]()
         while True:
             page = self.get(*path, query=given)
             with self.replying(*path):
                 names = expected_names(page.get(key) or [], key)
                 following = expected(page.get("nextPageToken") or "", str, "nextPageToken")
-            found += names
+            all_names += names
             if not following or not names:
-                return found
+                return all_names
             if following in seen:
                 raise StoreError("the REST catalog repeats a page of a list", uri=str(self), request="/".join(path))
             seen.add(following)

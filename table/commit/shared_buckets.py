@@ -157,7 +157,7 @@ class SharedBuckets:
         reader = FileReader(
             store.storage, files.path, store.schemas.get, schema.fields, with_sequence=True, with_kind=True
         )
-        made: list[DataFile] = []
+        written: list[DataFile] = []
         for file in old:
             writer = files.open(changelog=changelog, level=file.level)
             try:
@@ -167,11 +167,11 @@ class SharedBuckets:
                     numbers = pc.add(batch.column(SEQUENCE_NUMBER.name), pa.scalar(shift, pa.int64()))
                     place = batch.schema.get_field_index(SEQUENCE_NUMBER.name)
                     writer.write(batch.set_column(place, batch.schema.field(place), numbers))
-                made += writer.finish()
+                written += writer.finish()
             except BaseException:
                 writer.abort()
                 raise
-        return tuple(made)
+        return tuple(written)
 
 
 def _names(messages: Sequence[CommitMessage]) -> Names:

@@ -173,17 +173,17 @@ def _selected(probes: Sequence[pa.Array], wanted: Ints) -> list[pa.Array]:
     return [column.take(pa.array(wanted)) for column in probes]
 
 
-def _joined(found: Sequence[Hits], with_rows: bool) -> Hits:
+def _joined(parts: Sequence[Hits], with_rows: bool) -> Hits:
     nothing = np.zeros(0, np.int64)
-    if not found:
+    if not parts:
         return Hits(nothing, (), nothing, nothing, None)
-    probes = np.concatenate([hits.probes for hits in found])
+    probes = np.concatenate([hits.probes for hits in parts])
     order = np.argsort(probes, kind="stable")
-    files = tuple(dict.fromkeys(hits.files[0] for hits in found))
-    file_of = np.concatenate([np.full(len(hits.probes), files.index(hits.files[0])) for hits in found])
-    positions = np.concatenate([hits.positions for hits in found])
+    files = tuple(dict.fromkeys(hits.files[0] for hits in parts))
+    file_of = np.concatenate([np.full(len(hits.probes), files.index(hits.files[0])) for hits in parts])
+    positions = np.concatenate([hits.positions for hits in parts])
     # Files of one level are searched in key order, but every level begins again with the smallest key.
-    rows = pa.concat_tables([hits.rows for hits in found]) if with_rows else None
+    rows = pa.concat_tables([hits.rows for hits in parts]) if with_rows else None
     if rows is not None and (order[1:] < order[:-1]).any():
         rows = rows_at(rows, order)
     return Hits(probes[order], files, file_of[order], positions[order], rows)

@@ -83,20 +83,20 @@ class StoredFile:
 
         `keys` are the probes that found these rows; their texts are reused and not read a second time.
         """
-        schema, given = self.batches[0].schema, self._texts(keys)
-        fetched = [name for name in schema.names if name not in given]
+        schema, texts = self.batches[0].schema, self._texts(keys)
+        fetched = [name for name in schema.names if name not in texts]
         # Where each batch ends in `places`, which ascend. The last batch has no successor and ends at the greatest
         # number.
         cuts = np.searchsorted(places, np.append(self.starts[1:], np.iinfo(np.int64).max))
         parts, begin = [], 0
         for batch, start, end in zip(self.batches, self.starts, cuts, strict=True):
             if end > begin:
-                parts.append(rows_at(batch.select(fetched) if given else batch, places[begin:end] - start))
+                parts.append(rows_at(batch.select(fetched) if texts else batch, places[begin:end] - start))
             begin = int(end)
-        if not given:
+        if not texts:
             return pa.Table.from_batches(parts, schema)
         rest = pa.Table.from_batches(parts)
-        return pa.table([given[name] if name in given else rest.column(name) for name in schema.names], schema=schema)
+        return pa.table([texts[name] if name in texts else rest.column(name) for name in schema.names], schema=schema)
 
     def _texts(self, keys: Sequence[pa.Array]) -> dict[str, pa.Array]:
         """Return the key columns that can be reused: equal texts have equal bytes, equal numbers need not."""

@@ -51,7 +51,7 @@ class CompactionSpec:
     def must_rewrite(self, file: DataFile) -> bool:
         """Return whether a file must be rewritten even if nothing overlaps it.
 
-        That is so if records of it are expired, or if the options demand that all files are rewritten.
+        It must be if some of its records are expired, or if the options demand that all files are rewritten.
         """
         return self.rewrites_all or (self.expiry is not None and self.expiry.concerns(file))
 

@@ -22,9 +22,9 @@ from penstock.table.values.types import AtomicType, Field
 
 @dataclass(frozen=True, slots=True)
 class IcebergFileChanges:
-    """The files that a commit adds to the ones that Iceberg shows, and the files that it removes, by URI.
+    """The files that a commit adds to those that Iceberg shows, and the files that it removes, by URI.
 
-    Of the added ones, Java may have shown `risen` before, on a lower level.
+    `risen` are added files that Java may have shown before, on a lower level.
     """
 
     added: Mapping[str, ManifestEntry]

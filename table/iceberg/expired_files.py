@@ -22,10 +22,10 @@ class ExpiredFiles:
     files: ManifestFiles
     _read: dict[str, list[Manifest]] = field(default_factory=dict)
 
-    def delete(self, old: IcebergMetadata | None, new: IcebergMetadata, found: int | None, *, usable: bool) -> None:
+    def delete(self, old: IcebergMetadata | None, new: IcebergMetadata, newest: int | None, *, usable: bool) -> None:
         """Delete files that only expired snapshots of `old` need, and old versions.
 
-        `found` is the number of the newest version before the commit. Unless that was `usable`, only the new version is
+        `newest` is the number of the newest version before the commit. Unless it was `usable`, only the new version is
         kept.
         """
         if old is not None:
@@ -33,11 +33,11 @@ class ExpiredFiles:
         options = self.files.schema.typed
         if not usable:
             self._delete_versions(number for number in self.place.versions() if number != new.current_id)
-        elif found is not None and found > new.current_id:
-            self._delete_versions(range(found, new.current_id, -1))
-        elif found is not None and options[ICEBERG_DELETE_AFTER_COMMIT]:
+        elif newest is not None and newest > new.current_id:
+            self._delete_versions(range(newest, new.current_id, -1))
+        elif newest is not None and options[ICEBERG_DELETE_AFTER_COMMIT]:
             kept = options[ICEBERG_PREVIOUS_VERSIONS_MAX]
-            self._delete_versions(range(max(1, found - kept), new.current_id - kept))
+            self._delete_versions(range(max(1, newest - kept), new.current_id - kept))
 
     def _delete_versions(self, numbers: Iterable[int]) -> None:
         for number in numbers:

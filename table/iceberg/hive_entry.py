@@ -54,35 +54,35 @@ class HiveEntry:
         if version is None:
             return
         location = place.uri(place.path_of_version(version))
-        found = self._found()
-        if found is None:
+        entry = self._found()
+        if entry is None:
             self._create(schema, location)
             return
-        self._check(found)
+        self._check(entry)
         from penstock.table.metastore.hive_objects import columns
 
-        before = found.parameters[_LOCATION]
-        if (before, found.sd.cols) == (location, columns(schema)):
+        before = entry.parameters[_LOCATION]
+        if (before, entry.sd.cols) == (location, columns(schema)):
             return
         if before != location:
-            found.parameters |= {_PREVIOUS: before, _LOCATION: location}
-        self._alter(found, columns(schema))
+            entry.parameters |= {_PREVIOUS: before, _LOCATION: location}
+        self._alter(entry, columns(schema))
 
-    def _alter(self, found: Any, columns: list[Any]) -> None:
+    def _alter(self, entry: Any, columns: list[Any]) -> None:
         """Change the entry, with new columns of any type in any order."""
         from penstock.table.metastore.hive_client import RequestRefused
 
-        before, found.sd.cols = found.sd.cols, columns
+        before, entry.sd.cols = entry.sd.cols, columns
         try:
-            self.metastore.alter(self.database, self.table, found)
+            self.metastore.alter(self.database, self.table, entry)
         except RequestRefused:
             if before == columns:
                 raise
             # A metastore with default settings compares the types of columns by their positions: none differs from no
             # columns. Iceberg's readers know the columns from the metadata, which must not stay behind.
             for some in ([], columns):
-                found.sd.cols = some
-                self.metastore.alter(self.database, self.table, found)
+                entry.sd.cols = some
+                self.metastore.alter(self.database, self.table, entry)
 
     def remove(self) -> None:
         """Drop the entry and keep all files. A table with other metadata, or of another kind, is kept."""
@@ -99,21 +99,21 @@ class HiveEntry:
         except NameMissing:
             return None
 
-    def _check(self, found: Any) -> None:
+    def _check(self, entry: Any) -> None:
         """Raise ConfigError unless the entry belongs to this metadata."""
-        if not _is_iceberg(found):
+        if not _is_iceberg(entry):
             raise ConfigError(
                 "the metastore has another table, which is not an Iceberg table, under the name of the Iceberg table",
                 table=str(self),
                 metastore=str(self.metastore),
                 hint="set metadata.iceberg.database or metadata.iceberg.table to another name",
             )
-        if not same_place(_folder(found), self.folder):
+        if not same_place(_folder(entry), self.folder):
             raise ConfigError(
                 "the Iceberg table of this name in the metastore has its metadata in another folder",
                 table=str(self),
                 metastore=str(self.metastore),
-                folder=_folder(found),
+                folder=_folder(entry),
                 hint="set metadata.iceberg.table to another name, or drop that table in Hive if it is not needed",
             )
 

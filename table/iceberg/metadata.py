@@ -92,7 +92,7 @@ class IcebergMetadata:
     def shows(self, snapshot: Snapshot) -> bool:
         """Return whether the current snapshot is this one of the table, and not another one with the same id.
 
-        Penstock publishes a snapshot under its own time. Java publishes it under the time at which it does so.
+        Penstock publishes a snapshot under its own time, Java under the time of the publication.
         """
         if self.by_penstock:
             return snapshot.has_mark(self.current.mark or self.current.time_millis)

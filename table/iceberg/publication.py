@@ -87,18 +87,18 @@ class _Publication:
 
     def run(self) -> bool:
         """Publish the snapshot; return False when another writer has published it in the meantime."""
-        found = self.place.newest_version()
-        if found is not None and found > self.latest.id and self._is_late():
+        newest = self.place.newest_version()
+        if newest is not None and newest > self.latest.id and self._is_late():
             return False
-        old = None if found is None else self._read(found)
+        old = None if newest is None else self._read(newest)
         base = None if old is None or self.again else self._usable(old)
         files = ManifestFiles(self.place, self.schema, self.store.ambient.new_uuid)
-        made = self._made(files, base)
-        if base is not None and found == self.latest.id and made == base:
+        metadata = self._made(files, base)
+        if base is not None and newest == self.latest.id and metadata == base:
             self._show(back=False)
             return True
-        data = made.encode(self.store.ambient.now_millis())
-        if found is not None and found >= self.latest.id:
+        data = metadata.encode(self.store.ambient.now_millis())
+        if newest is not None and newest >= self.latest.id:
             self.place.replace_version(self.latest.id, data)
         elif not self.place.create_version(self.latest.id, data):
             ExpiredFiles(self.place, files).delete_names(files.written)
@@ -107,7 +107,7 @@ class _Publication:
         # Before files are deleted that the former version needs: readers of a catalog still see that version if the
         # catalog does not answer.
         self._show(back=True)
-        ExpiredFiles(self.place, files).delete(old, made, found, usable=base is not None)
+        ExpiredFiles(self.place, files).delete(old, metadata, newest, usable=base is not None)
         return True
 
     def _is_late(self) -> bool:

@@ -53,18 +53,18 @@ def _as_decimals(values: pa.Array, type_: pa.Decimal128Type) -> pa.Array:
     return pc.cast(kept, type_)
 
 
-def _comparable(given: pa.DataType, type_: DataType) -> bool:
+def _comparable(key_type: pa.DataType, type_: DataType) -> bool:
     root = type_.root if isinstance(type_, AtomicType) else ""
     if root in _TEXTS:
-        return bool(pa.types.is_string(given) or pa.types.is_large_string(given))
+        return bool(pa.types.is_string(key_type) or pa.types.is_large_string(key_type))
     if root in _BYTES:
-        return bool(pa.types.is_binary(given) or pa.types.is_large_binary(given))
+        return bool(pa.types.is_binary(key_type) or pa.types.is_large_binary(key_type))
     if root in _INTEGERS:
-        return bool(pa.types.is_integer(given))
+        return bool(pa.types.is_integer(key_type))
     if root == "DECIMAL":
-        return bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
+        return bool(pa.types.is_integer(key_type) or pa.types.is_decimal(key_type))
     if root.startswith("TIMESTAMP"):
-        return bool(pa.types.is_timestamp(given))
+        return bool(pa.types.is_timestamp(key_type))
     return False
 
 

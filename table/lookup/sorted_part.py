@@ -63,7 +63,7 @@ class SortedPart:
 
 
 def _rest(keys: np.ndarray[tuple[int], np.dtype[np.generic]]) -> Ints:
-    """Return, for each of these sorted keys, how many equal ones there are from it on."""
+    """Return, for each of these sorted keys, the number of equal keys from its place on."""
     ends = np.append(np.flatnonzero(keys[1:] != keys[:-1]) + 1, len(keys))
     starts = np.append(0, ends[:-1])
     return np.asarray(np.repeat(ends, ends - starts) - np.arange(len(keys)), np.int64)

@@ -79,19 +79,19 @@ class BranchHistory:
     def read(cls, branch: TableStore, ids: Sequence[int]) -> BranchHistory:
         """Raise CommitConflict if the branch is deleted meanwhile."""
         snapshots = [branch.snapshots.find(number) for number in ids]
-        found = cls(
+        history = cls(
             [branch.schemas.get(number) for number in branch.schemas.ids()],
             [snapshot for snapshot in snapshots if snapshot is not None],
             tag_files(branch).all(),
         )
-        known = {schema.id for schema in found.schemas}
-        if None in snapshots or not {snapshot.schema_id for snapshot in found.snapshots} <= known:
+        known = {schema.id for schema in history.schemas}
+        if None in snapshots or not {snapshot.schema_id for snapshot in history.snapshots} <= known:
             raise CommitConflict(
                 "another job deletes the branch, or its snapshots, at the same time",
                 table=branch.name,
                 hint="nothing was changed; call it again if the branch still exists",
             )
-        return found
+        return history
 
     def has_other_schemas(self, main: TableStore) -> bool:
         """Return whether main has another schema under a number of one of the branch."""

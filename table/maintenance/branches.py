@@ -31,9 +31,9 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
 
 
 def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
-    found = tag_files(store).get(tag) if tag is not None else None
+    tagged = tag_files(store).get(tag) if tag is not None else None
     # This version is written last, so a branch that has it is complete, and one that lacks it was left by a crash.
-    newest = store.schema().id if found is None else found.snapshot.schema_id
+    newest = store.schema().id if tagged is None else tagged.snapshot.schema_id
     branch = store.schemas.on_branch(name)
     if newest in branch.ids():
         raise ConfigError(
@@ -45,10 +45,10 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
         store.commits.versions.create_branch(store, name, tag)
         return
     root = branch_folder(store.paths.root, name)
-    _check_snapshots(store, name, None if found is None else found.snapshot.id)
-    if found is not None:
-        store.storage.write(f"{root}/tag/tag-{tag}", tag_json(found))
-        store.storage.write(f"{root}/snapshot/snapshot-{found.snapshot.id}", snapshot_json(found.snapshot))
+    _check_snapshots(store, name, None if tagged is None else tagged.snapshot.id)
+    if tagged is not None:
+        store.storage.write(f"{root}/tag/tag-{tag}", tag_json(tagged))
+        store.storage.write(f"{root}/snapshot/snapshot-{tagged.snapshot.id}", snapshot_json(tagged.snapshot))
     for schema_id in store.schemas.ids():
         if schema_id > newest:
             continue
@@ -60,7 +60,7 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
                 hint="choose another name, or run it again when the other job has ended",
             )
     # Whoever deletes files looks at branches that have a schema. Before, only the tag or the snapshot kept the files.
-    if found is not None and not is_kept(store, found.snapshot):
+    if tagged is not None and not is_kept(store, tagged.snapshot):
         delete_table_folder(store.storage, root)
         raise TagMissing(
             f"the tag {tag!r} was deleted while the branch was created",

@@ -96,7 +96,7 @@ class ProcessPool:
             return
         # Not forked: threads of Arrow and of stores' clients do not survive a fork.
         context = multiprocessing.get_context("spawn")
-        others = set(multiprocessing.active_children())
+        before = set(multiprocessing.active_children())
         with ProcessPoolExecutor(processes, context, _prepare) as pool:
             left = {pool.submit(work, unit) for unit in largest_first(units)}
             try:
@@ -109,7 +109,7 @@ class ProcessPool:
                 ) from reason
             except BaseException:
                 # The caller gave up or was interrupted: nobody takes what the processes would still do.
-                for process in set(multiprocessing.active_children()) - others:
+                for process in set(multiprocessing.active_children()) - before:
                     process.terminate()
                 raise
 

@@ -38,7 +38,7 @@ class PlacedFile:
 class LocatedRows:
     """The rows of one snapshot of a table without keys, with the columns FILE and ROW behind those of the table.
 
-    Files are numbered when they are first read, so that those that a filter excludes are never mentioned.
+    A file gets its number when it is first read, so files that a filter excludes are never mentioned.
     """
 
     changed: ChangedFiles

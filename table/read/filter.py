@@ -38,25 +38,25 @@ class RowFilter:
     _pruning: pc.Expression | None = field(init=False, repr=False, compare=False, default=None)
 
     @classmethod
-    def of(cls, given: object, schema: pa.Schema, table: str) -> RowFilter:
+    def of(cls, where: object, schema: pa.Schema, table: str) -> RowFilter:
         """Return the condition after trying it on an empty batch.
 
         ConfigError when it names an unknown column, or compares types that cannot be compared.
         """
-        if not isinstance(given, pc.Expression | str):
+        if not isinstance(where, pc.Expression | str):
             raise ConfigError(
-                f"a condition is an Arrow expression or SQL text, not a {type(given).__name__}",
+                f"a condition is an Arrow expression or SQL text, not a {type(where).__name__}",
                 table=table,
                 hint="write pyarrow.compute.field('id') > 3, or 'id > 3'",
             )
-        if isinstance(given, str):
-            given = with_lists(with_double_quotes(given))
-        condition = cls(given, table)
+        if isinstance(where, str):
+            where = with_lists(with_double_quotes(where))
+        condition = cls(where, table)
         condition._refuse_places()
         condition.kept(pa.RecordBatch.from_pylist([], schema))
-        pruning = given
-        if isinstance(given, str):
-            pruning = pushed_down(given, schema)
+        pruning = where
+        if isinstance(where, str):
+            pruning = pushed_down(where, schema)
         object.__setattr__(condition, "_pruning", pruning)
         return condition
 

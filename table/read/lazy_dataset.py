@@ -125,7 +125,7 @@ def float_columns(schema: pa.Schema, where: pc.Expression) -> list[str]:
 
 
 def named_in(names: Iterable[str], where: pc.Expression) -> list[str]:
-    """Return the names of columns that occur in a filter: those that it needs, and rarely more."""
+    """Return the names of the columns that a filter needs, and rarely a few more."""
     text = str(where)
     return [name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
 

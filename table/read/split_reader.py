@@ -204,7 +204,7 @@ class SplitReader:
     ) -> Iterator[pa.RecordBatch]:
         """First read the columns that decide which rows are visible, then the wanted columns, run by run.
 
-        `conditions` are on key columns, which both readers read, so that both return the same rows.
+        `conditions` concern key columns only. Both readers have these columns, so they return the same rows.
         """
         deciding = deciding_columns(spec)
         fields = tuple(field for field in self.layout.schema.fields if field.name in deciding)

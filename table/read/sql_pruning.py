@@ -41,20 +41,20 @@ def _listed(node: Any) -> Any:
     if node.get("type") != "CONJUNCTION_OR":
         return {key: _listed(value) for key, value in node.items()}
     groups: dict[tuple[str, ...], list[Any]] = {}
-    others = []
+    operands = []
     for child in node["children"]:
         compared = _compared(child)
         if compared:
             groups.setdefault(compared, []).append(child)
         else:
-            others.append(_listed(child))
+            operands.append(_listed(child))
     for found in groups.values():
         if len(found) < _MOST_VALUES:
-            others += found
+            operands += found
             continue
         children = [found[0]["left"], *(equality["right"] for equality in found)]
-        others.append(_node("OPERATOR", "COMPARE_IN", children=children))
-    return others[0] if len(others) == 1 else {**node, "children": others}
+        operands.append(_node("OPERATOR", "COMPARE_IN", children=children))
+    return operands[0] if len(operands) == 1 else {**node, "children": operands}
 
 
 def _compared(node: Any) -> tuple[str, ...]:

@@ -142,16 +142,16 @@ def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
     """Raise ConfigError when a mode lacks the point it needs, or is combined with a point it ignores."""
     if travel.mode == "default":
         return
-    given = {point for point in _POINTS if getattr(travel, point) is not None}
+    points = {point for point in _POINTS if getattr(travel, point) is not None}
     if SCAN_VERSION.key in options:
-        given.add("snapshot")
+        points.add("snapshot")
     if options.keys() & RANGE_KEYS:
-        given.add("between")
+        points.add("between")
     wanted = ("between",) if travel.mode == "incremental" else _STANDS_ON.get(travel.mode, ())
-    if wanted and not given & set(wanted):
+    if wanted and not points & set(wanted):
         hint = f"set {' or '.join(_OPTION[point] for point in wanted)}"
         raise ConfigError(f"scan.mode {travel.mode} needs a snapshot, tag or time to start from", hint=hint)
-    for point in sorted(given - set(wanted)):
+    for point in sorted(points - set(wanted)):
         raise ConfigError(
             f"scan.mode {travel.mode} and {_OPTION[point]} contradict each other", hint="remove one of the two"
         )

@@ -67,7 +67,7 @@ def no_column(unknown: Sequence[str], names: Iterable[str], table: str | None = 
 
 
 def alike_columns(names: Iterable[str]) -> list[str]:
-    """Return the names that DuckDB takes for one another. It reads the first such column for all of them."""
+    """Return names that DuckDB does not distinguish: it reads the first of these columns for all of them."""
     listed = list(names)
     times = Counter(name.translate(_SMALL) for name in listed)
     return [name for name in listed if times[name.translate(_SMALL)] > 1]

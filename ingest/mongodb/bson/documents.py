@@ -90,22 +90,22 @@ def at_path(block: Block, at: Int64s, path: Sequence[str], oddities: Counter[str
     if tuple(path) == ("_id",):
         return columns_and_keys(block, at, oddities, hex_ids=hex_ids, only_keys=True)[0]
     lanes, places = np.arange(len(at), dtype=np.int64), np.asarray(at, np.int64)
-    found: list[ElementSegment] = []
+    named: list[ElementSegment] = []
     pieces, owners = [], []
     for depth, name in enumerate(path):
-        found = [segment for segment in segments(block, places) if segment.name == name.encode()]
+        named = [segment for segment in segments(block, places) if segment.name == name.encode()]
         if depth == len(path) - 2:
-            for kind, within, start, _ in _by_kind(found):
+            for kind, within, start, _ in _by_kind(named):
                 if (member := MEMBERS.get((kind, path[-1]))) is not None:
                     pieces.append(member(block.data, start))
                     owners.append(lanes[within])
         if depth < len(path) - 1:
-            inner = [segment for segment in found if segment.kind in {DOCUMENT, ARRAY}]
+            inner = [segment for segment in named if segment.kind in {DOCUMENT, ARRAY}]
             chosen = np.concatenate([segment.lanes for segment in inner]) if inner else np.empty(0, np.int64)
             order = np.argsort(chosen, kind="stable")
             places = np.concatenate([segment.start for segment in inner])[order] if inner else np.empty(0, np.int64)
             lanes = lanes[chosen[order]]
-    pieces.append(column_of(block, found, len(places), oddities))
+    pieces.append(column_of(block, named, len(places), oddities))
     return in_places(pieces, [*owners, lanes], len(at))
 
 
@@ -145,19 +145,19 @@ def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Co
         check_places(8 + size + scope_length == length, start)
         inner = _nested(block, DOCUMENT, scope, scope_length, oddities, depth + 1)
         return joined('{"$code":', code, ',"$scope":', inner, "}")
-    found = segments(block, start)
+    members = segments(block, start)
     count = len(start)
-    if not found:
+    if not members:
         return repeated("{}" if kind == DOCUMENT else "[]", count)
-    if len(found) == found[-1].step + 1 and all(len(segment.lanes) == count for segment in found):
-        return _alike(block, kind, found, oddities, depth)
-    values = _values(block, found, oddities, depth)
+    if len(members) == members[-1].step + 1 and all(len(segment.lanes) == count for segment in members):
+        return _alike(block, kind, members, oddities, depth)
+    values = _values(block, members, oddities, depth)
     if kind == DOCUMENT:
-        names, numbers = np.unique(np.array([segment.name for segment in found], object), return_inverse=True)
+        names, numbers = np.unique(np.array([segment.name for segment in members], object), return_inverse=True)
         prefixes = pa.array([f"{json_quoted(name.decode('utf-8', 'replace'))}:" for name in names], pa.string())
-        name_numbers = np.repeat(numbers, [len(segment.lanes) for segment in found])
+        name_numbers = np.repeat(numbers, [len(segment.lanes) for segment in members])
         values = joined(prefixes.take(pa.array(name_numbers)), values)
-    lanes = np.concatenate([segment.lanes for segment in found])
+    lanes = np.concatenate([segment.lanes for segment in members])
     # Segments are in the order of their steps, and the sort is stable: the members of a document stay in order.
     ordered = values.take(pa.array(np.argsort(lanes, kind="stable")))
     offsets = np.zeros(count + 1, np.int32)

@@ -65,7 +65,7 @@ def segments(block: Block, at: Int64s) -> list[ElementSegment]:
 
     Raise SourceError for a document whose elements do not end where it ends.
     """
-    found: list[ElementSegment] = []
+    parts: list[ElementSegment] = []
     at = np.asarray(at, np.int64)
     lanes, position, step = np.arange(len(at), dtype=np.int64), at + 4, 0
     last = _ends(block, at) - 1  # the place of the zero byte that closes each document
@@ -85,10 +85,10 @@ def segments(block: Block, at: Int64s) -> list[ElementSegment]:
             # Otherwise the content would be read from other documents or from other memory.
             check_places((start + length <= ends) & (length >= _LEAST.get(kind, 0)), start)
             following[chosen] = start + length
-            found.append(ElementSegment(step, kind, name, lanes[chosen], start, length))
+            parts.append(ElementSegment(step, kind, name, lanes[chosen], start, length))
         position = following
         step += 1
-    return found
+    return parts
 
 
 def _ends(block: Block, at: Int64s) -> Int64s:
@@ -116,23 +116,23 @@ _ALL = slice(None)
 
 def _same_headers(block: Block, position: Int64s) -> Iterator[tuple[_Chosen, bytes]]:
     """Yield the places of equal headers (type and name), and the header."""
-    raw, rest = block.raw, None
+    raw, remaining = block.raw, None
     for _ in range(_COMPARED_NAMES):
-        left = position if rest is None else position[rest]
+        left = position if remaining is None else position[remaining]
         if not len(left):
             return
         first = int(left[0])
         header = _header(raw, first)
         equal = _equal(block.data, left, header)
         if equal.all():
-            yield (_ALL if rest is None else rest), header
+            yield (_ALL if remaining is None else remaining), header
             return
         places = np.flatnonzero(equal)
-        yield (places if rest is None else rest[places]), header
+        yield (places if remaining is None else remaining[places]), header
         other = np.flatnonzero(~equal)
-        rest = other if rest is None else rest[other]
+        remaining = other if remaining is None else remaining[other]
     groups: dict[bytes, list[int]] = {}
-    for place in [] if rest is None else rest.tolist():
+    for place in [] if remaining is None else remaining.tolist():
         first = int(position[place])
         groups.setdefault(_header(raw, first), []).append(place)
     for header, members in groups.items():

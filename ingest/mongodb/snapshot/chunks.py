@@ -55,16 +55,16 @@ class IdChunk:
         return cls(*value)
 
 
-def cut_chunk(connection: MongoConnection, rest: IdChunk, rows: int) -> tuple[IdChunk, IdChunk | None]:
+def cut_chunk(connection: MongoConnection, chunk: IdChunk, rows: int) -> tuple[IdChunk, IdChunk | None]:
     """Return a chunk of about this many documents, and the rest after it, None if the chunk is the last one."""
     from bson import encode
 
-    find = {"find": rest.collection, "projection": {"_id": 1}, "sort": {"_id": 1}, "skip": rows, "limit": 1}
-    found = connection.command(rest.database, {**find, **rest.bounds(), "singleBatch": True})["cursor"]["firstBatch"]
+    find = {"find": chunk.collection, "projection": {"_id": 1}, "sort": {"_id": 1}, "skip": rows, "limit": 1}
+    found = connection.command(chunk.database, {**find, **chunk.bounds(), "singleBatch": True})["cursor"]["firstBatch"]
     if not found:
-        return rest, None
+        return chunk, None
     bound = b64encode(encode({"_id": found[0]["_id"]})).decode()
-    return replace(rest, upper=bound), replace(rest, lower=bound, number=rest.number + 1)
+    return replace(chunk, upper=bound), replace(chunk, lower=bound, number=chunk.number + 1)
 
 
 def read_chunk(

@@ -37,9 +37,9 @@ _FATAL_READ = 1236
 def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Segment]]:
     """Open a dump and return its segments from the request's start on; the connection lasts as long as the context.
 
-    Every dump has an identity that no other reader has, so that the server does not disconnect another one: a fresh
-    uuid (MySQL), the server id (MariaDB). A lost connection raises `ConnectionLost`; nothing is skipped, the caller
-    starts again from its last position.
+    A server ends a dump when another one begins with the same identity. So each dump has an identity of its own: a
+    fresh uuid (MySQL), the server id (MariaDB). A lost connection raises `ConnectionLost`; nothing is skipped, the
+    caller starts again from its last position.
     """
     connection = connect(server)
     try:

@@ -145,13 +145,13 @@ class _RunPlan:
         self.runs = [(first + 1, last) for first, last in pairwise(edges)]
         self.run_widths = [int(self.fixed_width[first:last].sum()) for first, last in self.runs]
 
-    def step(self, data: Bytes, at: Int64s, event: Int64s, step: int, found: _LocatedRows) -> Int64s:
+    def step(self, data: Bytes, at: Int64s, event: Int64s, step: int, located: _LocatedRows) -> Int64s:
         """Record one row of every event and return the positions where they end."""
         nulls = gathered(data, at, self.layout.null_bytes)
-        found.events.append(event)
-        found.steps.append(step)
-        found.rows.append(at)
-        found.nulls.append(nulls)
+        located.events.append(event)
+        located.steps.append(step)
+        located.rows.append(at)
+        located.nulls.append(nulls)
         at = at + self.layout.null_bytes
         # A run without nulls has the same width in all rows, and few columns have any.
         absent = self._absent(nulls)
@@ -166,7 +166,7 @@ class _RunPlan:
                 cells.append((at + prefix, length))
                 after = at + (prefix + length)
                 at = np.where(absent[column], at, after) if column in absent else after
-        found.variable.append(cells)
+        located.variable.append(cells)
         return at
 
     def _absent(self, nulls: Bytes) -> dict[int, Bools]:
@@ -174,25 +174,25 @@ class _RunPlan:
         has_nulls = np.unpackbits(np.bitwise_or.reduce(nulls, axis=0), count=self.columns, bitorder="little")
         return {column: nulls[:, column >> 3] >> (column & 7) & 1 > 0 for column in np.flatnonzero(has_nulls).tolist()}
 
-    def finish(self, found: _LocatedRows) -> LocatedImages:
-        if not found.events:
+    def finish(self, located: _LocatedRows) -> LocatedImages:
+        if not located.events:
             none = np.zeros(0, np.int64)
             images = LocatedImages(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_))
             for column, _ in self.prefixes:
                 images.found(column, none, none)
             return images
-        event = np.concatenate(found.events)
+        event = np.concatenate(located.events)
         # A stable sort of 16-bit integers is a radix sort in numpy.
         order = np.argsort(event.astype(np.uint16) if event.max() < 1 << 16 else event, kind="stable")
-        step = np.repeat(np.array(found.steps, np.int64), [len(events) for events in found.events])
-        nulls = np.concatenate(found.nulls)[order]
+        step = np.repeat(np.array(located.steps, np.int64), [len(events) for events in located.events])
+        nulls = np.concatenate(located.nulls)[order]
         bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
         # Transposed, because callers read the nulls of one column. The view works because bits are bytes of 0 or 1.
         null = np.ascontiguousarray(bits.T).view(np.bool_)
-        row = np.concatenate(found.rows)[order] + self.layout.null_bytes
+        row = np.concatenate(located.rows)[order] + self.layout.null_bytes
         images = LocatedImages(self.layout, event[order], step[order], row, null)
         for number, (column, _) in enumerate(self.prefixes):
-            start = np.concatenate([cells[number][0] for cells in found.variable])[order]
-            length = np.concatenate([cells[number][1] for cells in found.variable])[order]
+            start = np.concatenate([cells[number][0] for cells in located.variable])[order]
+            length = np.concatenate([cells[number][1] for cells in located.variable])[order]
             images.found(column, start, length)
         return images

@@ -19,8 +19,8 @@ class ParsedColumn:
 
     The column's character set is None if the text names none: then it is the table's, see `in_charset`. `is_filled`:
     added to a table, the column has a value in rows that exist. `is_generated`: the server computes it from others.
-    `is_unsigned`: a number without a sign, and `has_digits`: one with so many digits, also where the type does not say
-    so.
+    `is_unsigned` and `has_digits`: the text declares a number without a sign, or its digits, which the type need not
+    show.
     """
 
     column: MySqlColumn

@@ -166,11 +166,10 @@ class SchemaHistory:
     ) -> list[TableChange]:
         """Apply the statement logged at this position to the definitions.
 
-        Tables that are not included are followed too: one may be renamed to a name that is. But they count as left
-        out, so that they are new when they are included later.
-
-        A statement at or before the position of a table's newest version changes nothing for that table: so reading the
-        binlog twice has the same result, and a table that was added later is not altered by events before its start.
+        Tables that are not included are followed too, because they may be renamed to included names. Such a table
+        counts as left out, and is new once it is included. A statement at or before the position of a table's newest
+        version changes nothing for that table: so reading the binlog twice has the same result, and a table that was
+        added later is not altered by events before its start.
         """
         place = (file_number(file), pos)
         changes: list[TableChange] = []

@@ -200,7 +200,7 @@ class Tables:
 
     def _moved(self, name: Name, move: alter_changes.RowsMoved) -> list[TableChange]:
         table, other = self.known.get(name), move.other
-        found = [
+        changes = [
             TableChange(
                 "rows-moved",
                 name,
@@ -211,18 +211,20 @@ class Tables:
             )
         ]
         if other is None:
-            return found
+            return changes
         if move.becomes == "gone":
-            return [*found, self._drop(other)]
+            return [*changes, self._drop(other)]
         if move.becomes == "made":
             if table is not None:
                 self.known[other] = replace(table, database=other[0], table=other[1])
             made = self.known.get(other)
-            found.append(TableChange("create" if made else "unclear", other, made, detail="" if made else move.action))
+            changes.append(
+                TableChange("create" if made else "unclear", other, made, detail="" if made else move.action)
+            )
         is_exchanged = move.becomes == "exchanged"
         there = self.known.get(other)
         return [
-            *found,
+            *changes,
             TableChange("rows-moved", other, there, detail=move.action, brings_rows=True, removes_rows=is_exchanged),
         ]
 

@@ -70,29 +70,29 @@ def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True, bra
 
     Comments are dropped, the content of executed ones (`/*!50100 ... */`) is kept. With `brackets`, `[a]` is a name.
     """
-    found: list[DdlToken] = []
+    read: list[DdlToken] = []
     for match in _PATTERNS[ansi_quotes, backslashes, brackets].finditer(sql):
         kind, text = match.lastgroup or "", match[0]
         match kind:
             case "space" | "comment" | "open" | "close":
                 continue
             case "name":
-                found.append(DdlToken(NAME, text[1:-1].replace("``", "`")))
+                read.append(DdlToken(NAME, text[1:-1].replace("``", "`")))
             case "ansi":
-                found.append(DdlToken(NAME, text[1:-1].replace('""', '"')))
+                read.append(DdlToken(NAME, text[1:-1].replace('""', '"')))
             case "bracket":
-                found.append(DdlToken(NAME, text[1:-1].replace("]]", "]")))
+                read.append(DdlToken(NAME, text[1:-1].replace("]]", "]")))
             case "text":
-                found.append(DdlToken(TEXT, _unquoted(text, backslashes=backslashes)))
+                read.append(DdlToken(TEXT, _unquoted(text, backslashes=backslashes)))
             case "hex":
-                found.append(DdlToken(BYTES, text))
+                read.append(DdlToken(BYTES, text))
             case "number":
-                found.append(DdlToken(NUMBER, text))
+                read.append(DdlToken(NUMBER, text))
             case "sign":
-                found.append(DdlToken(SIGN, text))
+                read.append(DdlToken(SIGN, text))
             case _:
-                found.append(DdlToken(WORD, text))
-    return found
+                read.append(DdlToken(WORD, text))
+    return read
 
 
 def first_word(sql: str) -> str:

@@ -47,21 +47,21 @@ class BlockBytes:
         longest = int(sizes.max(initial=0))
         if longest > LONGEST_NUMBER:
             raise ValueError("a number does not end")
-        found = at_every_byte(self.data, "V8")[places].view("<u8")
-        found &= _MASKS[sizes]
+        groups = at_every_byte(self.data, "V8")[places].view("<u8")
+        groups &= _MASKS[sizes]
         # Seven bits of each byte are moved together: pairs of bytes, then pairs of pairs, then both halves.
         for step in range(3 if longest > 4 else 2 if longest > 2 else 1):
-            odd = found & ODD[step]
+            odd = groups & ODD[step]
             odd >>= np.uint64(1 << step)
-            found &= EVEN[step]
-            found |= odd
+            groups &= EVEN[step]
+            groups |= odd
         for byte in range(8, longest):
             long = np.flatnonzero(sizes > byte)
             part = self.data[places[long] + byte].astype(np.uint64) & np.uint64(0x7F)
-            found[long] |= part << np.uint64(7 * byte)
+            groups[long] |= part << np.uint64(7 * byte)
         # Zigzag: the lowest bit is the sign.
-        sign = (found & np.uint64(1)).view(np.int64)
-        found >>= np.uint64(1)
-        numbers = found.view(np.int64)
+        sign = (groups & np.uint64(1)).view(np.int64)
+        groups >>= np.uint64(1)
+        numbers = groups.view(np.int64)
         numbers ^= -sign
         return numbers, places + sizes

@@ -72,9 +72,9 @@ def _pattern(node: Any) -> bytes:
 def record_places(data: bytes, count: int, members: Sequence[Mapping[str, Any]]) -> Places:
     """Return where each of `count` records begins. Raise ValueError if they do not end with the bytes."""
     stretches, last = _stretches(members)
-    place, found = 0, []
+    place, places = 0, []
     for _ in range(count):
-        found.append(place)
+        places.append(place)
         for stretch, nullable in stretches:
             match = stretch(data, place)
             if match is None:
@@ -95,7 +95,7 @@ def record_places(data: bytes, count: int, members: Sequence[Mapping[str, Any]])
         place = match.end()
     if place != len(data):
         raise ValueError(f"{count} records end at byte {place} of {len(data)}")
-    return np.array(found, np.int64)
+    return np.array(places, np.int64)
 
 
 def _long_size(data: bytes, place: int) -> tuple[int, int]:

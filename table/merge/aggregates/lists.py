@@ -213,7 +213,7 @@ class _Elements:
     def events(self, key: int) -> list[tuple[int, bool]]:
         """Return the rows of a key in order of arrival, each with whether it is a retraction.
 
-        A row that retracts the value with which it lets its key start is there twice.
+        A row that both adds a value and retracts it, as the first row of its key may do, is there twice.
         """
         rows = range(int(self.inputs.work.starts[key]), int(self.inputs.work.ends[key]))
         steps = ((self.adding, False), (self.retracting, True))

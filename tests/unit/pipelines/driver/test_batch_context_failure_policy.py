@@ -418,7 +418,9 @@ def test_a_new_table_that_cannot_be_created_is_left_out_if_others_exist(
     assert reports[0].passed_over["rows.left.out"] == 2
     hints = {line.partition("table=")[2].split()[0]: line.partition("hint=")[2] for line in left_out_lines(caplog)}
     assert "Exclude it" in hints["ods.odd"]
-    assert hints["ods.nameless"].startswith("columns are id; its rows are in no table. Exclude it")
+    assert hints["ods.nameless"].startswith(
+        "columns are id; remove a dropped one from the option; its rows are in no table. Exclude it"
+    )
     shop.put("3.json", odd, insert("orders", {"id": 2, "name": "b"}))
     run(shop.spec(**fresh, errors=ISOLATE))
     assert shop.ids("orders") == [1, 2]

@@ -28,7 +28,7 @@ def deferred(position: Offsets, end: Offsets) -> Offsets:
     gaps, epochs = flat(end.get("gaps", {})), flat(end.get("epochs", {}))
     offsets = flat(end.get("began", {})) | flat(position.get("offsets", {})) | gaps
     found: Offsets = {"offsets": nested(offsets), "ids": {**position.get("ids", {}), **end.get("ids", {})}}
-    # An offset that stays keeps its epoch: what became of it since then is still to be noticed.
+    # An offset that does not change keeps its epoch, so that lost records behind it are still noticed.
     again = {place: epoch for place, epoch in epochs.items() if place in gaps}
     epochs = {place: epoch for place, epoch in epochs.items() if place in offsets}
     if epochs := epochs | flat(position.get("epochs", {})) | again:

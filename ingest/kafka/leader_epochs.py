@@ -28,8 +28,8 @@ _WAIT_SECONDS = 0.2
 _MANY = 100
 # A new client that connects and asks needs a moment, so this is the shortest wait, also without patience.
 ANSWER_SECONDS = REQUEST_SECONDS
-# What the partitions contain does not matter: a few records of each, also of aborted transactions, since a client that
-# leaves them out returns nothing until it has read past all of them.
+# A few records of each partition are enough, whatever they contain. Records of aborted transactions are read too: a
+# client that leaves them out returns nothing until it has read past all of them.
 ANY_RECORDS = {
     "fetch.message.max.bytes": "65536",
     "queued.max.messages.kbytes": "1024",

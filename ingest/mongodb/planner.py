@@ -115,7 +115,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
             log.info("event=collections_added collections=%s", ",".join(map(".".join, fresh)))
         if fresh and self.settings.reads_new_tables:
             progress = progress.without(fresh)
-            # Determined after the collections are there: all events of others with these names are before it.
+            # Determined when the collections exist: all events of earlier collections with these names precede it.
             new |= dict.fromkeys(fresh, _after_now(connection))
         due = [name for name, after in new.items() if after <= progress.log]
         new = {name: after for name, after in new.items() if name not in due}

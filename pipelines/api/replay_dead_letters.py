@@ -138,8 +138,8 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
     )
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         driver = again.driver(Path(folder), 1, 1, run_tasks, note)
-        # A fixed name, and the snapshot of the dead-letter table as the number of the batch: a replay that is
-        # repeated after a crash has the same identity, and tables that have it skip it.
+        # The writer has a fixed name, and the number of its batch is the snapshot of the dead-letter table. So a replay
+        # that is repeated after a crash has the same identity, and is skipped by tables that have its batch.
         driver.checkpoint = "replay"
         start, end = again.source.initial_offsets(), again.source.available()
         take_batch(driver, snapshot.id, start, end | {NOW: snapshot.time_millis})

@@ -53,7 +53,7 @@ def followed_statements(behavior: str, sink: Mapping[str, Any], tables: Sequence
     excluded = sink.get("exclude.schema.changes") or ()
     accepted = set(sink.get("include.schema.changes") or _APPLIED) - set(excluded)
     evolves = behavior in EVOLVING
-    # A list of excluded changes replaces the one that lenient has without it: these two.
+    # By default, lenient excludes these two changes. A list of excluded changes replaces that default.
     applied = _APPLIED if evolves else _EMPTYING if behavior == "lenient" and excluded else ()
     is_one_database = is_one_name({table.partition(".")[0] for table in tables})
     followed = _FOLLOWED if evolves and is_one_database else {}

@@ -163,7 +163,7 @@ class Batch:
         if not ranges:
             return BatchResult()
         inputs = self.run.reader.replay_inputs(
-            # The same ranges with the same numbers, by which the reports of both readings are put together.
+            # Ranges keep their numbers, by which the reports of both readings are joined.
             ranges,
             BatchReport(reports).span,
             targets.schemas,

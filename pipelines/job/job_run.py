@@ -59,7 +59,7 @@ class JobRun:
     _paused: bool = field(default=False)
     _resting: bool = field(default=False)
     has_caught_up: bool = field(default=False, init=False)  # whether the query ended by itself
-    # A session has one data source per name. Runs that share a session must not replace each other's.
+    # A session has one data source per name, and runs that share a session must not replace that of another run.
     _source: str = field(default_factory=lambda: f"penstock-changes-{uuid.uuid4().hex}")
 
     def run(self) -> None:

@@ -119,7 +119,7 @@ def check_retracts_with_lookups(
         )
 
 
-# A task compares the same few pairs of schemas for each chunk, and schemas are frozen, so that they can be keys.
+# A task compares the same few pairs of schemas for each chunk. Schemas are frozen, so they can be keys of a cache.
 @lru_cache(maxsize=_SCHEMAS_KEPT)
 def can_store(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool:
     """Return whether the table can store all that the source declares. Cached per pair of schemas."""

@@ -74,7 +74,7 @@ class TargetSchemas:
     def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         sources = [source.schema for source in seen]
         self._warn_of_unknown_types(table, current.names if current else (), sources)
-        # One of the two would be lost without a sign of it.
+        # Otherwise one of the two columns would be lost without notice.
         if twice := {name for source in sources for name in self.namesakes(source)}:
             kind = ConfigError if current is None else SchemaConflict
             raise kind(

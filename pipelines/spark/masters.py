@@ -25,7 +25,7 @@ _HINT = (
     "check that the master runs and that this machine reaches it: its web page shows the address  spark://HOST:PORT . "
     "Nothing was read or written"
 )
-# What Spark says in a driver that a master did not accept, one of them after the other.
+# The texts of Spark in a driver that a master did not accept, in the order in which they come.
 _REFUSED = ("All masters are unresponsive", "Cannot call methods on a stopped SparkContext")
 
 

@@ -61,7 +61,7 @@ def _add_to_all_threads(jvm: Any, jar: Path) -> None:
     """Let all threads of the driver load the classes of a jar; ADD JAR does so for the thread that runs it alone."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     while loader is not None:
-        # The loader that Spark was started with, from which other threads have theirs.
+        # The class loader with which Spark was started: the loaders of all threads are below it.
         if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
             loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
         loader = loader.getParent()

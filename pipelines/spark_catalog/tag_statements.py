@@ -9,7 +9,7 @@ from penstock.table.sql.grammar.scripts import script_parts
 from penstock.table.sql.grammar.statement_grammar import read_statement
 from penstock.table.sql.grammar.statements import CreateTag, DeleteTag, RenameTag
 
-# Its name stands in the Java class too. Users do not call it, so that it is not listed.
+# The Java class has this name too. The procedure is not listed, because users do not call it.
 TAG_PROCEDURE = "alter_table_tag"
 TAG_PARAMETERS = {
     "parameters": ["statement"],

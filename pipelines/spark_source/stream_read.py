@@ -125,7 +125,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_history(self, offset: Offset) -> None:
         """Raise SnapshotReplaced if the snapshot that was read last was replaced by another one with its id."""
         number = offset["next"] - 1
-        # Checkpoints of older versions lack one of the times, or both.
+        # Offsets of older versions lack the mark, or the time of creation, or both.
         if is_another(self.store, number, offset.get("mark"), offset.get("created")):
             raise SnapshotReplaced(
                 f"snapshot {number} was replaced after this query had read it: the table was rolled back, or dropped "

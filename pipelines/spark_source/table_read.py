@@ -241,7 +241,7 @@ def _metadata(place: TablePlace, columns: tuple[str, ...]) -> tuple[str, ...]:
     named = [name for name in dict.fromkeys(columns) if name in NAMES]
     if not named or place.catalog is None or place.system is not None:
         return ()
-    # A table may have a column with such a name, which then is the one that is read.
+    # If the table itself has a column of this name, that column is read.
     own = set(place.store().schema().names)
     return tuple(name for name in named if name not in own)
 

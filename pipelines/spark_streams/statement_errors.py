@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"line (\d+),? pos (\d+)")
 # What Spark adds below its message.
 _BELOW = re.compile(r"\n\n(?:JVM stacktrace|== SQL)|;\n'")
-# The last line of a traceback of Python, or what Spark shows of an error of a table.
+# The error in the last line of a Python traceback, or in the text that Spark shows for an error of a table.
 _CAUSE = re.compile(r"(?:^(?:\w+\.)+|: penstock\.(?:\w+\.)*)(\w+): (.+)$", re.MULTILINE)
 _ANY_CASE = re.IGNORECASE | re.DOTALL
 # Statements that run without Spark, and what they are in Spark.

@@ -83,7 +83,8 @@ def _propagated(kind: ConnectType, source: str, mapping: TypeMapping) -> DataTyp
     size = (f"({length},{scale})" if scale else f"({length})") if length else ""
     head, _, rest = source.partition(" ")
     found = mysql_type(f"{head}{size} {rest}".strip(), mapping)
-    # Bytes as base64 or as hexadecimal digits: nothing says which of both, and either would pass for the other.
+    # Bytes are texts, in base64 or in hexadecimal digits. The message does not say which, and a text in one of these
+    # forms may also pass for the other.
     is_digits = kind.carrier == "string" and isinstance(found, AtomicType) and found.root in _BINARIES
     return STRING if is_digits else found
 

@@ -46,7 +46,7 @@ def take_name(catalog: Catalog, new: str, name: str, since: str) -> None:
     old = name_beside(name, "old")
     catalog.rename_table(name, old)
     try:
-        # Under its other name, where jobs that open it by its name do not find it any more.
+        # Checked under its other name, by which no other job opens it.
         _require_unchanged(catalog, name, old, since)
         catalog.rename_table(new, name)
     except (OSError, PenstockError):

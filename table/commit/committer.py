@@ -65,7 +65,7 @@ class Committer:
         snapshot = newest or self.store.snapshots.latest()
         while snapshot is not None:
             if snapshot.commit_user == self.user and snapshot.commit_identifier != BATCH_IDENTIFIER:
-                # The identifiers of a user rise, so that its newest one decides.
+                # The identifiers of a user rise, so the newest one decides.
                 return snapshot if snapshot.commit_identifier >= identifier else None
             # The search ends at the first expired snapshot. Expiry keeps the newest snapshot of each commit user
             # for a week.

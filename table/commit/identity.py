@@ -47,7 +47,7 @@ class OnlyOnce:
         snapshot = latest
         while snapshot is not None and snapshot.id > self.looked_at:
             identifier = snapshot.commit_identifier
-            # All batch commits have the same identifier, so that it proves nothing.
+            # All batch commits have the same identifier, so it proves nothing.
             if snapshot.commit_user == user and identifier != BATCH_IDENTIFIER and identifier >= self.refused_from:
                 raise AlreadyCommitted(
                     f"{user!r} has committed {identifier} in another process in the meantime",

@@ -144,8 +144,7 @@ class _Spill:
         places = []
         for chunk in opened:
             words = chunk.column(_CODE).to_numpy()
-            # All rows of a word are in the same range: the rest of their code orders them, and only among each
-            # other.
+            # All rows of a word are in the same range, and the rest of their code orders them within it.
             places.append([0, *np.searchsorted(words, bounds, side="left").tolist(), len(words)])
         for number in range(len(bounds) + 1):
             parts = [

@@ -44,8 +44,8 @@ def replace_main(
     # Without the hint, readers list the folder and find the newest of the files that are there.
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
     if history.has_other_schemas(main):
-        # Files of the one history that are read with the schema of the other would give wrong rows. Main has no
-        # snapshot for a while; by this hint it is not taken for a table that never had one.
+        # Files of one history must not be read with schemas of the other: the rows would be wrong. So main has no
+        # snapshot for a while, and this hint says that it is not a table that never had one.
         main.snapshots.folder.begin_at(earliest)
         _delete(main, undone_ids)
     history.add_schemas(main)

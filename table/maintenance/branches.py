@@ -166,8 +166,8 @@ def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackRe
         main.commits.versions.fast_forward(main, name)
     else:
         replace_main(main, branch, ids, shared, _earliest_kept(main, shared, ids), undone)
-    # The ids behind the shared history have other snapshots now, so consumers that had read the old ones return there,
-    # also those that have read some of them meanwhile.
+    # The ids behind the shared history have other snapshots now. Consumers that had read the former ones return there,
+    # and so do consumers that have read some of the new ones meanwhile.
     set_consumers_back(main, next_id)
     if undone:
         log.warning("event=fast_forwarded table=%s branch=%s note=%s", main.name, name, undone)

@@ -147,8 +147,9 @@ def holdings_of(store: TableStore) -> Holdings:
 
 def _holdings_of(store: TableStore) -> Holdings:
     holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store)), tagged(store)
-    # Snapshots consist of the files of the one before, and of files that their own deltas add. Where it is not known
-    # that they do, the one before may be of another history: behind a gap, or while a fast-forward replaces snapshots.
+    # A snapshot has the files of the one before and the files that its own delta adds, so only the delta is read. All
+    # of its files are read if it may not follow the one before: after a gap, or while a fast-forward replaces
+    # snapshots.
     before: StateManifests | None = None
     for snapshot in snapshots:
         manifests = holdings.metadata.add_state(store, snapshot)

@@ -89,7 +89,8 @@ def _delete_after(store: TableStore, snapshot: Snapshot) -> None:
     if restored:
         _restore(store, snapshot)
     folder.write_latest(snapshot.id)
-    # Expiry writes that hint and then reads this one: at least one of the two notices the other and changes nothing.
+    # Expiry writes the hint EARLIEST and then reads LATEST; a rollback does the reverse. So at least one of them
+    # notices the other, and changes nothing.
     if folder.begins_after(snapshot.id):
         if restored:
             store.storage.delete(folder.path(snapshot.id))

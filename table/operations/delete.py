@@ -57,7 +57,7 @@ def _delete_by_keys(store: TableStore, condition: RowFilter, user: str, executor
     # The writers' base is the snapshot that is read, so that the commit detects rows other jobs write later.
     opened = partial(TableWriter.open, store, user, base=base)
     layout = Layout.of(store.schema())
-    # A full compaction that is due opens buckets that were not written too, so that it needs one writer for all.
+    # A full compaction that is due also opens buckets that were not written, so it needs one writer for all.
     apart = layout.mode is BucketMode.FIXED and FullCompaction.of(store, layout).every in {None, 1}
     with unless_expired(store, base):
         units = (units_by_bucket if apart else one_unit)(scan.plan().splits)

@@ -112,7 +112,7 @@ class Scan(EngineRead):
         snapshot = self.snapshot or resolve(self.store, self.travel)
         pruning = where.expression if where else None
         layout = Layout.of(replace(schema, options={**schema.options, **self.options}))
-        # In the layout, options of the read, such as the size of splits, replace those of the table.
+        # Options of the read, such as the size of splits, replace those of the table in the layout.
         plan = self._planned(self.store, layout, snapshot, pruning)
         fallback = self._fallback(schema, snapshot)
         if fallback is None:

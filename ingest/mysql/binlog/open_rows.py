@@ -31,8 +31,8 @@ class OpenRows:
         rows = np.sort(np.concatenate(rows_read)) if rows_read else np.zeros(0, np.int64)
         starts = np.flatnonzero(STARTS[segment.kind])
         for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
-            # Its rows are logged where it was prepared; its commit follows later or never. Any other first byte is
-            # XA COMMIT ... ONE PHASE, which takes effect where it is logged.
+            # The rows are logged where the transaction was prepared, and its commit follows later or never. With any
+            # other first byte the event is XA COMMIT ... ONE PHASE, which takes effect where it is logged.
             if segment.body(event)[:1] in {b"\0", b""} and self._precede(event, rows, starts):
                 raise _prepared(segment, event)
         for event in rollbacks:
@@ -46,7 +46,7 @@ class OpenRows:
     def _is_settled(self, segment: Segment, event: int, rows: Int64s) -> bool:
         if self._settled is not None:
             return int(segment.pos[event]) in self._settled
-        # Rows of a compressed transaction share its position, so that they cannot be left out by it.
+        # Rows of a compressed transaction share its position, so they cannot be left out by their positions.
         return not (segment.pos[rows] == segment.pos[event]).any()
 
     def _precede(self, event: int, rows: Int64s, starts: Int64s) -> bool:

@@ -193,7 +193,7 @@ class RangePlanner:
             self.ddl += self._applied(query, segment, event)
             return None
         self.at_barrier = True
-        # Something precedes the barrier: this batch ends before it, and the next one consists of it.
+        # Events precede the barrier: this batch ends before it, and the next batch consists of the barrier alone.
         if self.transactions.precede_open or self.start.skip_events:
             self.cut.close_at(self.transactions.open_at)
             return LogPosition(segment.file, self.transactions.open_at, self.transactions.before_open())

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.position import LogPosition
 
-# A range without rows of captured tables is read only if it has one of these events. The tables of the first are known
-# to its reader alone; the others are there because their reader raises an error.
+# A range without rows of captured tables is read only if it has one of these events: the first, because only its reader
+# knows its tables; the others, because their reader raises an error.
 _WORTH = np.zeros(256, np.bool_)
 _WORTH[[events.TRANSACTION_PAYLOAD, events.PARTIAL_UPDATE, events.XA_PREPARE, events.INCIDENT]] = True
 STARTS = np.zeros(256, np.bool_)

@@ -54,7 +54,7 @@ def rewritten_columns(
     }
     dropped = {change.name.lower() for change in changes if isinstance(change, alter_changes.DropColumnClause)}
     added = [change.parsed.column.name for change in changes if isinstance(change, alter_changes.AddColumnClause)]
-    # A column that was added under the name of one that was dropped or renamed in the same statement is another one.
+    # A column that was added under the name of a column that the same statement dropped or renamed is a new column.
     left = (dropped & names.keys()) | {old.lower() for old in renamed}
     found = [name for name in added if name.lower() in left]
     generated, has_other_types = [], False

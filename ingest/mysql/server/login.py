@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 else:  # pymysql's class is generic only for the type checker
     PyMySqlConnection = pymysql.connections.Connection
 
-# Probes of TCP on a connection without traffic: after so many seconds, then as often, then so many without an answer.
+# TCP probes a connection without traffic after this many seconds, repeats that at this interval, and gives up after
+# this many probes without an answer.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 
 

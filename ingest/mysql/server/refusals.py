@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 # 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.
 _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
-# How long a statement waits for a table that another session has locked, in seconds. Less than the client waits for an
-# answer: that error would be the one of a server that cannot be reached.
+# How long a statement waits for a table that another session has locked, in seconds. The client waits longer for an
+# answer, because that error means that the server cannot be reached.
 LOCK_WAIT_S = 240
 
 

@@ -62,8 +62,8 @@ class RowBlock:
 
     def cells(self) -> Iterator[Cells]:
         """Yield the cells, column by column; ValueError if a row does not end with its last cell."""
-        # One step reads a column of all rows, because a cell begins where the one before it ends. The length is read
-        # together with the first bytes of the cell: that costs the same.
+        # One step reads one column of all rows, because a cell begins where the previous one ends. The first bytes of
+        # the cell are read together with its length, at no extra cost.
         at = self.start
         # Arrow refers to a short text by its length in four bytes and its content: one more byte is before the length.
         before = _VIEW_LENGTH - 1 if len(at) and int(at[0]) >= _VIEW_LENGTH else 0

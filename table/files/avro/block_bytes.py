@@ -16,7 +16,7 @@ _PADDING = 32
 
 # The bytes of a number within eight bytes, by its size.
 _MASKS = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(LONGEST_NUMBER + 1)], np.uint64)
-# The groups of seven bits of every other byte, pair of bytes and half of a word.
+# Every other group of 7, 14 and 28 bits in a word of eight bytes.
 EVEN = np.array([0x007F007F007F007F, 0x00003FFF00003FFF, 0x000000000FFFFFFF], np.uint64)
 ODD = np.array([0x7F007F007F007F00, 0x3FFF00003FFF0000, 0x0FFFFFFF00000000], np.uint64)
 
@@ -49,7 +49,7 @@ class BlockBytes:
             raise ValueError("a number does not end")
         groups = at_every_byte(self.data, "V8")[places].view("<u8")
         groups &= _MASKS[sizes]
-        # Seven bits of each byte are moved together: pairs of bytes, then pairs of pairs, then both halves.
+        # The seven bits of each byte are moved together: bytes to groups of 14 bits, these to 28 bits, these to 56.
         for step in range(3 if longest > 4 else 2 if longest > 2 else 1):
             odd = groups & ODD[step]
             odd >>= np.uint64(1 << step)

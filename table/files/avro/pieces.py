@@ -47,7 +47,7 @@ def numbers(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[Sh
     for byte in range(1, -(-most.bit_length() // 7)):
         size += zigzag >= np.uint64(1 << 7 * byte)
     word = zigzag & np.uint64((1 << 56) - 1)
-    # Groups of seven bits are moved apart: halves first, then pairs of pairs, then pairs of bytes.
+    # The groups of seven bits are moved apart: 28 bits first, then 14, then 7.
     for step in range(2 if most >> 28 else 1 if most >> 14 else 0, -1, -1):
         shift = np.uint64(1 << step)
         word = (word & EVEN[step]) | (word << shift & ODD[step])
@@ -126,9 +126,9 @@ def records(pieces: Sequence[ShortBytes | Text], count: int) -> tuple[Bytes, Int
 
 
 def _place(out: Bytes, at: Ints, word: Words) -> None:
-    # Eight bytes are written for each row. They are combined with those that are there: behind a piece the first pieces
-    # of the next row may stand already. Rows are read before any is written, and numpy writes them in their order, so
-    # that a row less than eight bytes behind another one is not overwritten by it.
+    # Each write has eight bytes, and keeps the bytes that are there: the first pieces of the next row may follow a
+    # piece directly. All rows are read before any is written, and numpy writes in their order, so a row less than eight
+    # bytes behind another one is not overwritten by it.
     every = np.ndarray(len(out) - _WORD + 1, "V8", buffer=out.data, strides=(1,))
     whole = every[at].view(np.uint64)
     whole |= word

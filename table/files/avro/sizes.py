@@ -80,8 +80,8 @@ def _of_texts(part: Bytes) -> Bytes:
 
 
 def _of_numbers(part: Bytes) -> Bytes:
-    # All bytes of a number but the last have their highest bit set. `run2` counts how many of two bytes from a place
-    # have it before one that has not, `all2` is 1 if both have it, and so on.
+    # All bytes of a number except the last have their highest bit set. `run2` counts such bytes among two bytes from a
+    # place, up to the first without it; `all2` is 1 if both have it, and so on.
     more = part >> np.uint8(7)
     all2 = more[:-1] & more[1:]
     run2 = more[:-1] + all2

@@ -164,7 +164,7 @@ def product(inputs: Inputs) -> pa.Array:
     counted = inputs.adds & valid
     numbers: Numbers = filled_values(values, values.type.to_pandas_dtype())
     starts = inputs.work.starts
-    # Rows that do not count are factors of one.
+    # Rows that do not count get the factor one.
     factors = np.where(counted, numbers, numbers.dtype.type(1))
     if pa.types.is_integer(values.type):
         products = np.multiply.reduceat(factors, starts, dtype=numbers.dtype)

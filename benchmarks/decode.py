@@ -1,8 +1,9 @@
 """Events decoded per CPU second, by format: `python benchmarks/decode.py [events]`.
 
-The event is a row of 14 columns of an order table, 60 % inserts and 40 % updates, as the formats write it. The last
-columns compare with the decoder of single records, and with a mere scan of the same messages by msgspec, since machines
-differ and load changes.
+The event is a row of 14 columns of an order table, 60 % inserts and 40 % updates, as the formats write it. The cases
+"shop" have the changes of `benchmarks.shop` instead: four tables by turns, nulls, escapes, deletes, and `old` of
+several columns. The last columns compare with the decoder of single records, and with a mere scan of the same messages
+by msgspec, since machines differ and load changes.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from benchmarks.figures import Figure, record
+from benchmarks.shop.columns import TABLES
+from benchmarks.shop.stream import changes as shop_changes
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Messages
 
@@ -38,11 +41,13 @@ COLUMNS = {
     "created": "datetime",
     "updated": "datetime(3)",
 }
-CONNECT = {"bigint": "int64", "tinyint(4)": "int16", "tinyint(1)": "int16", "double": "double"}
-FIELDS = [{"field": name, "type": CONNECT.get(kind, "string"), "optional": True} for name, kind in COLUMNS.items()]
+CONNECT = {"bigint": "int64", "int": "int32", "tinyint(4)": "int16", "tinyint(1)": "int16", "double": "double"}
+
+Row = dict[str, Any]
+Message = dict[str, Any]
 
 
-def row(number: int, status: int) -> dict[str, Any]:
+def row(number: int, status: int) -> Row:
     return {
         "id": number,
         "user_id": number * 7919 % 50_021,
@@ -61,63 +66,105 @@ def row(number: int, status: int) -> dict[str, Any]:
     }
 
 
-def texts(columns: dict[str, Any]) -> dict[str, str | None]:
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change of a table: `previous` are the values before it of the columns that an update changed."""
+
+    types: dict[str, str]
+    before: Row | None
+    after: Row | None
+    previous: Row | None = None
+    table: str = "orders"
+
+    def kind(self, insert: str, update: str, delete: str) -> str:
+        return delete if self.after is None else update if self.before else insert
+
+    @property
+    def images(self) -> Message:
+        return {name: row for name, row in (("before", self.before), ("after", self.after)) if row}
+
+
+def orders(events: int) -> Iterator[Event]:
+    for number in range(events):
+        updated = number % 5 < 2
+        before = row(number, 0) if updated else None
+        yield Event(COLUMNS, before, row(number, 1), {"status": 0} if updated else None)
+
+
+def shop(events: int) -> Iterator[Event]:
+    """The changes of the shop, with integers where canal has digits as texts."""
+    for change in shop_changes(events):
+        types = TABLES[change.table].mysql_types
+        whole = {name for name, kind in types.items() if "int" in kind}
+        message = msgspec.json.decode(change.message)
+        now, previous = (
+            {name: int(text) if text and name in whole else text for name, text in (rows or [{}])[0].items()}
+            for rows in (message["data"], message["old"])
+        )
+        before = {"INSERT": None, "UPDATE": now | previous, "DELETE": now}[message["type"]]
+        yield Event(types, before, None if message["type"] == "DELETE" else now, previous or None, change.table)
+
+
+def texts(columns: Row) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in columns.items()}
 
 
-def canal(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
-    old = [{"status": str(before["status"])}] if before else None
+def canal(event: Event) -> Message:
     return {
-        "data": [texts(after)],
+        "data": [texts(event.after or event.before or {})],
         "database": "shop",
         "es": 1714557600000,
         "id": 1,
         "isDdl": False,
-        "mysqlType": COLUMNS,
-        "old": old,
+        "mysqlType": event.types,
+        "old": [texts(event.previous)] if event.previous else None,
         "pkNames": ["id"],
         "sql": "",
-        "sqlType": dict.fromkeys(COLUMNS, 12),
-        "table": "orders",
+        "sqlType": dict.fromkeys(event.types, 12),
+        "table": event.table,
         "ts": 1714557600200,
-        "type": "UPDATE" if before else "INSERT",
+        "type": event.kind("INSERT", "UPDATE", "DELETE"),
     }
 
 
-def maxwell(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
-    change = {"type": "update", "old": {"status": before["status"]}} if before else {"type": "insert"}
+def maxwell(event: Event) -> Message:
+    change = {"type": event.kind("insert", "update", "delete")} | ({"old": event.previous} if event.previous else {})
     keys = {"primary_key_columns": ["id"]}
-    return {"database": "shop", "table": "orders", "ts": 1714557600, "xid": 7, **change, **keys, "data": after}
+    data = event.after or event.before
+    return {"database": "shop", "table": event.table, "ts": 1714557600, "xid": 7, **change, **keys, "data": data}
 
 
-def debezium(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
-    source = {"connector": "mysql", "name": "shop", "ts_ms": 1714557600000, "db": "shop", "table": "orders", "pos": 154}
-    return {"before": before, "after": after, "source": source, "op": "u" if before else "c", "ts_ms": 1714557600200}
+def debezium(event: Event) -> Message:
+    place = {"db": "shop", "table": event.table, "pos": 154}
+    source = {"connector": "mysql", "name": "shop", "ts_ms": 1714557600000, **place}
+    rows = {"before": event.before, "after": event.after}
+    return {**rows, "source": source, "op": event.kind("c", "u", "d"), "ts_ms": 1714557600200}
 
 
-def debezium_schema(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
-    rows = [{"type": "struct", "fields": FIELDS, "optional": True, "field": side} for side in ("before", "after")]
-    return {"schema": {"type": "struct", "fields": rows}, "payload": debezium(before, after)}
+def debezium_schema(event: Event) -> Message:
+    kinds = {name: CONNECT.get(kind, "string") for name, kind in event.types.items()}
+    fields = [{"field": name, "type": kind, "optional": True} for name, kind in kinds.items()]
+    rows = [{"type": "struct", "fields": fields, "optional": True, "field": side} for side in ("before", "after")]
+    envelope = {"type": "struct", "fields": rows, "optional": False, "name": f"shop.shop.{event.table}.Envelope"}
+    return {"schema": envelope, "payload": debezium(event)}
 
 
-def ogg(before: dict[str, Any] | None, after: dict[str, Any]) -> dict[str, Any]:
-    images = {"before": before, "after": after} if before else {"after": after}
-    kind = "U" if before else "I"
-    return {"table": "shop.orders", "op_type": kind, "op_ts": "2024-05-01 10:00:00.000000", "pos": "154", **images}
+def ogg(event: Event) -> Message:
+    place = {"op_ts": "2024-05-01 10:00:00.000000", "pos": "154"}
+    return {"table": f"shop.{event.table}", "op_type": event.kind("I", "U", "D"), **place, **event.images}
 
 
 class Nothing(msgspec.Struct):
     """Read as this, a message is scanned and nothing is kept."""
 
 
-Write = Callable[[dict[str, Any] | None, dict[str, Any]], dict[str, Any]]
-CASES: dict[str, tuple[str, Write]] = {
-    "canal-json": ("canal-json", canal),
-    "maxwell-json": ("maxwell-json", maxwell),
-    "debezium-json": ("debezium-json", debezium),
-    "debezium-json, schema": ("debezium-json", debezium_schema),
-    "ogg-json": ("ogg-json", ogg),
-    "json": ("json", lambda _, after: after),
+CASES: dict[str, Callable[[Event], Message]] = {
+    "canal-json": canal,
+    "maxwell-json": maxwell,
+    "debezium-json": debezium,
+    "debezium-json, schema": debezium_schema,
+    "ogg-json": ogg,
+    "json": lambda event: event.after or event.before or {},
 }
 
 
@@ -130,26 +177,30 @@ def seconds(work: Callable[[], object]) -> float:
     return min(taken)
 
 
+def measure(title: str, values: list[bytes]) -> None:
+    name, events = title.partition(",")[0], len(values)
+    messages = Messages(values, np.arange(events))
+    scan = msgspec.json.Decoder(Nothing).decode
+    floor = seconds(lambda: [scan(value) for value in values])
+    for images in ("key-changes", "all"):
+        by_layout = DecodeOptions(before_images=images, watch_columns=frozenset({"id"}))
+        by_record = replace(by_layout, bulk_rows=10 * events)
+        taken, records = (
+            seconds(lambda options=options: decode(name, messages, options)) for options in (by_layout, by_record)
+        )
+        size = sum(map(len, values)) // events
+        us, record_us = taken / events * 1e6, records / events * 1e6
+        print(f"{title:28}{images:14}{size:6}{us:10.2f}{record_us:10.2f}{records / taken:7.1f}{taken / floor:8.1f}")
+        record(Figure(f"{title}, {images}", us, "us an event", record_us, "record by record", GOAL, less=True))
+
+
 def main() -> None:
     events = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    scan = msgspec.json.Decoder(Nothing).decode
-    print(f"{'format':24}{'images':14}{'bytes':>6}{'us/event':>10}{'by record':>10}{'ratio':>7}{'x scan':>8}")
-    for title, (name, write) in CASES.items():
-        changes = [(row(n, 0) if n % 5 < 2 else None, row(n, 1)) for n in range(events)]
-        values = [json.dumps(write(*change), ensure_ascii=False, separators=(",", ":")).encode() for change in changes]
-        messages = Messages(values, np.arange(events))
-        floor = seconds(lambda values=values: [scan(value) for value in values])
-        for images in ("key-changes", "all"):
-            by_layout = DecodeOptions(before_images=images, watch_columns=frozenset({"id"}))
-            by_record = replace(by_layout, bulk_rows=10 * events)
-            taken, records = (
-                seconds(lambda name=name, messages=messages, options=options: decode(name, messages, options))
-                for options in (by_layout, by_record)
-            )
-            size = sum(map(len, values)) // events
-            us, record_us = taken / events * 1e6, records / events * 1e6
-            print(f"{title:24}{images:14}{size:6}{us:10.2f}{record_us:10.2f}{records / taken:7.1f}{taken / floor:8.1f}")
-            record(Figure(f"{title}, {images}", us, "us an event", record_us, "record by record", GOAL, less=True))
+    print(f"{'format':28}{'images':14}{'bytes':>6}{'us/event':>10}{'by record':>10}{'ratio':>7}{'x scan':>8}")
+    for stream, made in (("", list(orders(events))), (", shop", list(shop(events)))):
+        for title, write in CASES.items():
+            written = (json.dumps(write(event), ensure_ascii=False, separators=(",", ":")) for event in made)
+            measure(title + stream, [text.encode() for text in written])
 
 
 if __name__ == "__main__":

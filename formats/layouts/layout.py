@@ -28,6 +28,8 @@ MOST_MEMBERS = 5_000
 # The most blanks after a colon; producers write one or none.
 MOST_BLANKS = 8
 _AFTER_SCALAR = b",} "
+# Messages are compared with their layout without the quotation marks that are escaped.
+_MARK_IN_NAME = rb"\""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,9 @@ def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends:
     for number, ((path, value), name_end) in enumerate(zip(members, name_ends, strict=True)):
         name = msgspec.json.encode(path[-1])
         if document[name_end + 1 - len(name) : name_end + 1] != name:
-            return None  # a name with escapes
+            return None  # a name with unusual escapes
+        if _MARK_IN_NAME in name:
+            return None
         start = name_end + 2
         while document[start : start + 1] == b" ":
             start += 1

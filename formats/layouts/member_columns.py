@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.change import Int64s
-from penstock.formats.json_bytes import unescaped
 from penstock.formats.layouts.member_values import LayoutRows
 
 
@@ -23,7 +22,6 @@ class MemberColumns:
         self.rows = rows
         self._columns: dict[int, pa.Array] = {}
         self._later = later
-        self._cuts: dict[int, pa.Array] = {}
         self._add(members)
 
     def _add(self, members: Sequence[int]) -> None:
@@ -32,15 +30,7 @@ class MemberColumns:
             return
         texts, count = self.rows.cut(members), len(self.rows)
         for place, member in enumerate(members):
-            self._cuts[member] = texts.slice(place * count, count)
-
-    def _cut(self, member: int) -> pa.Array:
-        """Return the values as they are in the message: nulls as text, and escapes not resolved."""
-        if member in self.rows.same:
-            return pa.repeat(pa.scalar(self.rows.same[member]), len(self.rows))
-        if member not in self._cuts:
-            self._add(self._later)
-        return self._cuts[member]
+            self._columns[member] = texts.slice(place * count, count)
 
     def text(self, member: int, places: Int64s | None = None) -> pa.Array:
         """Return a member's values at these places (None: all) as text, null for null."""
@@ -48,13 +38,10 @@ class MemberColumns:
         return column if places is None else pc.take(column, pa.array(places), boundscheck=False)
 
     def _text(self, member: int) -> pa.Array:
+        if member in self.rows.same:
+            return pa.repeat(pa.scalar(self.rows.same[member]), len(self.rows))
         if member not in self._columns:
-            # Messages with escapes that cannot be resolved have no layout.
-            column = unescaped(self._cut(member)) if self.rows.piece.escaped else self._cut(member)
-            nulls = self.rows.null(member)
-            if nulls.any():
-                column = pc.if_else(pa.array(nulls), pa.scalar(None, pa.string()), column)
-            self._columns[member] = column
+            self._add(self._later)
         return self._columns[member]
 
     def integers(self, member: int, places: Int64s | None = None) -> pa.Array | None:
@@ -70,13 +57,13 @@ class MemberColumns:
         """Return the text that all messages have in this member, None if they differ or if one is null."""
         if member in self.rows.same:
             return self.rows.same[member]
-        column = self._cut(member)
+        column = self._text(member)
         bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
         begin, end, size = int(bounds[0]), int(bounds[-1]), int(bounds[1] - bounds[0])
-        if self.rows.null(member).any() or end - begin != size * len(column):
+        if column.null_count or end - begin != size * len(column):
             return None
         body = bytes(memoryview(column.buffers()[2] or b"")[begin:end])
-        return self.text(member)[0].as_py() if body == body[:size] * len(column) else None
+        return column[0].as_py() if body == body[:size] * len(column) else None
 
     def groups(self, members: Sequence[int | None]) -> Iterator[tuple[tuple[str | None, ...], Int64s | None]]:
         """Yield the different values of these members and the places of their messages; None for all messages.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.change import Int32s, Int64s
-from penstock.formats.json_bytes import BACKSLASH, Bytes, Mask
+from penstock.formats.json_bytes import BACKSLASH, Bytes, Mask, unescaped
 from penstock.formats.layouts.layout import MessageLayout, Words
 
 # Bytes that are compared at once.
@@ -165,11 +165,19 @@ class LayoutRows:
         return same
 
     def cut(self, members: Sequence[int]) -> pa.Array:
-        """Return the values of some members as they are in the messages, one member after the other."""
+        """Return the values of some members as texts, null for null, one member after the other."""
         scalars = self._scalars(members)
         bounds = np.empty((len(scalars), len(self), 2), np.int32)
         bounds[..., 0], bounds[..., 1] = self.starts[scalars], self.ends[scalars]
-        return self._texts(bounds.reshape(-1))
+        nulls = self.nulls[scalars]
+        some = bool(nulls.any())
+        if some:
+            np.copyto(bounds[..., 1], bounds[..., 0], where=nulls)
+        texts = self._texts(bounds.reshape(-1))
+        if self.piece.escaped:
+            # Messages with escapes that cannot be resolved have no layout.
+            texts = unescaped(texts)
+        return with_nulls(texts, nulls.reshape(-1)) if some else texts
 
     def _scalars(self, members: Sequence[int]) -> list[int]:
         return [self.layout.scalar_number[member] for member in members]
@@ -181,6 +189,13 @@ class LayoutRows:
         offsets[:-1], offsets[-1] = bounds, len(self.piece.text)
         parts = pa.StringArray.from_buffers(len(bounds), pa.py_buffer(offsets), pa.py_buffer(self.piece.text))
         return pc.take(parts, pa.array(np.arange(0, len(bounds), 2, dtype=np.int32)), boundscheck=False)
+
+
+def with_nulls(texts: pa.Array, nulls: Mask) -> pa.Array:
+    """Return the texts of an array from its begin, null where `nulls` is true. Those texts are empty."""
+    valid = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    _, offsets, data = texts.buffers()
+    return pa.StringArray.from_buffers(len(texts), offsets, data, valid)
 
 
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)

@@ -21,7 +21,7 @@ from penstock.formats.layouts.message_piece import MessagePiece
 from penstock.formats.layouts.message_texts import MessageTexts
 
 # Messages and bytes per piece. A layout has a fixed cost in a piece, which few messages do not repay.
-PIECE, PIECE_BYTES = 16_000, 8 << 20
+PIECE, PIECE_BYTES = 20_000, 16 << 20
 # A layout has a fixed cost per piece: for fewer rows the general parser is quicker (measured).
 FEWEST_ROWS = 30
 # Of this many messages of a piece, more different signatures mean that the average layout has too few rows.
@@ -197,7 +197,10 @@ def _without_further_marks(piece: MessagePiece, groups: list[LayoutRows]) -> lis
     """Leave out messages with more quotation marks than their layout and values have: these are no JSON texts."""
     # One number proves all messages at once, if all have a layout.
     expected = sum(len(group) * group.layout.marks + 2 * int(np.count_nonzero(group.quoted)) for group in groups)
-    if sum(map(len, groups)) == len(piece.begins) and expected == piece.mark_count:
+    left: Mask = np.ones(len(piece.begins), bool)
+    for group in groups:
+        left[group.numbers] = False
+    if expected == piece.mark_count - piece.marks_of(np.flatnonzero(left)):
         return groups
     marks = piece.marks_of_messages()
     kept = []

@@ -8,16 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from penstock.formats.change import Int64s
-from penstock.formats.json_bytes import (
-    COLON,
-    QUOTE,
-    SPACE,
-    Mask,
-    escapes_of,
-    is_utf8,
-    quotation_marks,
-    unresolvable,
-)
+from penstock.formats.json_bytes import QUOTE, SPACE, Mask, is_utf8
 from penstock.formats.layouts.layout import MessageLayout, Words, layout_of
 from penstock.formats.layouts.match_plan import LayoutPlans, MatchPlan
 from penstock.formats.layouts.member_values import LayoutRows
@@ -27,7 +18,6 @@ from penstock.formats.layouts.plain_values import plain_values
 # Added to the places of names in a message, which weight their letters in its signature.
 _WEIGHT = np.random.default_rng(7).integers(1 << 62, 1 << 63, dtype=np.uint64)
 _BYTE = np.uint64(8)
-_NOWHERE: Int64s = np.zeros(0, np.int64)
 # Windows that are compared at once: their bytes stay in the CPU cache, and the memory for them is not new each time.
 _MOST_WINDOWS = 1 << 16
 
@@ -39,47 +29,43 @@ class MessagePiece:
         self.texts, self.first = texts, first
         self.begins, self.ends = texts.begins[first:stop], texts.ends[first:stop]
         self.offset, end = (int(self.begins[0]), int(self.ends[-1])) if stop > first else (0, 0)
-        self.data = texts.piece.data
+        self.data = texts.marks.data
         self.body = self.data[self.offset : end]
-        self.escapes = escapes_of(self.body) if texts.piece.escaped else _NOWHERE
-        if len(self.escapes):
-            marks: Mask = quotation_marks(self.body, self.escapes)
-            self._marks: Mask | None = marks
-            self.mark_count = int(np.count_nonzero(marks))
-            self.name_ends = np.flatnonzero(marks & (self.data[self.offset + 1 : end + 1] == COLON)) + self.offset
-        else:
-            self._marks = None
-            self.name_ends, self.mark_count = name_ends(self.data, self.offset, end)
+        self.name_ends, self.mark_count = name_ends(self.data, self.offset, end)
         # The first name of each message, and the number of all names as last element.
         self.first_name = np.searchsorted(self.name_ends, np.append(self.begins, end))
 
     def marks(self, positions: Int64s) -> Mask:
         """Return at which of these positions there is a quotation mark that is not escaped."""
-        if self._marks is not None:
-            return self._marks[positions - self.offset]
         found: Mask = self.data[positions] == QUOTE
         return found
 
+    def marks_of(self, rows: Int64s) -> int:
+        """Return the number of quotation marks of these messages, which should be few."""
+        bounds = zip(self.begins[rows].tolist(), self.ends[rows].tolist(), strict=True)
+        return sum(self.texts.marks.text.count(b'"', begin, end) for begin, end in bounds)
+
     def marks_of_messages(self) -> Int64s:
         """Return the number of quotation marks of each message."""
-        marks = self.body == QUOTE if self._marks is None else self._marks
         edges = np.append(self.begins - self.offset, len(self.body))
-        return np.diff(np.searchsorted(np.flatnonzero(marks), edges))
+        return np.diff(np.searchsorted(np.flatnonzero(self.body == QUOTE), edges))
 
     def odd(self) -> Mask:
         """Return which messages have bytes or escapes that only the general parser handles."""
         odd: Mask = np.zeros(len(self.begins), bool)
         if len(self.body) and self.body.min() < SPACE:
-            odd[self._message_of(np.flatnonzero(self.body < SPACE))] = True
-        if len(self.escapes) and (wrong := unresolvable(self.body, self.escapes)).any():
-            odd[self._message_of(self.escapes[wrong])] = True
-        if not is_utf8(self.body):
+            odd[self._message_of(np.flatnonzero(self.body < SPACE) + self.offset)] = True
+        end = self.offset + len(self.body)
+        wrong = self.texts.unresolved
+        if len(wrong):
+            odd[self._message_of(wrong[slice(*np.searchsorted(wrong, [self.offset, end]))])] = True
+        if not is_utf8(self.texts.piece.data[self.offset : end]):
             documents = self.texts.documents[self.first : self.first + len(odd)]
             odd |= np.array([not is_utf8(document) for document in documents])
         return odd
 
     def _message_of(self, positions: Int64s) -> Int64s:
-        return np.searchsorted(self.ends, positions + self.offset, side="right")
+        return np.searchsorted(self.ends, positions, side="right")
 
     def signatures(self) -> tuple[Int64s, Words]:
         """Return the messages that have names, and the signature of each: a sum over the last letters of its names."""
@@ -174,7 +160,7 @@ class MessagePiece:
         if int(gaps.min(initial=0)) < 0:
             # A message near the begin that is shorter than the layout; its bytes differ wherever they are.
             np.maximum(places, 0, out=places)
-        words = self.texts.piece.windows[places].view("<u8").reshape(len(places), count, 2)
+        words = self.texts.marks.windows[places].view("<u8").reshape(len(places), count, 2)
         differing: Words = np.zeros(count, np.uint64)
         for half in range(2):
             differences = words[..., half] ^ plan.expected[half]
@@ -193,8 +179,6 @@ class MessagePiece:
             closing = gaps[plan.texts + 1]
             chosen = plan.scalars[plan.texts]
             begins[chosen], ends[chosen] = starts[plan.texts], closing
-            if self._marks is not None:
-                whole &= self.marks(closing).all(axis=0)
         for value in plan.same:
             begins[value.scalar] = gaps[value.gap] + value.distance
             ends[value.scalar] = begins[value.scalar] + len(value.text)
@@ -214,7 +198,7 @@ class MessagePiece:
         quoted = self.marks(starts)
         certain: Mask = (quoted == self.marks(ends - 1)) & (sizes > quoted)
         nulls: Mask = np.zeros(starts.shape, bool)
-        piece = self.texts.piece
+        piece = self.texts.marks
         plain = np.flatnonzero(~quoted.reshape(-1))
         accepted, null = plain_values(piece.data, piece.words, starts.reshape(-1)[plain], sizes.reshape(-1)[plain])
         certain.reshape(-1)[plain] &= accepted

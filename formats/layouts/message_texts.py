@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.formats.change import Int64s
-from penstock.formats.json_bytes import COLON, QUOTE, Bytes
+from penstock.formats.json_bytes import COLON, QUOTE, Bytes, escapes_of, unresolvable
 from penstock.formats.layouts.layout import MOST_BLANKS
 from penstock.formats.layouts.member_values import WINDOW, PieceText
 
@@ -15,11 +15,17 @@ from penstock.formats.layouts.member_values import WINDOW, PieceText
 _PADDING = b"\n" * (WINDOW + MOST_BLANKS)
 # Bytes in which names are looked for at once.
 _PART = 1 << 16
+# In the place of an escaped quotation mark: no byte of UTF-8, so no byte of a layout.
+_ESCAPED = 0xFF
 _NOWHERE: Int64s = np.zeros(0, np.int64)
 
 
 class MessageTexts:
-    """Messages as one text, and where each of them begins and ends."""
+    """Messages as one text, and where each of them begins and ends.
+
+    `marks` is the same text without the quotation marks that are escaped: all that are left delimit texts and names.
+    `unresolved` are the places of escapes that do not stand for a single character.
+    """
 
     def __init__(self, documents: Sequence[bytes]) -> None:
         self.documents = documents
@@ -27,6 +33,17 @@ class MessageTexts:
         self.piece = PieceText.of(text)
         self.ends = np.cumsum(np.fromiter(map(len, documents), np.int64, len(documents)))
         self.begins = np.append(0, self.ends[:-1])
+        self.marks, self.unresolved = self.piece, _NOWHERE
+        if self.piece.escaped:
+            data = self.piece.data
+            escapes = escapes_of(data)
+            following = escapes + 1  # the padding follows the last byte
+            self.unresolved = escapes[unresolvable(data, escapes)]
+            quotes = following[data[following] == QUOTE]
+            if len(quotes):
+                data = data.copy()
+                data[quotes] = _ESCAPED
+                self.marks = PieceText.of(data.tobytes())
 
 
 def name_ends(data: Bytes, begin: int, end: int) -> tuple[Int64s, int]:

@@ -20,6 +20,24 @@ ODD_TEXTS = [
     *("null", "true", "12", "-0", "1e5", "a,b}{][:", "\\", '\\"', "x" * 40, "\x7f", "\u0001", "/", "a/b"),
     *("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", '{"payload":1}', ',"payload":'),
 ]
+# Texts as they are in JSON: every escape, escapes by number, surrogates with and without their partner, and wrong ones.
+ESCAPES = [
+    *(
+        rb"a\/b",
+        rb"\b\f\n\r\t",
+        rb"\"",
+        rb"\\",
+        rb"\\\"",
+        rb"\\\\n",
+        rb"\"\"\"",
+        rb"x\\",
+        rb"\"},{\"",
+        rb"\":\"",
+        rb"\\\":",
+    ),
+    *(rb"\u0041", rb"\u0022:", rb"\ud83d\ude00", rb"\ud800", rb"\udc00\ud800", rb"\u0000", rb"\\u0041"),
+    *(rb"\x", rb"\u12", rb"\'", rb"\0", b"\\\n", b"\\", rb"\\\\\\", rb'\\"', b"\xff", b"\xff:"),
+]
 NUMBERS = [
     *(0, 1, -1, 7, 12345678, 123456789, 1234567890123456, 12345678901234567, -(1 << 63), 1 << 63, 10**30),
     *(1.5, -0.25, 0.1, 100.0, 1e21, 1.5e-9, -0.0, True, False, None),
@@ -38,6 +56,7 @@ class RandomMessages:
         self.blanks, self.ascii = self.random.random() < 0.2, self.random.random() < 0.3
         self.schemas = self.random.random() < 0.4
         self.last = self.random.random() < 0.3
+        self.escapes = self.random.choice([0, 0.02, 0.3])
         self.tables = [self.table(number) for number in range(self.random.choice([1, 3, 12]))]
         self.damage = self.random.choice([0, 0, 0.01, 0.05])
 
@@ -54,6 +73,8 @@ class RandomMessages:
         if self.random.random() < 0.002:
             self.tables[table] = self.table(table)
         value = self.text(self.message(table, number))
+        if self.random.random() < self.escapes:
+            value = value.replace(b"hello world", self.random.choice(ESCAPES))
         if self.random.random() < self.damage:
             value = self.damaged(value)
         return None if self.random.random() < 0.005 else value
@@ -68,6 +89,8 @@ class RandomMessages:
     def table(self, number: int) -> dict[str, str]:
         kinds = ["int", "decimal", "text", "boolean", "int", "text", *(["any"] if number % 3 == 0 else [])]
         names = ["c%d", "column_%d_with_a_long_name", "\u5217%d", "x y%d"]
+        if self.escapes:
+            names += self.random.choice([[], [], ['a"b%d'], ["tab\t%d", "back\\%d", '"%d']])
         columns = {
             self.random.choice(names) % place: self.random.choice(kinds) for place in range(self.random.randrange(2, 9))
         }

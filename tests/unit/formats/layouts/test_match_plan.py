@@ -25,7 +25,7 @@ def message(number: int, **changes: Any) -> bytes:
 
 
 def cells(documents: list[bytes], known: KnownLayouts) -> dict[int, list[Any]]:
-    """The values of each message as they are in it, by its number."""
+    """The values of each message as texts, by its number."""
     found: dict[int, list[Any]] = {}
     for group in group_messages(documents, known, 30).groups:
         columns = [group.cut([member]).to_pylist() for member in group.layout.scalars.tolist()]
@@ -36,10 +36,10 @@ def cells(documents: list[bytes], known: KnownLayouts) -> dict[int, list[Any]]:
     return found
 
 
-def expected(document: bytes) -> list[str]:
+def expected(document: bytes) -> list[str | None]:
     read = json.loads(document)
     values = [read["table"], *read["row"].values(), *read["source"].values()]
-    return ["null" if value is None else str(value) for value in values]
+    return [None if value is None else str(value) for value in values]
 
 
 CHANGES: list[dict[str, Any]] = [

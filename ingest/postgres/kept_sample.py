@@ -36,7 +36,8 @@ class KeptSample:
     """The attempts of a planner to compare and to take samples."""
 
     clock: Callable[[], float] = time.monotonic
-    _next_at: float = field(default=float("-inf"), repr=False)
+    _compares_at: float = field(default=float("-inf"), repr=False)
+    _reads_at: float = field(default=float("-inf"), repr=False)
     _position: int = 0  # of the newest sample, which may end earlier
     _is_open: bool = False  # whether the server was started since, and may have another log
 
@@ -44,7 +45,7 @@ class KeptSample:
         """Return the state whose sample is of the server as it runs now. Raise Diverged if its log is another one."""
         sample = progress.sample
         self._is_open = sample is not None and sample.started != identity.started
-        if sample is None or not self._is_open or self._waits():
+        if sample is None or not self._is_open or self.clock() < self._compares_at:
             return progress
         try:
             with patience(0):
@@ -61,7 +62,7 @@ class KeptSample:
         """Return the state with a sample of the log before its position."""
         before = progress.sample
         is_taken = before is not None and progress.log in {before.last, self._position}
-        if is_taken or self._is_open or self._waits():
+        if is_taken or self._is_open or self.clock() < self._reads_at:
             return progress
         found = self._found(connection, progress)
         if found is None:
@@ -77,13 +78,10 @@ class KeptSample:
             self._failed(progress, error)
             return None
         if found is None:
-            self._next_at = self.clock() + _REFUSED_S
+            self._reads_at = self.clock() + _REFUSED_S
         return found
 
-    def _waits(self) -> bool:
-        return self.clock() < self._next_at
-
     def _failed(self, progress: PgProgress, error: SourceError) -> None:
-        self._next_at = self.clock() + _PAUSE_S
+        self._compares_at = self._reads_at = self.clock() + _PAUSE_S
         reason = error.facts.get("reason", error.message)
         log.warning("event=log_not_compared position=%s reason=%s note=%s", lsn_text(progress.log), reason, _LATER)

@@ -106,6 +106,13 @@ def test_server_that_does_not_show_its_log_is_tried_again_after_an_hour(server: 
     assert server.asked == 2
 
 
+def test_sample_is_compared_although_a_newer_one_was_not_shown(server: Server) -> None:
+    """Otherwise the tasks would compare it, each of them."""
+    server.shows, former = False, at(100, sample_at(50))
+    assert server.taken(former) == former
+    assert server.kept.compared(SERVER, ONE, former).sample == sample_at(50, "one")
+
+
 @pytest.mark.parametrize("error", SENT, ids=["lost", "denied"])
 def test_sample_that_cannot_be_compared_after_a_restart_is_kept_and_compared_later(
     server: Server, error: SourceError, caplog: pytest.LogCaptureFixture

@@ -38,7 +38,7 @@ class KeptSample:
     clock: Callable[[], float] = time.monotonic
     _compares_at: float = field(default=float("-inf"), repr=False)
     _reads_at: float = field(default=float("-inf"), repr=False)
-    _position: int = 0  # of the newest sample, which may end earlier
+    _newest: tuple[int, LogSample] | None = None  # with its position, before which it may end
     _is_open: bool = False  # whether the server was started since, and may have another log
 
     def compared(self, server: PgAddress, identity: ServerIdentity, progress: PgProgress) -> PgProgress:
@@ -61,13 +61,13 @@ class KeptSample:
     def taken(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
         """Return the state with a sample of the log before its position."""
         before = progress.sample
-        is_taken = before is not None and progress.log in {before.last, self._position}
+        is_taken = before is not None and (before.last == progress.log or self._newest == (progress.log, before))
         if is_taken or self._is_open or self.clock() < self._reads_at:
             return progress
         found = self._found(connection, progress)
         if found is None:
             return progress
-        self._position = progress.log
+        self._newest = progress.log, found
         return replace(progress, sample=found)
 
     def _found(self, connection: PgConnection, progress: PgProgress) -> LogSample | None:

@@ -85,6 +85,12 @@ def test_sample_that_ends_before_its_position_is_read_once(server: Server) -> No
     assert KeptSample().taken(SERVER, first) == first  # in the next process, without a batch
 
 
+def test_plan_that_is_made_again_has_the_same_sample(server: Server) -> None:
+    server.blank = 50
+    assert server.taken(at(100)).sample == server.taken(at(100)).sample
+    assert server.taken(at(100, sample_at(30))).sample != sample_at(30)
+
+
 @pytest.mark.parametrize("error", SENT, ids=["lost", "denied"])
 def test_plan_keeps_the_former_sample_when_none_can_be_read(
     server: Server, error: SourceError, caplog: pytest.LogCaptureFixture

@@ -32,6 +32,13 @@ _DENIED = {"42501", "28000", "28P01", "3D000"}
 _TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
 _COPY_BYTES = 4 << 20
 _TRANSACTION_TIMEOUT_SINCE = 17_00_00
+_UNREACHABLE = (
+    "check that the server is running, that hostname and port are correct, and that no firewall blocks the connection"
+)
+_NO_SENDER_LEFT = (
+    "ALTER SYSTEM SET max_wal_senders and restart the server, or end other readers of the log: "
+    "SELECT pid, application_name FROM pg_stat_replication"
+)
 Row = tuple[str | None, ...]
 # The process numbers, on the servers, of the connections that this process has.
 _backends: set[int] = set()
@@ -199,8 +206,7 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
         retryable=True,
         server=server.where,
         reason=text,
-        hint="check that the server is running, that hostname and port are correct, and that no firewall blocks the "
-        "connection",
+        hint=_NO_SENDER_LEFT if "max_wal_senders" in text else _UNREACHABLE,
     )
 
 

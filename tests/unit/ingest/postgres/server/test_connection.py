@@ -6,6 +6,7 @@ import pytest
 from psycopg import pq
 
 from penstock.ingest.database.findings import ConnectionLost
+from penstock.ingest.patience import patience
 from penstock.ingest.postgres.server import connection
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.copy_stream import ServerRefused
@@ -43,3 +44,17 @@ def test_a_connection_that_is_lost_at_its_first_setting_is_closed(monkeypatch: p
         connection.connect(PgAddress("h", 5432, "cdc", "secret", "shop"))
     assert [thread.is_finished for thread in made] == [True]
     assert not connection.is_of_this_process(BACKEND)
+
+
+def test_a_server_without_a_connection_for_readers_of_the_log_has_a_hint_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refused(LoggedIn):
+        status = pq.ConnStatus.BAD
+        error_message = b"FATAL:  number of requested standby connections exceeds max_wal_senders (currently 10)"
+
+    monkeypatch.setattr(pq, "PGconn", type("Libpq", (), {"connect": staticmethod(lambda _: Refused())}))
+    with pytest.raises(ConnectionLost) as caught, patience(0):
+        connection.connect(PgAddress("h", 5432, "cdc", "secret", "shop"), replication=True)
+    assert caught.value.retryable
+    assert "ALTER SYSTEM SET max_wal_senders" in (caught.value.hint or "")

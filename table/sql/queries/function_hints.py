@@ -43,7 +43,8 @@ INSTEAD = {
 FORMS = {
     r"\bMAP\s*\[|\bMAP\s*\(\s*''\s*,": "MAP {'key': a}",
     r"\bARRAY\s*\(\s*(?!SELECT\b)": "[a, b]",
-    r"\bSTRUCT\s*\(": "{'key': a}",
+    # Not the type, whose members have a name and a type: STRUCT(a INT).
+    r"\bSTRUCT\s*\(\s*(?![\w`\"]+\s+(?!AS\b)\w)": "{'key': a}",
     r"\b(?:RLIKE|REGEXP)\b": _MATCHES,
     r"\bDIV\b": "n // 2",
     r"<=>": "a IS NOT DISTINCT FROM b",

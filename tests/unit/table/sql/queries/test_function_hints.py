@@ -59,5 +59,12 @@ def test_a_form_inside_of_a_text_is_no_reason_for_a_hint() -> None:
     assert function_hint('Binder Error: column "x" not found', "SELECT x, a DIV b FROM t") is None
 
 
+def test_a_type_with_members_is_no_reason_for_a_hint() -> None:
+    message = 'Parser Error: syntax error at or near "FRM"'
+    assert function_hint(message, "SELECT CAST(s AS STRUCT(a INT, b STRUCT(`c` INT))) FRM t") is None
+    assert function_hint(message, "SELECT STRUCT(a AS b) FROM t") == "write  {'key': a}"
+    assert function_hint(message, "SELECT STRUCT(a, b) FROM t") == "write  {'key': a}"
+
+
 def test_other_errors_get_no_hint_about_functions() -> None:
     assert function_hint("Binder Error: Referenced column x not found", "SELECT x FROM t") is None

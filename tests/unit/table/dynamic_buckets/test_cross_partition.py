@@ -455,6 +455,16 @@ def test_the_key_of_an_expired_record_stays_new_after_the_rule_changed(
     assert content(changed) == [("1", "b", late), ("2", "a", late)]
 
 
+def test_records_whose_keys_move_expire_by_no_rule_of_one_compaction(tmp_path: Path) -> None:
+    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v"}
+    table = moving_table(tmp_path, merge_engine="first-row", **rule)
+    write(table, ("1", "a", 1_700_000_000))
+    with pytest.raises(penstock.ConfigError, match="expire by the options of the table only") as refused:
+        table.compact(full=True, options={**rule, "record-level.expire-time": "1 min"})
+    assert refused.value.facts["options"] == "record-level.expire-time=1 min"
+    table.compact(full=True, options=rule)
+
+
 def test_a_partition_without_expired_records_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v"}
     table = moving_table(tmp_path, **rule)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark.java import archive_path, use_lean_home
+from penstock.pipelines.spark.quick_start import archive_path, use_lean_home
 from penstock.pipelines.spark.session import prepare_environment
 from tests.golden.cases import unpacked
 from tests.integration.install.environments import WHEELS

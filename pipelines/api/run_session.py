@@ -104,7 +104,7 @@ class RunSession:
 
 
 def offer_faster_start() -> None:
-    from penstock.pipelines.spark.java import use_flags
+    from penstock.pipelines.spark.quick_start import use_flags
 
     if "JAVA_HOME" in os.environ and not use_flags():
         log.info("event=start_can_be_faster hint=penstock warm  makes Spark start in half the time on this machine")

@@ -21,7 +21,7 @@ def command(name: str, words: list[str]) -> int:
     check_version()  # before modules that import PySpark, which fail in versions before 4.0
     from penstock.pipelines.job.build import job
     from penstock.pipelines.job.job_run import JobRun
-    from penstock.pipelines.spark.java import archive_path, make_flags, use_lean_home
+    from penstock.pipelines.spark.quick_start import archive_path, make_flags, use_lean_home
     from penstock.pipelines.spark.session import JVM_FLAGS, LOG_FLAG, open_session, prepare_environment
 
     prepare_environment()

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import penstock
 from penstock.errors import ConfigError
-from penstock.pipelines.spark.java import java_home, jvm_start, use_flags, use_lean_home
+from penstock.pipelines.spark.java import java_home, jvm_start
 from penstock.pipelines.spark.masters import check_master, registering
 from penstock.pipelines.spark.named_programs import check_spark_home, check_worker_python
+from penstock.pipelines.spark.quick_start import use_flags, use_lean_home
 from penstock.pipelines.spark.versions import check_version
 
 if TYPE_CHECKING:

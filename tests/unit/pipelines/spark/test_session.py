@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.pipelines.spark import code_zip
 from penstock.pipelines.spark.code_zip import zip_code
-from penstock.pipelines.spark.java import use_lean_home
+from penstock.pipelines.spark.quick_start import use_lean_home
 from penstock.pipelines.spark.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings
 
 ROOT = Path(__file__).resolve().parents[4]

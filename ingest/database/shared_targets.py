@@ -30,5 +30,6 @@ def refuse_shared(
     """Raise ConfigError if a table that is to be emptied with its source may have several sources."""
     if has_shared_targets(request, tables, databases, names):
         raise ConfigError(
-            "a table that several source tables may go to cannot be emptied with one of them", hint=WAYS_OUT + flags
+            "a target table that may have several source tables cannot be emptied with one of them",
+            hint=WAYS_OUT + flags,
         )

@@ -128,7 +128,7 @@ def check_key(schema: SourceSchema | None, part: TablePart) -> SourceSchema:
         )
     if not schema.primary_keys:
         raise ConfigError(
-            "the table has no primary key, so that rows which are read again would be there twice",
+            "the table has no primary key, so rows that are read again would be there twice",
             table=".".join(part.name),
             hint="penstock run FILE --reset TARGET_TABLE  empties the table and reads it again",
         )

@@ -24,6 +24,6 @@ def note_unordered(deletes: int, table: str, columns: Sequence[str], oddities: C
         table,
         deletes,
         ",".join(columns),
-        "the log lacks columns of the target table's sequence.field, so that its rows stay",
+        "the log lacks columns of the target table's sequence.field, so its rows stay",
         f"{hint}; then read the table again with --reset TABLE",
     )

@@ -238,7 +238,7 @@ def _check_shared(mysql: MySqlConfig, request: SourceRequest, *, shares_targets:
         refuse_shared(request, mysql.tables, mysql.database_name, mysql.table_name, "--on-truncate and --on-drop")
     if mysql.ddl.rename_column != "add" and shares_targets:
         raise ConfigError(
-            "the columns of a table that several source tables may go to cannot be renamed with those of one of them",
+            "a target table that may have several source tables cannot rename its columns with one of them",
             hint=f"{WAYS_OUT}--on-rename-column",
         )
 

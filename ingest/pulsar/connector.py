@@ -211,7 +211,7 @@ def _consumer_findings(admin: PulsarAdmin, places: list[Place], settings: Pulsar
             yield SourceFinding(
                 "error",
                 f"the subscription {settings.subscription} of {partition_name(place)} has another consumer: "
-                f"{', '.join(others)}; what one acknowledges, the other may lose",
+                f"{', '.join(others)}; messages that one acknowledges may be lost to the other",
                 "set pulsar.consumer.subscriptionName to another name for each pipeline",
                 3,
             )

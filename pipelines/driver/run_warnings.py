@@ -67,8 +67,7 @@ class RunWarnings:
                     table,
                     sum(counts.unordered for name, counts in report.tables if name == table),
                     of_range.unordered_at,
-                    "these messages contain only the key, and no value of the table's sequence.field, so that its rows"
-                    " stay",
+                    "these messages contain only the key, and no value of the table's sequence.field, so its rows stay",
                     "let the producer write full rows of deletes (PostgreSQL: REPLICA IDENTITY FULL; MySQL:"
                     " binlog_row_image=FULL; MongoDB: pre-images), or set no sequence.field; then read the table again",
                 )

@@ -123,7 +123,7 @@ class Completion:
         elif committed.is_uncommitted:
             discard(store, self.layout, messages)
         else:
-            reason = "snapshots have expired, so that it is not known whether one has them"
+            reason = "snapshots have expired, so it is not known whether one has them"
             log.warning("event=files_left_as_orphans table=%s reason=%s", store.name, reason)
         if already.commit_kind is CommitKind.COMPACT:  # the files that are left in level 0 were written by other jobs
             return CompletionResult()

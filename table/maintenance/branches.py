@@ -189,7 +189,7 @@ def _begin(main: TableStore, branch: TableStore, shared: int, first: int, last: 
     if newest + 2 > last:
         raise ConfigError(
             "the first snapshots of the branch have expired, and main has others under their numbers: streams that have"
-            " read these would continue in the branch, and miss what only the expired ones show",
+            " read those of main would continue in the branch, and miss changes that only the expired ones show",
             table=branch.name,
             branch=f"snapshots {first} to {last}",
             main=f"newest snapshot {newest}",

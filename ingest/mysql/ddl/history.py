@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 EXCLUDED = "excluded"
 _NOT_READ = (
-    "the names in this statement cannot be read, so that it is not followed; see it with  mysqlbinlog , and start once "
+    "the names in this statement cannot be read, so it is not followed; see it with  mysqlbinlog , and start once "
     "with --reset TABLE for a table that it changed"
 )
 Name = tuple[str, str]

@@ -45,9 +45,9 @@ class Cells:
 
     def after(self, first: int, length: Int64s | None = None) -> Cells:
         """Return the cells without their first bytes, or parts of this length that begin so many bytes later."""
-        rest = np.maximum(self.length - first, 0) if length is None else length
+        lengths = np.maximum(self.length - first, 0) if length is None else length
         head = None if self.head is None else self.head[:, first:]
-        return Cells(self.data, self.start + first, rest, self.null, head)
+        return Cells(self.data, self.start + first, lengths, self.null, head)
 
     def safe(self) -> Cells:
         """Return the cells with the position of nulls at the start of the buffer, so that they can be read."""

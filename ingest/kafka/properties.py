@@ -23,8 +23,9 @@ _LEFT_OUT = re.compile(
     r"flink\..*|scan\..*|partition\.discovery\.interval\.ms|client\.id\.prefix|commit\.offsets\.on\.checkpoint"
 )
 _JAVA_NAMES = {"fetch.max.wait.ms": "fetch.wait.max.ms", "max.partition.fetch.bytes": "fetch.message.max.bytes"}
-_PLACES = {"ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
-_KEYS = {
+# Properties that are translated together: the trusted certificates, and the own certificate with the login.
+_TRUST = {"ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
+_OWN = {
     "ssl.keystore.type",
     "ssl.keystore.location",
     "ssl.keystore.certificate.chain",
@@ -39,7 +40,7 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     given = {name.strip(): resolve(value) for name, value in properties.items()}
     translated: dict[str, str] = {}
     for name, value in given.items():
-        if name in _PLACES | _KEYS:
+        if name in _TRUST | _OWN:
             continue
         if _LEFT_OUT.fullmatch(name):
             log.debug("event=kafka_property_left_out name=%s", name)
@@ -65,8 +66,8 @@ def _login(jaas: str) -> dict[str, str]:
         }
     else:
         names = {"username": "sasl.username", "password": "sasl.password"}
-    made = {names[word]: text.replace('\\"', '"') for word, text in words.items() if word in names}
-    return made | ({"sasl.oauthbearer.method": "oidc"} if "OAuthBearerLoginModule" in jaas else {})
+    login = {names[word]: text.replace('\\"', '"') for word, text in words.items() if word in names}
+    return login | ({"sasl.oauthbearer.method": "oidc"} if "OAuthBearerLoginModule" in jaas else {})
 
 
 def _own_certificate(properties: Mapping[str, str]) -> dict[str, str]:

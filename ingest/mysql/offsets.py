@@ -151,7 +151,7 @@ def _listed(value: Mapping[str, object]) -> dict[str, object]:
 
 
 def _batch_json(batch: BatchContent) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    content: dict[str, Any] = {
         "chunks": [chunk_json(chunk) for chunk in batch.chunks],
         "log": [range_json(part) for part in batch.log],
         "defined": [version.to_json() for version in batch.defined],
@@ -159,7 +159,7 @@ def _batch_json(batch: BatchContent) -> dict[str, Any]:
         "as_of": None if batch.as_of is None else batch.as_of.to_json(),
         "ignored": list(batch.ignored),
     }
-    return {name: part for name, part in made.items() if part}
+    return {name: part for name, part in content.items() if part}
 
 
 def _batch_from(value: Mapping[str, Any]) -> BatchContent:
@@ -175,8 +175,8 @@ def _batch_from(value: Mapping[str, Any]) -> BatchContent:
 
 
 def chunk_json(chunk: Chunk) -> dict[str, Any]:
-    found = _listed(asdict(chunk))
-    return {name: part for name, part in found.items() if name == "number" or part}
+    parts = _listed(asdict(chunk))
+    return {name: part for name, part in parts.items() if name == "number" or part}
 
 
 def chunk_from(value: Mapping[str, Any]) -> Chunk:

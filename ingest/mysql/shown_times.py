@@ -26,13 +26,13 @@ def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
 
     This includes TIMESTAMP columns that are text.
     """
-    given, fields, keys = batch.rows.columns, batch.schema.fields, batch.schema.primary_keys
+    original, fields, keys = batch.rows.columns, batch.schema.fields, batch.schema.primary_keys
     columns = [
         _in_zone(column, declared.type or "", zone, in_key=declared.name in keys)
-        for declared, column in zip(fields, given, strict=True)
+        for declared, column in zip(fields, original, strict=True)
     ]
     # `_in_zone` returns the same array if there is nothing to convert.
-    if all(mine is theirs for mine, theirs in zip(columns, given, strict=True)):
+    if all(mine is theirs for mine, theirs in zip(columns, original, strict=True)):
         return batch
     return replace(batch, rows=pa.RecordBatch.from_arrays(columns, names=batch.rows.schema.names))
 
@@ -46,10 +46,10 @@ def repeats_times(zone: str, years: Collection[int]) -> bool:
 
 def _in_zone(column: pa.Array, declared: str, zone: str, *, in_key: bool) -> pa.Array:
     if pa.types.is_timestamp(column.type) and column.type.tz:
-        given = column.view(_INSTANT)
-        local = wall_clock(given, zone)
-        second = _second(given, local, zone) if in_key else None
-        return local if second is None else _with_offsets(local.cast(pa.string()), given, local, second)
+        utc = column.view(_INSTANT)
+        local = wall_clock(utc, zone)
+        second = _second(utc, local, zone) if in_key else None
+        return local if second is None else _with_offsets(local.cast(pa.string()), utc, local, second)
     if pa.types.is_string(column.type) and declared.startswith("timestamp") and zone != "UTC":
         return _local_texts(column, zone, in_key=in_key)
     return column
@@ -58,24 +58,24 @@ def _in_zone(column: pa.Array, declared: str, zone: str, *, in_key: bool) -> pa.
 def _local_texts(column: pa.Array, zone: str, *, in_key: bool) -> pa.Array:
     """Convert TIMESTAMP texts to local time. All have the same length; the zero date is not an instant and stays."""
     real = pc.invert(pc.starts_with(column, "0000"))
-    given = pc.if_else(real, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us")).view(_INSTANT)
-    local = wall_clock(given, zone)
+    utc = pc.if_else(real, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us")).view(_INSTANT)
+    local = wall_clock(utc, zone)
     # The cast prints six digits of fraction. Cut to the length of the original texts, they have their precision again.
     length = pc.max(pc.binary_length(column)).as_py() or 0
     texts = pc.utf8_slice_codeunits(local.cast(pa.string()), 0, length)
-    if in_key and (second := _second(given, local, zone)) is not None:
-        texts = _with_offsets(texts, given, local, second)
+    if in_key and (second := _second(utc, local, zone)) is not None:
+        texts = _with_offsets(texts, utc, local, second)
     return pc.if_else(real, texts, column)
 
 
-def _second(given: pa.Array, local: pa.Array, zone: str) -> pa.Array | None:
+def _second(utc: pa.Array, local: pa.Array, zone: str) -> pa.Array | None:
     """Return which local times were shown before, at an earlier instant; None if none was."""
-    second = pc.fill_null(pc.not_equal(instants(local, zone), given), fill_value=False)
+    second = pc.fill_null(pc.not_equal(instants(local, zone), utc), fill_value=False)
     return second if pc.any(second).as_py() else None
 
 
-def _with_offsets(texts: pa.Array, given: pa.Array, local: pa.Array, chosen: pa.Array) -> pa.Array:
-    shifts = pc.subtract(local, given.view(local.type)).filter(chosen).cast(pa.int64()).to_numpy()
+def _with_offsets(texts: pa.Array, utc: pa.Array, local: pa.Array, chosen: pa.Array) -> pa.Array:
+    shifts = pc.subtract(local, utc.view(local.type)).filter(chosen).cast(pa.int64()).to_numpy()
     offsets = pa.array([_offset_text(int(shift) // _MICROS_PER_MINUTE) for shift in shifts], pa.string())
     return pc.replace_with_mask(texts, chosen, pc.binary_join_element_wise(texts.filter(chosen), offsets, ""))
 

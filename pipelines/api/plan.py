@@ -79,11 +79,11 @@ def planned(
             by_target.setdefault(target, []).append(schema)
     return [
         replace(
-            _table(shape, target, found, now),
-            expectations=_expectations(shape, found),
-            freshness=_freshness(rules, found),
+            _table(shape, target, sources, now),
+            expectations=_expectations(shape, sources),
+            freshness=_freshness(rules, sources),
         )
-        for target, found in sorted(by_target.items())
+        for target, sources in sorted(by_target.items())
     ]
 
 
@@ -120,10 +120,10 @@ def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now
         if current is None:
             check_name(target.partition(".")[0], "database")
             check_name(target.partition(".")[2], "table", more="; rename a source table with --table-mapping")
-            made = shape.planned(target, sources, now)
-            check_usable(made)
-            warnings = tuple(filter(None, (shape.new_tables.unknown_types(sources), text_sequence(made))))
-            return replace(_described(shape, target, "create", names, made, sources, {}), warnings=warnings)
+            created = shape.planned(target, sources, now)
+            check_usable(created)
+            warnings = tuple(filter(None, (shape.new_tables.unknown_types(sources), text_sequence(created))))
+            return replace(_described(shape, target, "create", names, created, sources, {}), warnings=warnings)
         wanted = dict(shape.table_rules.new_tables(shape.new_tables, target, sources).options)
         check_usable(replace(current, options={**wanted, **current.options}))
         drifts = [drift_of(source, target, current, shape.rules) for source in sources]
@@ -166,34 +166,34 @@ def _described(
     changes: Mapping[str, str],
 ) -> PlannedTable:
     # Reversed, so that the first one is shown if several sources have the column.
-    given = {shape.rules.name(field.name): (source, field) for source in reversed(sources) for field in source.fields}
-    columns = [_column(shape, field, given.get(field.name), schema, changes) for field in schema.fields]
+    origins = {shape.rules.name(field.name): (source, field) for source in reversed(sources) for field in source.fields}
+    columns = [_column(shape, field, origins.get(field.name), schema, changes) for field in schema.fields]
     known = set(schema.names)
-    columns += [_added(shape, name, given.get(name), change) for name, change in changes.items() if name not in known]
+    columns += [_added(shape, name, origins.get(name), change) for name, change in changes.items() if name not in known]
     keys, partitions = tuple(schema.primary_keys), tuple(schema.partition_keys)
     options, unused = dict(schema.options), table_options_without_effect(schema)
     return PlannedTable(target, action, names, keys, partitions, options, unused, tuple(columns))
 
 
 def _added(
-    shape: PipelineMapping, name: str, given: tuple[SourceSchema, SourceField] | None, change: str
+    shape: PipelineMapping, name: str, origin: tuple[SourceSchema, SourceField] | None, change: str
 ) -> PlannedColumn:
-    if given is None:
+    if origin is None:
         return PlannedColumn(name, "", "", _made_here(shape, name), change)
-    return PlannedColumn(name, "", given[1].type or "text", "new column of the source", change)
+    return PlannedColumn(name, "", origin[1].type or "text", "new column of the source", change)
 
 
 def _column(
     shape: PipelineMapping,
     column: Field,
-    given: tuple[SourceSchema, SourceField] | None,
+    origin: tuple[SourceSchema, SourceField] | None,
     schema: TableSchema,
     changes: Mapping[str, str],
 ) -> PlannedColumn:
     change = changes.get(column.name, "")
-    if given is None:
+    if origin is None:
         return PlannedColumn(column.name, written(column.type), "", _made_here(shape, column.name), change)
-    source, declared = given
+    source, declared = origin
     reason = _reason(shape, source, declared)
     if column.name in schema.primary_keys:
         reason += ", part of the key: NOT NULL"

@@ -13,9 +13,11 @@ TWO_PIPELINES = "two pipelines with disjoint tables and different triggers do th
 
 
 def freshness_rules(routes: Sequence[RouteConfig], sink: SinkConfig) -> FreshnessRules:
-    others = _millis(sink.freshness)
-    found = [(route.source_table, others if route.freshness is None else _millis(route.freshness)) for route in routes]
-    return FreshnessRules.of(found, others)
+    default = _millis(sink.freshness)
+    intervals = [
+        (route.source_table, default if route.freshness is None else _millis(route.freshness)) for route in routes
+    ]
+    return FreshnessRules.of(intervals, default)
 
 
 def check_freshness(
@@ -57,15 +59,15 @@ def check_freshness(
 
 def _targets(routes: Sequence[RouteConfig], rules: FreshnessRules) -> Iterator[tuple[str, set[int]]]:
     """Yield the target tables that routes name in full, with the intervals of their routes."""
-    found: Mapping[str, set[int]] = {
+    targets: Mapping[str, set[int]] = {
         route.sink_table: set()
         for route in routes
         if not set("{$") & set(route.sink_table) and not route.replace_symbol
     }
     for route in routes:
-        if route.sink_table in found:
-            found[route.sink_table].add(rules.others if route.freshness is None else _millis(route.freshness))
-    yield from found.items()
+        if route.sink_table in targets:
+            targets[route.sink_table].add(rules.others if route.freshness is None else _millis(route.freshness))
+    yield from targets.items()
 
 
 def _millis(seconds: float | None) -> int:

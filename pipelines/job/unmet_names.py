@@ -1,6 +1,6 @@
-"""Names of `naming` without effect: of no table and no database of the source, or of ones that other rules name.
+"""Names in the section `naming` that have no effect, which is reported and no error.
 
-That is no error.
+The source has no such table or database, or other rules name the targets of its tables.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def unmet_names(
     `before` are tables read in the past: rules for those may stay.
     """
     naming = spec.sink.naming
-    given = [(schema.database or "", schema.table or "") for schema in schemas]
-    captured = {*before, *(name for name in given if shape.target(*name) is not None)}
+    source_names = [(schema.database or "", schema.table or "") for schema in schemas]
+    captured = {*before, *(name for name in source_names if shape.target(*name) is not None)}
     # A route names its tables, and a table that has a mapping gets no prefix and no suffix.
     named = {name for name in captured if name in before or _is_named(shape, *name)}
     mapped = {name.lower() for name in naming.table_mapping}

@@ -217,21 +217,21 @@ def text_at(raw: bytes, start: int) -> str:
 
 def documents_at(raw: bytes, array: int) -> Int64s:
     """Return where the documents of an array begin."""
-    found: list[int] = []
+    begins: list[int] = []
     try:
-        _find_documents(raw, array, found)
+        _find_documents(raw, array, begins)
     except struct.error as reason:
         raise _damaged(array) from reason
-    return np.array(found, np.int64)
+    return np.array(begins, np.int64)
 
 
-def _find_documents(raw: bytes, array: int, found: list[int]) -> None:
+def _find_documents(raw: bytes, array: int, begins: list[int]) -> None:
     position, end, width, number = array + 4, array + _number(raw, array)[0] - 1, 3, 0
     # The names of elements are the numbers from 0 on. They are skipped by their number of digits.
     following = 10
     while position < end:
         start = position + width
-        found.append(start)
+        begins.append(start)
         size = _number(raw, start)[0]
         if size < _SHORTEST:
             raise _damaged(start)

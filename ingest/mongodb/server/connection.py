@@ -62,13 +62,13 @@ class MongoConnection:
         """Yield the replies of a cursor until it ends; with a change stream, until the caller stops."""
         reply = self._read(database, command)
         collection = command.get("find", "$cmd.aggregate")
-        rest = {"batchSize": command.get("batchSize", 0) or command.get("cursor", {}).get("batchSize", 0)}
+        options = {"batchSize": command.get("batchSize", 0) or command.get("cursor", {}).get("batchSize", 0)}
         try:
             while True:
                 yield reply
                 if not reply.cursor:
                     return
-                reply = self._read(database, _get_more(reply.cursor, collection, rest, waits="aggregate" in command))
+                reply = self._read(database, _get_more(reply.cursor, collection, options, waits="aggregate" in command))
         finally:
             if reply.cursor:
                 self._kill(database, collection, reply.cursor)
@@ -86,10 +86,10 @@ class MongoConnection:
         from bson.codec_options import CodecOptions
         from bson.raw_bson import RawBSONDocument
 
-        found = self.client[database].command(
+        answer = self.client[database].command(
             command, codec_options=CodecOptions(document_class=RawBSONDocument), session=self.session
         )
-        return reply_of(bytes(found.raw))
+        return reply_of(bytes(answer.raw))
 
     def close(self) -> None:
         self.session.end_session()
@@ -100,10 +100,10 @@ class MongoConnection:
 _AWAIT_MS = 30
 
 
-def _get_more(cursor: int, collection: str, rest: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
+def _get_more(cursor: int, collection: str, options: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
     from bson.int64 import Int64
 
-    return {"getMore": Int64(cursor), "collection": collection, **rest} | ({"maxTimeMS": _AWAIT_MS} if waits else {})
+    return {"getMore": Int64(cursor), "collection": collection, **options} | ({"maxTimeMS": _AWAIT_MS} if waits else {})
 
 
 # What pymongo appends to a sentence: settings of its client, its picture of all servers, and the whole reply.

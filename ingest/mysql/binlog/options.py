@@ -72,9 +72,9 @@ class MissingValues(Protocol):
 class BinlogOptions:
     """The options of decoding: captured tables, definitions, rules for odd values, row images.
 
-    `images` selects the row images of an update by table, `policy` does for the other tables; without it,
-    `default_images` and the primary key do. `partial_images` lets absent columns be null; `missing` has the values of
-    absent columns that are generated. With `folds_names` the server keeps names of tables in lower case, however
+    `images` has the image rules of single tables, and `policy` decides for the others; without a policy,
+    `default_images` and the primary key decide. `partial_images` lets absent columns be null; `missing` has the values
+    of absent columns that are generated. With `folds_names` the server keeps names of tables in lower case, however
     statements spell them.
     """
 

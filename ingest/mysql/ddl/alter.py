@@ -32,8 +32,8 @@ _NOT_A_COLUMN = frozenset(
         "CHECK",
         "PERIOD",
         "PARTITION",
+        "SYSTEM",
     }
-    | {"SYSTEM"}
 )
 
 
@@ -85,11 +85,11 @@ class _Clause:
         words.accept("IF", "NOT", "EXISTS")
         if not words.at("("):
             return self.added(words)
-        found: list[Change] = []
+        changes: list[Change] = []
         for part in parts(words.brackets()):
             inner = _Clause(words.part(part), self.database, mariadb=self.mariadb)
-            found += inner.add() if inner.words.at_any(_NOT_A_COLUMN) else inner.added(inner.words)
-        return found
+            changes += inner.add() if inner.words.at_any(_NOT_A_COLUMN) else inner.added(inner.words)
+        return changes
 
     def added(self, words: Words) -> list[Change]:
         parsed = column_definition(words, mariadb=self.mariadb)
@@ -166,7 +166,7 @@ class _Clause:
     def option(self) -> list[Change]:
         """Parse table options, which may follow one another without commas."""
         words = self.words
-        found: list[Change] = []
+        changes: list[Change] = []
         if words.accept_any("TRUNCATE", "EXCHANGE", "IMPORT", "DISCARD") and words.accept_any(
             "PARTITION", "TABLESPACE"
         ):
@@ -177,12 +177,12 @@ class _Clause:
         while not words.done:
             if words.accept("CHARACTER", "SET") or words.accept("CHARSET"):
                 words.accept("=")
-                found.append(SetCharset(words.next().text.lower()))
+                changes.append(SetCharset(words.next().text.lower()))
             elif words.accept("COMMENT"):
                 words.accept("=")
-                found.append(SetComment(words.next().text or None))
+                changes.append(SetComment(words.next().text or None))
             elif words.at("("):
                 words.brackets()
             else:
                 words.next()
-        return found
+        return changes

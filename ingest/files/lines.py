@@ -33,32 +33,11 @@ def read_lines(
     _check_unchanged(store, path, size)
     try:
         with _stream(store, path, codec, begin) as stream:
-            position, head, unended = begin, b"", b""
-            # one byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
-            # does not
-            if begin:
-                position, head = _after_newline(stream, begin - 1)
+            # One byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
+            # does not.
+            position, head = _after_newline(stream, begin - 1) if begin else (begin, b"")
             # `end` is a size in the store, while positions in a compressed file count uncompressed bytes.
-            stop = None if codec else end
-            while stop is None or position < stop:
-                block, head = head + stream.read(chunk), b""
-                # The last part is an incomplete line until the next block arrives. At the end of the file it is a
-                # line without newline.
-                lines = block.split(b"\n")
-                lines[0] = unended + lines[0]
-                unended = lines.pop() if block else b""
-                if len(unended) > LONGEST_LINE:
-                    raise SourceError(
-                        f"a line of a source file is longer than {LONGEST_LINE} bytes",
-                        file=path,
-                        offset=position,
-                        hint="write one message per line, each ended by a line feed",
-                    )
-                fetched, position = _lines(name, block, lines, position, stop)
-                if fetched is not None:
-                    yield fetched
-                if not block:
-                    return
+            yield from _lines_up_to(stream, folder, name, position, head, None if codec else end, chunk)
     except OSError as error:
         passing = isinstance(error, StoreError) and error.retryable
         raise SourceError(
@@ -67,6 +46,32 @@ def read_lines(
             retryable=passing,
             hint="check that the file exists and may be read; the next run reads it again",
         ) from error
+
+
+def _lines_up_to(
+    stream: pa.NativeFile, folder: str, name: str, position: int, head: bytes, stop: int | None, chunk: int
+) -> Iterator[FetchedMessages]:
+    """Yield the lines that begin before `stop`. The first of them begins at `position`, with the bytes `head`."""
+    unended = b""
+    while stop is None or position < stop:
+        block, head = head + stream.read(chunk), b""
+        # The last part is an incomplete line until the next block arrives. At the end of the file it is a line without
+        # newline.
+        lines = block.split(b"\n")
+        lines[0] = unended + lines[0]
+        unended = lines.pop() if block else b""
+        if len(unended) > LONGEST_LINE:
+            raise SourceError(
+                f"a line of a source file is longer than {LONGEST_LINE} bytes",
+                file=f"{folder}/{name}",
+                offset=position,
+                hint="write one message per line, each ended by a line feed",
+            )
+        fetched, position = _lines(name, block, lines, position, stop)
+        if fetched is not None:
+            yield fetched
+        if not block:
+            return
 
 
 def _lines(

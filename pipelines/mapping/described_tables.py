@@ -73,7 +73,6 @@ def plan_described(
     left_out: set[TableName] = set()
     plans: dict[str, TableSchema] = {}
     refused: dict[str, ConfigError] = {}
-    reasons: dict[str, str] = {}
     warnings: list[tuple[str, ...]] = []
     for target, merged in sources.items():
         names = [name_of(schema) for schema in merged]
@@ -88,10 +87,8 @@ def plan_described(
                 raise
             warnings.append(("event=table_incompatible table=%s reason=%s", target, error.message))
             left_out.update(names)
-    leaves_out = sink.table is None and len(refused) < len(sources)
-    # An unusable name is the source's and stops only its table. Other errors are in the settings of the pipeline.
-    if refused and not (leaves_out and all(isinstance(error, UnusableName) for error in refused.values())):
-        raise not_created(refused)
+    _check_refused(refused, others=sink.table is None and len(refused) < len(sources))
+    reasons: dict[str, str] = {}
     for target, reason in refused.items():
         names = [name_of(schema) for schema in sources[target]]
         source_names = ", ".join(map(".".join, names))
@@ -100,6 +97,15 @@ def plan_described(
         left_out.update(names)
     tables, unstored = list(plans.values()), frozenset(left_out)
     return DescribedTables(tables, unstored, reasons, _before_images(plans, sources, shape), tuple(warnings), plans)
+
+
+def _check_refused(refused: Mapping[str, ConfigError], *, others: bool) -> None:
+    """Raise the errors of tables that cannot be created, unless these can be left out and there are `others`.
+
+    An unusable name is the source's and stops only its table. Other errors are in the settings of the pipeline.
+    """
+    if refused and not (others and all(isinstance(error, UnusableName) for error in refused.values())):
+        raise not_created(refused)
 
 
 def sources_by_target(found: Sequence[SourceSchema], shape: PipelineMapping) -> dict[str, list[SourceSchema]]:

@@ -115,13 +115,7 @@ def open_session(
         return _submitted_session(name, settings or {})
     prepare_environment()
     master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
-    check_spark_home()
-    if plans or is_local(master):
-        check_worker_python()
-    if is_local(master):
-        use_lean_home()
-    else:
-        check_master(master)
+    _prepare_place(master, plans=plans)
     wanted = session_settings(master, settings or {})
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in wanted.items():
@@ -136,6 +130,17 @@ def open_session(
 
         session.sparkContext.addPyFile(str(zip_code(Path(tempfile.mkdtemp(prefix="penstock-")))))
     return session
+
+
+def _prepare_place(master: str, *, plans: bool) -> None:
+    """Check the programs and the master that a session needs, before a JVM is started for it."""
+    check_spark_home()
+    if plans or is_local(master):
+        check_worker_python()
+    if is_local(master):
+        use_lean_home()
+    else:
+        check_master(master)
 
 
 def _launch(settings: Mapping[str, str], stderr: int | None, first: JvmAhead | None) -> None:

@@ -14,7 +14,6 @@ from penstock.table.values.variants import encoded
 
 TRUE = ["t", "true", "y", "yes", "1"]
 FALSE = ["f", "false", "n", "no", "0"]
-_DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
 STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?(Z)?")
 CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
 _OFFSET = re.compile(r"[+-]\d\d:?\d\d")

@@ -16,7 +16,6 @@ from penstock.table.iceberg.data_files import DataFiles
 from penstock.table.iceberg.expired_files import ExpiredFiles
 from penstock.table.iceberg.manifest_changes import ManifestChanges
 from penstock.table.iceberg.manifest_files import ManifestFiles
-from penstock.table.iceberg.manifests import Manifest
 from penstock.table.iceberg.metadata import IcebergMetadata, IcebergSnapshot, kept_tags, parse_metadata, partition_spec
 from penstock.table.iceberg.place import IcebergPlace, same_place
 from penstock.table.iceberg.types import check_iceberg, iceberg_schema, is_enabled
@@ -64,14 +63,6 @@ def publish(store: TableStore, *, all_tags: bool = False, again: bool = False) -
         if _Publication(store, schema, place, latest, all_tags=all_tags, again=again).run():
             return latest.id
     return None  # other writers are faster, and publish their own commits
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """The metadata up to a snapshot, and the manifests of this snapshot."""
-
-    metadata: IcebergMetadata
-    manifests: list[Manifest]
 
 
 @dataclass(slots=True)

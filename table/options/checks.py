@@ -9,19 +9,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from penstock.errors import ConfigError
 from penstock.table.options.catalog import find, option_named
 from penstock.table.options.declaration import Effect, Stops, TableOption
 
 log = logging.getLogger(__name__)
-
-
-def check_known(names: Iterable[str]) -> None:
-    """Raise ConfigError for the first key that is not an option, with the most similar key as the hint."""
-    for name in names:
-        option_named(name)
 
 
 def check_given(options: Mapping[str, str]) -> None:

@@ -29,19 +29,6 @@ from penstock.table.options.scans import (
 from penstock.table.options.table_options import TableOptions
 from penstock.table.values.arguments import epoch_millis, optional_whole_number
 
-_MODES = (
-    "default",
-    "latest-full",
-    "full",
-    "latest",
-    "compacted-full",
-    "from-timestamp",
-    "from-snapshot",
-    "from-snapshot-full",
-    "from-file-creation-time",
-    "incremental",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ReadPoint:

@@ -61,14 +61,12 @@ def _placed(figures: str, point: int) -> str:
 
 def opaque_text(kind: int, content: bytes) -> str | None:
     """Return the text of a DECIMAL, date or time inside JSON; None for types that are printed as their bytes."""
-    match kind:
-        case 246:
-            return _decimal(content)
-        case 10 | 12 | 7 if len(content) == 8:
-            return f'"{_calendar(int.from_bytes(content, "little", signed=True), clock=kind != _DATE)}"'
-        case 11 if len(content) == 8:
-            return f'"{_clock(int.from_bytes(content, "little", signed=True))}"'
-    return None
+    if kind == _DECIMAL:
+        return _decimal(content)
+    if kind not in {_DATE, _TIME, _DATETIME, _TIMESTAMP} or len(content) != 8:
+        return None
+    packed = int.from_bytes(content, "little", signed=True)
+    return f'"{_clock(packed)}"' if kind == _TIME else f'"{_calendar(packed, clock=kind != _DATE)}"'
 
 
 def _decimal(content: bytes) -> str:

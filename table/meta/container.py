@@ -109,7 +109,6 @@ CODECS = {
     "null": "null",
     "none": "null",
 }
-FORMATS = ("avro", "orc", "parquet")
 UNREADABLE = (
     ArithmeticError,
     AssertionError,

@@ -24,12 +24,10 @@ def is_one_name(patterns: set[str]) -> bool:
     return len(patterns) == 1 and patterns.pop().replace("_", "").replace("-", "").isalnum()
 
 
-def refuse_shared(
-    request: SourceRequest, tables: Sequence[str], databases: str, names: str, flags: str = "--on-truncate"
-) -> None:
+def refuse_shared(request: SourceRequest, tables: Sequence[str], databases: str, names: str) -> None:
     """Raise ConfigError if a table that is to be emptied with its source may have several sources."""
     if has_shared_targets(request, tables, databases, names):
         raise ConfigError(
             "a target table that may have several source tables cannot be emptied with one of them",
-            hint=WAYS_OUT + flags,
+            hint=WAYS_OUT + "--on-truncate and --on-drop",
         )

@@ -235,7 +235,7 @@ def server_address(mysql: MySqlConfig) -> ServerAddress:
 def _check_shared(mysql: MySqlConfig, request: SourceRequest, *, shares_targets: bool) -> None:
     """Raise ConfigError when a table with several sources should follow DDL of only one of them."""
     if (mysql.ddl.truncate, mysql.ddl.drop) != ("ignore", "ignore"):
-        refuse_shared(request, mysql.tables, mysql.database_name, mysql.table_name, "--on-truncate and --on-drop")
+        refuse_shared(request, mysql.tables, mysql.database_name, mysql.table_name)
     if mysql.ddl.rename_column != "add" and shares_targets:
         raise ConfigError(
             "a target table that may have several source tables cannot rename its columns with one of them",

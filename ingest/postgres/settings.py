@@ -44,7 +44,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
     publication = config.publication
     follows_truncate, follows_drop = config.ddl.truncate != "ignore", config.ddl.drop != "ignore"
     if follows_truncate or follows_drop:
-        refuse_shared(request, config.tables, config.schema_name, config.table_name, "--on-truncate and --on-drop")
+        refuse_shared(request, config.tables, config.schema_name, config.table_name)
     return PgSettings(
         server=server_address(config),
         tables=CapturedTables(

@@ -70,7 +70,7 @@ class _Befores:
         self._edits: dict[str, list[tuple[Int64s, pa.Array]]] = {}
 
     def add(self, rows: Int64s, changed: Mapping[str, pa.Array]) -> None:
-        """Add the before images of rows of which the same columns changed."""
+        """Add the before images of rows. The same columns changed in each of these rows."""
         places = np.arange(self.count, self.count + len(rows))
         for name, texts in changed.items():
             self._edits.setdefault(name, []).append((places, texts))

@@ -109,7 +109,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         identity = server_identity(connection)
         if (identity.system, identity.database) != (progress.server, progress.database):
             raise ServerChanged(
-                "the server is another one: positions of its log mean nothing here",
+                "the address leads to another server, whose log has other positions",
                 before=f"{progress.server}/{progress.database}",
                 now=f"{identity.system}/{identity.database}",
                 hint="use the address of the former server, or start with --resnapshot",

@@ -29,6 +29,15 @@ def logged(server: Playground) -> list[str]:
     return [str(row[5]) for row in server.rows(f"SHOW BINLOG EVENTS IN '{file}'") if "ALTER" in str(row[5])]
 
 
+def fails(server: Playground, statement: str) -> None:
+    """Run a statement in two phases, which fails after its begin was logged."""
+    session = server.connect(database="play")
+    with session, session.cursor() as cursor:
+        cursor.execute(TWO_PHASES)
+        with pytest.raises(pymysql.IntegrityError):
+            cursor.execute(statement)
+
+
 def test_values_are_in_their_columns_after_a_statement_that_failed(server: Playground, tmp_path: Path) -> None:
     before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
     server.run("SET GLOBAL binlog_row_metadata = NO_LOG")  # names of columns are known from the statements only
@@ -36,11 +45,7 @@ def test_values_are_in_their_columns_after_a_statement_that_failed(server: Playg
         server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "INSERT INTO t VALUES (1, 10, 20), (2, 11, 20)")
         sync = Sync(server, tmp_path)
         sync.run()
-        session = server.connect(database="play")
-        with session, session.cursor() as cursor:
-            cursor.execute(TWO_PHASES)
-            with pytest.raises(pymysql.IntegrityError):
-                cursor.execute("ALTER TABLE t MODIFY a INT AFTER b, ADD UNIQUE (b)")
+        fails(server, "ALTER TABLE t MODIFY a INT AFTER b, ADD UNIQUE (b)")
         server.run("INSERT INTO t VALUES (3, 12, 30)")
         sync.run()
         assert sync.rows("t")[2] == {"id": 3, "a": 12, "b": 30}
@@ -53,11 +58,7 @@ def test_a_statement_that_failed_after_it_was_logged_changes_nothing(server: Pla
     server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "INSERT INTO t VALUES (1, 10, 20), (2, 11, 20)")
     sync = Sync(server, tmp_path)
     sync.run()
-    session = server.connect(database="play")
-    with session, session.cursor() as cursor:
-        cursor.execute(TWO_PHASES)
-        with pytest.raises(pymysql.IntegrityError):
-            cursor.execute("ALTER TABLE t CHANGE a x INT AFTER b, ADD COLUMN c INT DEFAULT 7 FIRST, ADD UNIQUE (b)")
+    fails(server, "ALTER TABLE t CHANGE a x INT AFTER b, ADD COLUMN c INT DEFAULT 7 FIRST, ADD UNIQUE (b)")
     assert any("ROLLBACK ALTER" in line for line in logged(server))
     server.run("INSERT INTO t VALUES (3, 12, 30)", "UPDATE t SET b = 21 WHERE id = 1")
     sync.run()

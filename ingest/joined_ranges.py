@@ -37,14 +37,16 @@ class RangeShape:
     of_table: float
 
 
-# The shape of the latest range of each place.
+# The shape of the latest range of each place, the place that was read longest ago first. Each file is a place of its
+# own, which is not read again.
 _shapes: dict[str, RangeShape] = {}
 
 
 def remember(range_: Range, messages: int, size: int, tables: int) -> None:
     """Remember the shape of a range, for the next one at its place."""
+    _shapes.pop(range_.place, None)
     if len(_shapes) >= PLACES_KEPT:
-        _shapes.clear()
+        del _shapes[next(iter(_shapes))]
     weight = max(1, range_.weight)
     _shapes[range_.place] = RangeShape(messages / weight, size / weight, messages / max(1, tables))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -31,6 +32,8 @@ from penstock.table.values.buffers import rows_at
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.memory_budget import WriteBudget
 
+log = logging.getLogger(__name__)
+
 AfterCommit = Callable[[Snapshot, bool], None]
 
 
@@ -39,7 +42,8 @@ class TableWriter:
 
     Its buckets share `write-buffer-size`, or a budget with the writers of other tables; when the budget is used up, the
     largest buffers are written to disk first. Nothing is visible before `commit`; leaving the `with` block without a
-    commit deletes what was written.
+    commit deletes what was written, with a warning, and closes the writer until it is
+    entered again.
     """
 
     def __init__(
@@ -63,6 +67,8 @@ class TableWriter:
         self._state = TableState(store, base or store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
         self._uncertain = False  # whether a commit failed that may have taken effect
+        self._uncommitted_rows = 0
+        self._closed = False
         self._owed: set[Bucket] = set()  # buckets whose compaction was lost: the next commit repeats it
         self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
@@ -94,11 +100,15 @@ class TableWriter:
         return replace(schema, options={**schema.options, **option_texts(options)})
 
     def __enter__(self) -> TableWriter:
+        self._closed = False
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is None and self._uncommitted_rows:
+            log.warning("event=rows_not_committed table=%s rows=%d", self.store.name, self._uncommitted_rows)
+        self._closed = True
         self.abort()
 
     def write(self, data: pa.Table | pa.RecordBatch, kinds: object = None) -> None:
@@ -106,12 +116,19 @@ class TableWriter:
 
         A row that is refused refuses all rows of the call.
         """
+        if self._closed:
+            raise ConfigError(
+                "the writer was closed at the end of its with block",
+                table=self.store.name,
+                hint="open another one:  with table.writer() as writer: ...",
+            )
         fitted = self._rules.fit(data, kinds)
         for batch, _ in fitted:
             refuse_folders(self.store, self.layout, batch)
         for batch, numbers in fitted:
             if batch.num_rows:
                 self.write_fitted(batch, numbers)
+                self._uncommitted_rows += batch.num_rows
 
     def write_fitted(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Write rows that already have the table's columns and types."""
@@ -152,6 +169,7 @@ class TableWriter:
         A commit without identifier waits for compaction. With identifiers and `lookup-wait` = false, each commit
         leaves the compaction of its rows to the next one.
         """
+        self._uncommitted_rows = 0
         due = self._due_in_full(identifier)
         # Buckets without new rows are opened too, if a full compaction is due there or an earlier one was lost.
         for place in sorted(due | self._owed):
@@ -279,3 +297,4 @@ class TableWriter:
         for writer in self._buckets.values():
             writer.abort()
         self._buckets.clear()
+        self._uncommitted_rows = 0

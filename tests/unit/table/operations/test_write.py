@@ -37,6 +37,36 @@ def test_the_last_row_of_a_key_is_what_a_scan_sees(tmp_path: Path) -> None:
     assert [snapshot.commit_kind for snapshot in table.snapshots] == [CommitKind.APPEND, CommitKind.APPEND]
 
 
+def test_rows_without_a_commit_are_counted_in_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = new_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit(identifier=1)
+        writer.write(rows(table, (2, "b", None), (3, "c", None)))
+    assert [record.getMessage() for record in caplog.records] == [f"event=rows_not_committed table={table.name} rows=2"]
+    with pytest.raises(ConfigError, match="the writer was closed"):
+        writer.write(rows(table, (4, "d", None)))
+    assert content(table) == [(1, "a", None)]
+    with writer:
+        writer.write(rows(table, (5, "e", None)))
+        writer.commit(identifier=2)
+    assert content(table) == [(1, "a", None), (5, "e", None)]
+
+
+def test_rows_whose_writing_failed_or_that_another_commits_need_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = new_table(tmp_path)
+    with contextlib.suppress(ZeroDivisionError), table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        _ = 1 / 0
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.prepare()
+        writer.forget()
+    assert not caplog.records
+
+
 def test_an_identifier_commits_once(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     for name in ("first", "second"):

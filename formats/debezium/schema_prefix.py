@@ -5,7 +5,7 @@ JsonConverter writes the schema in front of the payload and repeats it in every 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -20,8 +20,10 @@ _CLOSING = ord("}")
 # The end of a schema, which usually has the name of its table, finds it again without hashing kilobytes.
 _END = 160
 _MOST = 4096
-# A schema that one of so many messages has is compared with all others; rarer ones are found message by message.
-_FEWEST = 8
+# Messages that are split before schemas that are new among them are indexed.
+_BLOCK = 256
+# So many schemas are found by the bytes in which they differ. At every so many bytes it is asked whether all do.
+_MOST_INDEXED, _WIDTH = 256, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,25 @@ class EmbeddedPayloads:
 
     texts: list[bytes | None]
     schemas: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaIndex:
+    """Schemas by some of their bytes, in which they differ as far as possible: all begin and most end alike."""
+
+    begin: int
+    schemas: Mapping[bytes, Sequence[tuple[bytes, int]]]
+    count: int = 0
+
+    @classmethod
+    def of(cls, known: Sequence[tuple[bytes, int]]) -> SchemaIndex:
+        """Return the index of these schemas."""
+        shortest = min(len(prefix) for prefix, _ in known)
+        begin = max(range(0, shortest, _WIDTH), key=lambda at: len({prefix[at : at + _WIDTH] for prefix, _ in known}))
+        schemas: dict[bytes, list[tuple[bytes, int]]] = {}
+        for found in known:
+            schemas.setdefault(found[0][begin : begin + _WIDTH], []).append(found)
+        return cls(begin, schemas, len(known))
 
 
 class SchemaPrefixes:
@@ -41,6 +62,7 @@ class SchemaPrefixes:
         self._ends: dict[bytes, tuple[bytes, int]] = {}
         self._schemas: list[bytes] = []
         self._latest: tuple[bytes, int] | None = None
+        self._index = SchemaIndex(0, {})
 
     def schema(self, number: int) -> bytes:
         """Return the JSON text of a schema that `split` numbered before the next call of `split`."""
@@ -50,48 +72,46 @@ class SchemaPrefixes:
         """Return the payloads of these messages; a message without schema is its own payload."""
         if len(self._schemas) > _MOST:
             self._numbers, self._ends, self._schemas, self._latest = {}, {}, [], None
+            self._index = SchemaIndex(0, {})
         first = next((value for value in values if value), b"")
         if not first.startswith(_BEGIN):
             # Producers send all messages with a schema, or all without. The record path reads the exceptions.
             return EmbeddedPayloads(list(values), np.full(len(values), BARE, np.int64))
-        prefix, number = self._of(first)
-        size = len(prefix) or None
-        # Most messages have the schema of the first one.
-        texts = [
-            value[size:-1] if size and value and value.startswith(prefix) and value[-1] == _CLOSING else None
-            for value in values
-        ]
-        found = EmbeddedPayloads(texts, np.full(len(values), number, np.int64))
-        if all(texts):
-            return found
-        left = [place for place, text in enumerate(texts) if text is None and values[place]]
-        before = len(values)
-        while before - len(left) > before // _FEWEST:
-            before, left = len(left), self._split_alike(values, left, found)
-        for place, text in enumerate(texts):
-            if text is None:
-                texts[place], found.schemas[place] = self._split(values[place])
-        return found
+        texts: list[bytes | None] = []
+        schemas: list[int] = []
+        for begin in range(0, len(values), _BLOCK):
+            self._split_block(values[begin : begin + _BLOCK], texts, schemas)
+        return EmbeddedPayloads(texts, np.array(schemas, np.int64))
 
-    def _split_alike(self, values: Sequence[bytes | None], places: list[int], found: EmbeddedPayloads) -> list[int]:
-        """Split the messages that have the schema of the first one of these; return the places of the others."""
-        if not places:
-            return places
-        texts, first = found.texts, places[0]
-        texts[first], found.schemas[first] = self._split(values[first])
-        if texts[first] is None or found.schemas[first] == BARE:
-            return places[1:]
-        prefix, number = self._of(values[first] or b"")
-        size, alike, others = len(prefix), list[int](), list[int]()
-        for place in places:
-            value = values[place]
-            if value and value.startswith(prefix) and value[-1] == _CLOSING:
-                texts[place] = value[size:-1]
-                alike.append(place)
+    def _split_block(self, values: Sequence[bytes | None], texts: list[bytes | None], schemas: list[int]) -> None:
+        """Append the payloads of some messages, and the numbers of their schemas."""
+        prefix, number = self._of(values[0] or b"")
+        seen = (values[0], values[len(values) // 2], values[-1])
+        if number != BARE and all(value and value.startswith(prefix) for value in seen):
+            size = len(prefix)
+            # Usually all messages of a topic have one schema.
+            found = [
+                value[size:-1] if value and value.startswith(prefix) and value[-1] == _CLOSING else None
+                for value in values
+            ]
+            if all(found):
+                texts += found
+                schemas += [number] * len(found)
+                return
+        if self._index.count < min(len(self._numbers), _MOST_INDEXED):
+            self._index = SchemaIndex.of([*self._numbers.values()][:_MOST_INDEXED])
+        begin, known = self._index.begin, self._index.schemas
+        end = begin + _WIDTH
+        for value in values:
+            for prefix, number in known.get(value[begin:end], ()) if value else ():
+                if value.startswith(prefix) and value[-1] == _CLOSING:
+                    texts.append(value[len(prefix) : -1])
+                    schemas.append(number)
+                    break
             else:
-                others.append(place)
-        found.schemas[alike] = number
-        return others
+                text, number = self._split(value)
+                texts.append(text)
+                schemas.append(number)
 
     def _split(self, value: bytes | None) -> tuple[bytes | None, int]:
         if value is None or not value.startswith(_BEGIN):

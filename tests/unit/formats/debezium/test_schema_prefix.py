@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from random import Random
 
 import pytest
 
+from penstock.formats.debezium import schema_prefix
 from penstock.formats.debezium.schema_prefix import BARE, SchemaPrefixes
 
 
@@ -34,3 +37,37 @@ def test_a_schema_that_is_not_json_is_left_to_the_record_path() -> None:
     found = SchemaPrefixes().split([whole, wrong, whole, b'{"id":5}', None])
     assert found.texts == [b'{"id":1}', None, b'{"id":1}', b'{"id":5}', None]
     assert found.schemas.tolist() == [0, BARE, 0, BARE, BARE]
+
+
+def odd_messages(seed: int) -> list[bytes | None]:
+    """Return messages of many tables, some without a schema, cut off, or with a schema that is no JSON."""
+    random = Random(seed)
+    tables = random.choice([1, 2, 5, 40, 2 * schema_prefix._MOST_INDEXED])
+    odd: list[Callable[[bytes], bytes | None]] = [
+        lambda whole: whole[:-1],
+        lambda whole: whole + b" ",
+        lambda whole: whole.replace(b'"type"', b'"type', 1),
+        lambda whole: whole.replace(b"payload", b"payloads"),
+        lambda _: b'{"id":5}',
+        lambda _: b"",
+        lambda _: None,
+    ]
+    messages: list[bytes | None] = []
+    for number in range(900):
+        whole = message(str(random.randrange(tables)), number, random.random() < 0.5)
+        messages.append(random.choice(odd)(whole) if random.random() < 0.05 else whole)
+    return messages
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_messages_have_the_same_payloads_and_schemas_together_and_alone(seed: int) -> None:
+    messages = [message("0", 0, True), *odd_messages(seed)]
+    together, alone = SchemaPrefixes(), SchemaPrefixes()
+    for _ in range(2):  # schemas are new in the first pass, and indexed in the second
+        found = together.split(messages)
+        each = [alone.split([messages[0], value]) for value in messages]
+        assert found.texts == [pair.texts[1] for pair in each]
+        schemas = [pair.schemas.tolist()[1] for pair in each]
+        assert [number == BARE for number in found.schemas.tolist()] == [number == BARE for number in schemas]
+        pairs = [pair for pair in zip(found.schemas.tolist(), schemas, strict=True) if BARE not in pair]
+        assert all(together.schema(number) == alone.schema(other) for number, other in pairs)

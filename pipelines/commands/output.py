@@ -57,11 +57,11 @@ def print_facts(facts: Mapping[str, object]) -> None:
         print(f"{name:<{width}}  {harmless(shown(value))}")
 
 
-def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> None:
-    """Return lines with the columns below their names, and numbers aligned to the right."""
+def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "", null: str = "") -> None:
+    """Print lines with the columns below their names, and numbers aligned to the right; `null` stands for no value."""
     values = [list(row) for row in rows]
     names = [harmless(name) for name in names]
-    texts = [[harmless(shown(cell)) for cell in row] for row in values]
+    texts = [[null if cell is None else harmless(shown(cell)) for cell in row] for row in values]
     widths = [max(cells(name), *(cells(row[place]) for row in texts), 0) for place, name in enumerate(names)]
     right = [all(isinstance(row[place], int | float | Decimal | None) for row in values) for place in range(len(names))]
 

@@ -10,7 +10,7 @@ from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import answer, print_facts, print_rows, wants_json
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
-from penstock.pipelines.commands.target import READING, catalog_of, number, text, warehouse_of
+from penstock.pipelines.commands.target import READING, catalog_of, needed, number, text, warehouse_of
 
 if TYPE_CHECKING:
     from penstock.table.handle import Table
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _SNAPSHOTS = Flag("snapshots", "number of the newest snapshots to show (default: 5)", metavar="N")
 _DATABASE = Flag("database", "only tables of this database", metavar="NAME")
+_NAMED = (
+    Flag("database", "with --table: the same as database.table", metavar="NAME"),
+    Flag("table", "table of the database", metavar="NAME"),
+)
 
 
 def command(name: str, words: list[str]) -> int:
@@ -28,11 +32,26 @@ def command(name: str, words: list[str]) -> int:
         )
         return _tables(given if word is None else {**given, "warehouse": [word]})
     word, given = parse_with_word(
-        name, (*READING, _SNAPSHOTS), words, does, "TABLE", "database.table, or the table's folder"
+        name, (*READING, *_NAMED, _SNAPSHOTS), words, does, "TABLE", "database.table, or the table's folder"
     )
+    return _show(_opened(_named(word, given), given), given)
+
+
+def _named(word: str | None, given: Given) -> str:
+    """Return the table that the word names, or that --database and --table name as with the other commands."""
+    flags = [flag.name for flag in _NAMED if flag.name in given]
+    if word is None and len(flags) == len(_NAMED):
+        return f"{needed(given, 'database')}.{needed(given, 'table')}"
+    if word is not None and flags:
+        raise ConfigError(
+            f"both {word} and --{flags[0]} name the table", hint="penstock show database.table --warehouse PATH"
+        )
+    if flags:
+        missing = next(flag.name for flag in _NAMED if flag.name not in given)
+        raise ConfigError(f"--{flags[0]} is given without --{missing}", hint=f"add  --{missing} NAME")
     if word is None:
         raise ConfigError("no table is given", hint="penstock show database.table --warehouse PATH")
-    return _show(_opened(word, given), given)
+    return word
 
 
 def _tables(given: Given) -> int:

@@ -69,7 +69,7 @@ class Results:
         if rows.num_rows == 1 and rows.column_names[-1] in _TEXTS:
             print_text(str(rows.column(rows.num_columns - 1)[0].as_py()))
         else:
-            print_rows(first.column_names, _values(first))
+            print_rows(first.column_names, _values(first), null="NULL")
         if first.num_rows < rows.num_rows:
             print(f"... {rows.num_rows - first.num_rows} more rows; show all with --limit 0")
 

@@ -143,8 +143,8 @@ def _chosen(table: str, columns: Sequence[_Described], column: str | None) -> Se
 
 def _details(name: str, table: Table) -> Iterator[_Described]:
     """Yield what EXTENDED shows behind the columns, in the rows of Spark."""
-    yield "", "", None, "", None, None
-    yield "# Detailed Table Information", "", None, "", None, None
+    yield "", "", None, "", "", ""
+    yield "# Detailed Table Information", "", None, "", "", ""
     details = {
         "Name": name,
         "Comment": table.comment,
@@ -155,7 +155,7 @@ def _details(name: str, table: Table) -> Iterator[_Described]:
     }
     for key, text in details.items():
         if text:
-            yield key, str(text), None, "", None, None
+            yield key, str(text), None, "", "", ""
 
 
 def _described(columns: Sequence[_Described]) -> pa.Table:

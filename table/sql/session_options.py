@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.table.options.checks import check_given
 from penstock.table.sql.grammar.statements import SessionOption
 from penstock.table.sql.queries.context import SqlContext, done
+from penstock.table.sql.queries.session_reads import PREFIX, check_read_option, is_any, table_and_key
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME
 from penstock.table.sql.streams.script_streams import MODE
 from penstock.table.sql.streams.stream_jobs import INTERVAL, check_job_option
@@ -24,9 +24,7 @@ _TEXTS = (PIPELINE_NAME, INTERVAL)
 # run.
 _OTHER_ENGINES = ("execution.", "sql-client.", "pipeline.", "parallelism.", "table.", "state.", "rest.", "spark.sql.")
 _NEARLY_EQUAL = 0.92
-# `SET spark.paimon.KEY = VALUE`: options of all reads of a session, as in Paimon's Spark SQL.
-_READ_OPTION = "spark.paimon."
-READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "source.split.")
+_OTHERS = "write others for one statement: t /*+ OPTIONS('key' = 'value') */; or ALTER TABLE t SET"
 
 
 def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
@@ -35,7 +33,7 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
     ConfigError for an unknown option.
     """
     if option.key is None and option.value is not None:
-        found = context.options | {f"{_READ_OPTION}{key}": value for key, value in context.read_options.items()}
+        found = context.options | {f"{PREFIX}{key}": value for key, value in context.read_options.items()}
         return pa.table(
             {name: pa.array(column, pa.string()) for name, column in (("key", found), ("value", found.values()))}
         )
@@ -43,8 +41,8 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
         context.options.clear()
         context.read_options.clear()
         return done()
-    if option.key.startswith(_READ_OPTION):
-        _set_read_option(context.read_options, option.key, option.value)
+    if option.key.startswith(PREFIX):
+        _set_read_option(context, option.key.removeprefix(PREFIX), option.value)
         return done()
     key = option.key.lower()
     possible = _OPTIONS.get(key)
@@ -71,16 +69,16 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
     return done()
 
 
-def _set_read_option(options: dict[str, str], written: str, value: str | None) -> None:
-    key = written.removeprefix(_READ_OPTION)
+def _set_read_option(context: SqlContext, name: str, value: str | None) -> None:
     if value is None:
-        options.pop(key, None)
+        context.read_options.pop(name, None)
         return
-    if not key.startswith(READS):
+    check_read_option(name, value, _OTHERS)
+    table, key = table_and_key(name)
+    if table is not None and not is_any(table[0]) and table[0] not in context.opened:
         raise ConfigError(
-            f"{written!r} is not an option of reads",
-            options=", ".join(f"{_READ_OPTION}{option}..." for option in READS),
-            hint="write others for one statement: t /*+ OPTIONS('key' = 'value') */; or ALTER TABLE t SET",
+            f"there is no catalog {table[0]!r}, so that the option would have no effect",
+            catalogs=", ".join(context.opened) or "no catalog is open",
+            hint=f"SET {PREFIX}{'.'.join(['*', *table[1:], key])} = {value}  is for each catalog",
         )
-    check_given({key: value})
-    options[key] = value
+    context.read_options[name] = value

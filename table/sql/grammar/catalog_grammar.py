@@ -30,7 +30,7 @@ def drop(cursor: Cursor) -> Statement:
         if more:
             cursor.fail("the catalog keeps no views", hint="DROP VIEW v drops a temporary view, which has no database")
         cursor.end()
-        return View(view, f"DROP VIEW {'IF EXISTS ' if if_exists else ''}{quoted(view)}", dropped=True)
+        return View(view, f"DROP VIEW IF EXISTS {quoted(view)}", dropped=True, must_exist=not if_exists)
     if kind == "catalog":
         catalog = cursor.name()
         cursor.end()

@@ -143,12 +143,12 @@ class Cursor:
         return self._tokens[self._at - 1].text[1:-1].replace("''", "'")
 
     def key(self) -> str:
-        """Read the key of an option: a text in single quotes, or words with dots and hyphens."""
+        """Read the key of an option: a text in single quotes, or words with dots and hyphens; `*` is any name."""
         if self.kind() == "string":
             return self.string()
         parts = [self.name()]
         while (sign := self.skip_any(".", "-")) is not None:
-            parts += [sign, self.name()]
+            parts += [sign, self.skip_any("*") or self.name()]
         return "".join(parts)
 
     def value(self) -> str:

@@ -29,6 +29,7 @@ class View:
     name: str
     text: str
     dropped: bool = False
+    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from penstock.errors import ConfigError, PenstockError, did_you_mean, nearest
 from penstock.table.catalog.catalog import Catalog
@@ -87,6 +87,16 @@ def missing_table(catalog: Catalog, name: str, sql: str, statement: ScriptPart |
     if place is not None:
         error.facts |= {"line": place.line, "column": place.column}
     return error
+
+
+def missing_view(name: str, views: Sequence[str], *, is_table: bool) -> ConfigError:
+    """Return the error for a view to drop that the session does not have."""
+    if is_table:
+        return ConfigError(f"{name} is a table, and not a view", hint="DROP TABLE deletes it with its rows")
+    hint = did_you_mean(
+        name, views, "the views of this script are listed by SHOW VIEWS; DROP VIEW IF EXISTS ignores it"
+    )
+    return ConfigError(f"there is no temporary view {name}", hint=hint)
 
 
 def no_information_schema() -> ConfigError:

@@ -18,7 +18,13 @@ from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
-from penstock.table.sql.queries.engine_errors import engine_error, missing_table, no_information_schema, refuse_alike
+from penstock.table.sql.queries.engine_errors import (
+    engine_error,
+    missing_table,
+    missing_view,
+    no_information_schema,
+    refuse_alike,
+)
 from penstock.table.sql.queries.global_tables import is_global
 from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
@@ -42,7 +48,7 @@ class Session:
     ) -> None:
         """Open a session with a default database.
 
-        `read_options` apply to each read of a table, below its own options; they may change between statements.
+        `read_options` are those of the session for reads of its tables; they may change between statements.
         """
         self._catalog, self._database, self._catalog_name = catalog, database, catalog_name
         self._duckdb = duckdb_module()
@@ -53,7 +59,7 @@ class Session:
         self._known: set[tuple[str, str]] = set()
         self._tables: dict[str, frozenset[str]] = {}
         self._travels = 0
-        self._rows = TableRows(catalog, {} if read_options is None else read_options)
+        self._rows = TableRows(catalog, catalog_name or "", {} if read_options is None else read_options)
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
         self._views_of_tables: set[str] = set()
@@ -96,6 +102,8 @@ class Session:
 
         Its tables are read at the newest snapshot of each statement.
         """
+        if view.dropped and view.must_exist and view.name.lower() not in self._views:
+            raise missing_view(view.name, self.views, is_table=self.place((view.name,)) is not None)
         # Before the view hides a table of its name.
         reads = self.reads_tables(tokens_of(view.text))
         self.run(view.text)
@@ -111,10 +119,9 @@ class Session:
         self._of_views.setdefault(view.name.lower(), set()).update(self._known)
         self._travelled.clear()
 
-    @property
-    def read_options(self) -> Mapping[str, str]:
-        """Return the options that apply to each read of a table."""
-        return self._rows.read_options
+    def read_options(self, place: tuple[str, str]) -> dict[str, str]:
+        """Return the options that the session sets for reads of a table, given as its database and its name."""
+        return self._rows.session_reads(place)
 
     @property
     def views(self) -> list[str]:

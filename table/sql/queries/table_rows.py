@@ -17,17 +17,19 @@ from penstock.table.read.duckdb_columns import distinct_rows
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset, Rows
 from penstock.table.sql.queries.global_tables import global_table, is_global
+from penstock.table.sql.queries.session_reads import reads_of
 
 
 @dataclass(slots=True)
 class TableRows:
     """The rows of the tables of a catalog.
 
-    `read_options` apply to each read, below its own options. `failure` is the error that a read ended with: DuckDB
-    converts errors raised while it reads to text.
+    `read_options` are those that the session sets, for reads of all tables or of some: they apply below the options of
+    a read. `failure` is the error that a read ended with: DuckDB converts errors raised while it reads to text.
     """
 
     catalog: Catalog
+    catalog_name: str
     read_options: Mapping[str, str]
     failure: PenstockError | None = None
 
@@ -53,7 +55,7 @@ class TableRows:
             # The rows that a statement changes are read without the session's options, which may name older ones.
             scan = replace(table.scan(), snapshot=snapshot)
         else:
-            scan = table.scan(options={**self.read_options, **options} or None).at_one_snapshot()
+            scan = table.scan(options={**self.session_reads(place), **options} or None).at_one_snapshot()
 
         schema = scan.schema
 
@@ -66,6 +68,11 @@ class TableRows:
             return replace(scan, columns=chosen, where=condition).to_batches()
 
         return self.dataset(schema, rows, table.name)
+
+    def session_reads(self, place: tuple[str, str]) -> dict[str, str]:
+        """Return the options that the session sets for reads of a table, given as its database and its name."""
+        database, name = place
+        return reads_of(self.read_options, (self.catalog_name, database, parse_name(name)[0]))
 
     def dataset(self, schema: pa.Schema, rows: Rows, table: str | None = None) -> LazyDataset:
         """Return rows as DuckDB reads them; an error while they are read is remembered as `failure`."""

@@ -122,7 +122,7 @@ class StreamText:
             view = f"_penstock_stream_{len(made.sources)}"
             clause = clause_of(clauses, tokens, mention)
             # Options of the session begin streams; a lookup is not a read with a start.
-            options = {**opened.session.read_options, **mention.options} if clause is None else mention.options
+            options = {**opened.session.read_options(place), **mention.options} if clause is None else mention.options
             try:
                 if clause is None:
                     check_stream_options(options)

@@ -38,9 +38,14 @@ def warehouse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 def test_rows_are_printed_as_table_and_as_csv(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
     query = ["sql", "SELECT 1 AS one; SELECT * FROM d.t ORDER BY id", "--warehouse", warehouse]
     assert main(query) == 0
-    assert capsys.readouterr().out == 'one\n---\n  1\n\nid  name\n--  ------\n 1  a, "b"\n 2\n'
+    assert capsys.readouterr().out == 'one\n---\n  1\n\nid  name\n--  ------\n 1  a, "b"\n 2  NULL\n'
     assert main([*query[:1], "SELECT * FROM d.t ORDER BY id", *query[2:], "--output", "csv"]) == 0
     assert capsys.readouterr().out == 'id,name\n1,"a, ""b"""\n2,\n'
+
+
+def test_no_value_and_the_empty_text_look_different(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "SELECT '' AS empty, NULL AS nothing, 1 AS one", "--warehouse", warehouse]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "          NULL    1"
 
 
 def test_values_are_printed_as_they_were_written(warehouse: str, capsys: pytest.CaptureFixture[str]) -> None:

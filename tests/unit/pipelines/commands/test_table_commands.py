@@ -214,6 +214,15 @@ def test_a_table_shows_columns_options_snapshots_and_files(shop: Shop) -> None:
     assert facts["tags"] == {"t": 3}
 
 
+def test_a_table_to_show_is_named_by_a_word_or_by_flags(shop: Shop) -> None:
+    where = ["--warehouse", shop.warehouse]
+    flags = ["--database", "shop", "--table", "orders"]
+    assert shop.words("show", *flags, *where) == shop.words("show", "shop.orders", *where)
+    assert "without --table" in shop.words("show", *flags[:2], *where, expect=2)
+    assert "without --database" in shop.words("show", *flags[2:], *where, expect=2)
+    assert "both shop.orders and --database" in shop.words("show", "shop.orders", *flags, *where, expect=2)
+
+
 @pytest.mark.slow
 def test_rows_are_deleted_by_a_condition(shop: Shop) -> None:
     assert shop.json("delete", "--where", "`id` = 2 and dt = 'a'") == {"snapshots": [4]}

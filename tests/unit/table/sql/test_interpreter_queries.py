@@ -49,6 +49,24 @@ def test_views_read_the_newest_snapshot_of_each_statement(shop: OrdersShop) -> N
     assert "v" in str(shop.refused("SELECT * FROM v"))
 
 
+@pytest.mark.parametrize(
+    ("statement", "message", "hint"),
+    [
+        ("DROP VIEW nowhere", "there is no temporary view nowhere", "SHOW VIEWS"),
+        ("DROP VIEW neww", "there is no temporary view neww", "did you mean new?"),
+        ("DROP VIEW orders", "orders is a table, and not a view", "DROP TABLE"),
+    ],
+)
+def test_a_view_to_drop_that_is_missing_is_named(shop: OrdersShop, statement: str, message: str, hint: str) -> None:
+    """DuckDB proposed tables of its own, such as pg_indexes."""
+    shop.run("CREATE TEMPORARY VIEW new AS SELECT * FROM orders WHERE status = 'new'")
+    refused = shop.refused(statement)
+    assert refused.message == message
+    assert hint in (refused.hint or "")
+    assert (refused.facts["line"], refused.facts["column"]) == (1, 1)
+    shop.run("DROP VIEW IF EXISTS nowhere; DROP VIEW new")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "ids"),

@@ -22,6 +22,66 @@ def test_set_alone_lists_the_options_that_are_set(tmp_path: Path) -> None:
         assert listed.num_rows == 0
 
 
+SHOP = """
+CREATE DATABASE shop;
+CREATE TABLE shop.orders (id INT); CREATE TABLE shop.orders2 (id INT);
+INSERT INTO shop.orders VALUES (1); INSERT INTO shop.orders2 VALUES (1);
+INSERT INTO shop.orders VALUES (2); INSERT INTO shop.orders2 VALUES (2);
+"""
+COUNTS = "SELECT (SELECT count(*) FROM shop.orders) AS one, (SELECT count(*) FROM shop.orders2) AS two"
+
+
+@pytest.mark.parametrize(
+    ("names", "counts"),
+    [
+        ("default_catalog.shop.orders", [1, 2]),
+        ("*.*.orders2", [2, 1]),
+        ("*.shop.*", [1, 1]),
+        ("*.other.*", [2, 2]),
+    ],
+)
+def test_options_of_reads_are_for_the_tables_that_they_name(tmp_path: Path, names: str, counts: list[int]) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(SHOP))
+        for written in (f"spark.paimon.{names}.scan.snapshot-id", f"`spark.paimon.{names}.scan.snapshot-id`"):
+            *_, found = interpreter.run(f"SET {written} = 1; {COUNTS}")
+            assert list(found.to_pylist()[0].values()) == counts
+            *_, found = interpreter.run(f"RESET {written}; {COUNTS}")
+            assert list(found.to_pylist()[0].values()) == [2, 2]
+
+
+def test_an_option_of_one_table_wins_over_the_option_of_all(tmp_path: Path) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(SHOP))
+        own = "SET spark.paimon.*.shop.orders.scan.snapshot-id = 2; SET spark.paimon.scan.snapshot-id = 1"
+        *_, found = interpreter.run(f"{own}; {COUNTS}")
+        assert list(found.to_pylist()[0].values()) == [2, 1]
+
+
+def test_streams_begin_as_the_options_of_their_table_order(tmp_path: Path) -> None:
+    with Interpreter(Catalog(f"{tmp_path}"), until_caught_up=True) as interpreter:
+        list(interpreter.run(SHOP))
+        list(interpreter.run("SET 'execution.runtime-mode' = 'streaming'"))
+        list(interpreter.run("SET spark.paimon.*.shop.orders.scan.mode = latest"))
+        for table, count in (("orders", 0), ("orders2", 2)):
+            rows = interpreter.last_result(f"SELECT id FROM shop.{table}")
+            assert rows is not None
+            assert rows.num_rows == count
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("spark.paimon.lake.shop.orders.scan.snapshot-id", "there is no catalog 'lake'"),
+        ("spark.paimon.*.shop.orders.bucket", "is not an option of reads"),
+        ("spark.paimon.*.orders.scan.snapshot-id", "is not an option of reads"),
+    ],
+)
+def test_an_option_of_a_table_that_could_have_no_effect_is_refused(tmp_path: Path, written: str, message: str) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter, pytest.raises(ConfigError, match=message):
+        list(interpreter.run(f"SET {written} = 1"))
+
+
 @pytest.mark.parametrize("written", ["execution.runtime-mod", "execution.runtimemode", "pipeline.nam"])
 def test_a_misspelt_option_with_an_effect_is_refused(tmp_path: Path, written: str) -> None:
     """It was accepted as an option of Flink without effect, and a stream ran as a batch."""

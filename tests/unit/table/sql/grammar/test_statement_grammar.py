@@ -123,6 +123,7 @@ def test_columns_have_defaults_comments_and_keys() -> None:
         ),
         ("CREATE TEMPORARY VIEW v AS SELECT 1", View("v", "CREATE TEMPORARY VIEW v AS SELECT 1")),
         ("DROP TEMPORARY VIEW IF EXISTS v", View("v", 'DROP VIEW IF EXISTS "v"', dropped=True)),
+        ("DROP VIEW v", View("v", 'DROP VIEW IF EXISTS "v"', dropped=True, must_exist=True)),
         ("USE d", Use("d")),
         ("USE c.d", Use("d", "c")),
         ("USE CATALOG c", Use(None, "c")),

@@ -10,10 +10,11 @@ from typing import cast
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, TableCorrupt, did_you_mean, nearest
+from penstock.errors import ConfigError, TableCorrupt, did_you_mean
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
+from penstock.table.catalog.missing_tables import missing_table_hint
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
 from penstock.table.handle import Table
@@ -195,21 +196,7 @@ class Catalog:
         try:
             return self.backend.open(base, branch)
         except TableMissing as missing:
-            if missing.hint:
-                raise
-            database, table = split_name(base)
-            near = nearest(table, self.backend.possible_tables(database))
-            if near and near != table:
-                missing.hint = f"did you mean {database}.{near}?"
-            elif self.backend.is_missing():
-                missing.hint = f"there is nothing at {self.warehouse}: is the warehouse's path right?"
-            elif branch is None:
-                databases = self.backend.databases()
-                missing.hint = (
-                    f"database {database} has no similar table;  penstock tables  lists what is there"
-                    if database in databases
-                    else did_you_mean(database, databases, f"there is no database {database}")
-                )
+            missing.hint = missing.hint or missing_table_hint(self.backend, self.warehouse, base, branch)
             raise
 
     def at(self, batch: int | None = None, pipeline: str | None = None) -> BatchView:
@@ -238,7 +225,7 @@ class Catalog:
         if not self.table_exists(name):
             if ignore_if_missing:
                 return
-            raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
+            raise self._no_table(name)
         entry = self._iceberg_entry(name)
         self.backend.drop_table(name)
         remove_entry(entry)
@@ -246,7 +233,7 @@ class Catalog:
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name. With folders, not atomic in object stores, where every file is copied."""
         if not self.table_exists(name):
-            raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
+            raise self._no_table(name)
         database, table = split_name(new_name)
         check_name(table, "table")
         if self.table_exists(new_name):
@@ -259,6 +246,10 @@ class Catalog:
         remove_entry(entry)
         if entry is not None:
             publish_if_enabled(self.store(new_name))
+
+    def _no_table(self, name: str) -> TableMissing:
+        hint = missing_table_hint(self.backend, self.warehouse, name)
+        return TableMissing(f"there is no table {name!r}", warehouse=self.warehouse, hint=hint)
 
     def _iceberg_entry(self, name: str) -> Entry | None:
         try:

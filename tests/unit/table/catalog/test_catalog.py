@@ -192,6 +192,10 @@ def test_the_error_for_a_missing_table_names_the_nearest(catalog: penstock.Catal
         with pytest.raises(TableMissing) as missing:
             catalog.table(name)
         assert missing.value.hint == hint
+    for change in (catalog.drop_table, lambda name: catalog.rename_table(name, "shop.o")):
+        with pytest.raises(TableMissing) as missing:
+            change("shop.order")
+        assert missing.value.hint == "did you mean shop.orders?"
 
 
 def test_a_database_of_a_folder_has_no_properties(catalog: penstock.Catalog) -> None:

@@ -62,7 +62,10 @@ class ComputedFunction:
         """Raise ConfigError when the number or the values of the arguments are invalid for any column."""
         if not self.least <= len(arguments) <= self.most:
             wanted = str(self.least) if self.least == self.most else f"between {self.least} and {self.most}"
-            raise ConfigError(f"computed column {name!r} has {len(arguments)} arguments; its function needs {wanted}")
+            raise ConfigError(
+                f"computed column {name!r} has {len(arguments)} arguments; its function needs {wanted}",
+                hint="separate arguments by commas",
+            )
         if not (self.all_columns or self.no_column) and arguments[0].quoted:
             raise ConfigError(
                 f"computed column {name!r} refers to no column: {arguments[0].text!r} is a string literal",
@@ -87,7 +90,7 @@ def whole_argument(argument: Argument, meaning: str) -> int:
     try:
         return int(argument.text)
     except ValueError as reason:
-        raise ConfigError(f"{argument.text!r} is not a valid {meaning}") from reason
+        raise ConfigError(f"{argument.text!r} is not a valid {meaning}", hint="write a whole number") from reason
 
 
 def without_misfits(values: pa.Array, odd: pa.Array, shown: pa.Array, misfits: Misfits, reason: str) -> pa.Array:

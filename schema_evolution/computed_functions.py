@@ -142,14 +142,18 @@ def _cut_down(value: Decimal, step: Decimal) -> Decimal:
 def _width(arguments: Arguments) -> int:
     width = whole_argument(arguments[1], "width")
     if not 0 < width <= _MOST_WIDTH:
-        raise ConfigError(f"truncate needs a width from 1 to {_MOST_WIDTH}, not {width}")
+        raise ConfigError(
+            f"truncate needs a width from 1 to {_MOST_WIDTH}, not {width}", hint="for example truncate(c, 10)"
+        )
     return width
 
 
 def _buckets(arguments: Arguments) -> int:
     count = whole_argument(arguments[1], "number of buckets")
     if not 0 < count <= _MOST_WIDTH:
-        raise ConfigError(f"bucket needs a number of buckets from 1 to {_MOST_WIDTH}, not {count}")
+        raise ConfigError(
+            f"bucket needs a number of buckets from 1 to {_MOST_WIDTH}, not {count}", hint="for example bucket(c, 16)"
+        )
     return count
 
 
@@ -177,7 +181,9 @@ def _constant(arguments: Arguments) -> pa.Array:
         pa.array([arguments[0].text]), _atomic(_cast_type(arguments, {})), "cast", TypeMapping(), misfits
     )
     if misfits.reasons:
-        raise ConfigError(misfits.reasons[0])
+        raise ConfigError(
+            misfits.reasons[0], hint="write a text of the type, or name another type: cast(2026-01-31, DATE)"
+        )
     return value
 
 

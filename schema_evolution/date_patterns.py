@@ -97,7 +97,10 @@ def _reading(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile("".join(regex), re.ASCII)
     except re.error as reason:
-        raise ConfigError(f"{pattern!r} contains the same part of a time twice") from reason
+        raise ConfigError(
+            f"{pattern!r} contains the same part of a time twice",
+            hint="leave one of them out, as in yyyy-MM-dd HH:mm:ss",
+        ) from reason
 
 
 def _moment(found: dict[str, str] | None) -> dt.datetime:

@@ -75,7 +75,7 @@ def is_object_store(url: str) -> bool:
 def _local(options: Mapping[str, str]) -> LocalStorage:
     sync = resolve(options.get("local.sync", "true")).lower()
     if sync not in {"true", "false"}:
-        raise ConfigError(f"local.sync is true or false, not {sync!r}")
+        raise ConfigError(f"local.sync is true or false, not {sync!r}", hint="leave it out: true is the default")
     return LocalStorage(sync=sync == "true")
 
 

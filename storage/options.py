@@ -106,7 +106,10 @@ def s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
         config["skip_signature"] = "true"
     path_style = given.get("path.style.access", "").lower()
     if path_style not in {"", "true", "false"}:
-        raise ConfigError(f"path.style.access is true or false, not {path_style!r}")
+        raise ConfigError(
+            f"path.style.access is true or false, not {path_style!r}",
+            hint="set true for most stores other than AWS, or leave it out",
+        )
     if "endpoint" in config:
         # Most stores with a custom endpoint expect the bucket in the path.
         secure = given.get("connection.ssl.enabled", "true").lower() != "false"

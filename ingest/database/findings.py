@@ -29,7 +29,10 @@ class MissingGrant(SourceError):
 
 
 class ConnectionLost(SourceError):
-    pass
+    advice = (
+        "start again, or set  pipeline: {on-error: {retries: N}} ; if it happens often, the log of the server or of a "
+        "proxy in between shows why the connection was closed"
+    )
 
 
 class NothingCaptured(ConfigError):
@@ -86,6 +89,9 @@ def require_ready(findings: Sequence[ServerFinding]) -> None:
         raise only.error(only.message, hint=only.fix, seen=only.seen, wanted=only.wanted)
     if errors:
         facts: dict[str, object] = {str(number): finding for number, finding in enumerate(errors, 1)}
-        error = SourceNotReady(f"the server has {len(errors)} settings that prevent reading its changes")
+        error = SourceNotReady(
+            f"the server has {len(errors)} settings that prevent reading its changes",
+            hint="change each of them as shown; penstock check reads them again",
+        )
         error.facts.update(facts)
         raise error

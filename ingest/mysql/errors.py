@@ -56,7 +56,10 @@ class ServerIdClash(SourceError):
 
 
 class UnsupportedBinlogEvent(SourceError):
-    pass
+    advice = (
+        "the binlog is damaged or was written by a newer server: inspect the event with mysqlbinlog; upgrade penstock, "
+        "or read the tables again (--resnapshot)"
+    )
 
 
 class ChecksumMismatch(SourceError):

@@ -213,6 +213,7 @@ class PulsarCluster:
                         topic=partition_name(place),
                         publish_time=millis,
                         retryable=True,
+                        hint="start again, or set  pipeline: {on-error: {retries: N}} ",
                     ) from error
                 return Position.before(position.ledger, position.entry)
         last = self.last(place)

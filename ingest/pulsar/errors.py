@@ -59,7 +59,12 @@ def broker_error(error: pulsar.PulsarException, service_url: str, *, topic: str 
         )
     if isinstance(error, (pulsar.InvalidTopicName, pulsar.InvalidUrl, pulsar.InvalidConfiguration)):
         # A ConfigError, raised where a SourceError is expected, would hide the topic.
-        return SourceError(f"Pulsar's client rejects a setting: {text}", broker=service_url, topic=topic)
+        return SourceError(
+            f"Pulsar's client rejects a setting: {text}",
+            broker=service_url,
+            topic=topic,
+            hint="correct pulsar.client.serviceUrl, the name of the topic or another setting of  pulsar.*",
+        )
     return SourceError(
         f"Pulsar: {text}",
         broker=service_url,

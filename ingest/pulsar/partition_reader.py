@@ -178,6 +178,7 @@ class PartitionReader:
                 expected=str(self._reached),
                 found=str(last),
                 retryable=True,
+                hint="start again, or set  pipeline: {on-error: {retries: N}} ",
             )
 
     def _check_schema(self, message: Message) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.sync_actions import pairs
 from penstock.pipelines.api.early_stop import Asked, noted_sigterm
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.config.flags import SyncAction, sync_action
+from penstock.pipelines.config.flags import SyncAction, all_actions, sync_action
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.start_mark import StartMark
 
@@ -55,7 +55,9 @@ def spec_of_action(name: str, words: Sequence[str]) -> PipelineSpec:
 def _known(name: str) -> SyncAction:
     action = sync_action(name)
     if action is None:
-        raise ConfigError(f"{name} is not a sync action")
+        raise ConfigError(
+            f"{name} is not a sync action", hint=did_you_mean(name, all_actions(), ", ".join(all_actions()))
+        )
     return action
 
 

@@ -62,7 +62,7 @@ def _config_error(fault: Any, line_of: Callable[[Place], int | None]) -> ConfigE
     if fault["type"] == "extra_forbidden":
         return ConfigError(f"`{place[-1]}` is unknown", key=where, line=line, hint=_nearest(place))
     if fault["type"] == "missing":
-        return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="see docs/options.md")
+        return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint=_PAGE)
     if fault["type"] == UNKNOWN_TYPE:
         return unknown_type(fault["ctx"]["given"], key=f"{where}.type", line=line_of((*place, "type")))
     if fault["type"] in _WANTED or fault["type"] in _NAMED:
@@ -71,9 +71,10 @@ def _config_error(fault: Any, line_of: Callable[[Place], int | None]) -> ConfigE
     wrong = fault.get("ctx", {}).get("error")
     if isinstance(wrong, Wrong):
         return ConfigError(wrong.message, key=where, line=line, hint=wrong.hint, **wrong.facts)
-    return ConfigError(str(fault["msg"]).removeprefix("Value error, "), key=where or None, line=line)
+    return ConfigError(str(fault["msg"]).removeprefix("Value error, "), key=where or None, line=line, hint=_PAGE)
 
 
+_PAGE = "see docs/options.md"
 _MAPPING, _LIST = "keys and values", "a list"
 _WANTED = {
     **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _MAPPING),

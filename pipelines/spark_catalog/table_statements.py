@@ -123,7 +123,10 @@ def _column_changes(given: Mapping[str, Any], name: Name) -> Iterator[SchemaChan
         case {"kind": "UpdateColumnDefaultValue"}:
             yield UpdateColumnDefault(name, default_text(given.get("default") or None))
         case _:
-            raise ConfigError(f"{given['kind']} of {name!r} is not supported by Paimon tables")
+            raise ConfigError(
+                f"{given['kind']} of {name!r} is not supported by Paimon tables",
+                hint="ALTER TABLE adds, drops, renames and moves columns, and changes types, comments and defaults",
+            )
 
 
 def _type(text: str) -> DataType:

@@ -43,6 +43,7 @@ _OWN = {
     "max-batch.bytes": "bytes of a batch",
 }
 SAMPLED = 1000
+_PAGE = "see docs/spark-sources.md"
 _NO_FOLDER = "penstock-no-state-"
 
 
@@ -187,7 +188,7 @@ def _limit(own: Mapping[str, str]) -> Limit:
     try:
         most = None if most_bytes is None else size(most_bytes)
     except ValueError as reason:
-        raise ConfigError(str(reason), option="max-batch.bytes") from reason
+        raise ConfigError(str(reason), option="max-batch.bytes", hint="write it as 256 mb") from reason
     return Limit(None if rows is None else _number("max-batch.rows", rows), most)
 
 
@@ -226,9 +227,9 @@ def _config_error(error: ValidationError) -> ConfigError:
     if isinstance(wrong, Wrong):
         return ConfigError(wrong.message, option=option, hint=wrong.hint, **wrong.facts)
     if fault["type"] == "missing":
-        return ConfigError(f"the option {option} is missing", hint="see docs/spark-sources.md")
+        return ConfigError(f"the option {option} is missing", hint=_PAGE)
     # Without the value, which may be a secret.
-    return ConfigError(str(fault["msg"]).removeprefix("Value error, "), option=option)
+    return ConfigError(str(fault["msg"]).removeprefix("Value error, "), option=option, hint=_PAGE)
 
 
 def _place(section: dict[str, Any], model: type[BaseModel], name: str, value: str) -> bool:

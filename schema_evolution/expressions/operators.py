@@ -48,7 +48,7 @@ def stamps(value: Values) -> Values:
 def whole(value: Values, of: str) -> int:
     """Return the value of an argument that must be a constant whole number."""
     if not isinstance(value, pa.Scalar) or not pa.types.is_integer(value.type):
-        raise ConfigError(f"this argument of {of} must be a constant integer, not a column")
+        raise ConfigError(f"this argument of {of} must be a constant integer, not a column", hint="write its digits")
     return int(value.as_py())
 
 
@@ -81,7 +81,10 @@ def _as_time(value: Values, type_: pa.DataType) -> Values:
             return pc.cast(pc.cast(value, pa.timestamp(type_.unit)), type_)
         return pc.cast(value, type_)
     except pa.ArrowInvalid as reason:
-        raise ConfigError(f"a text compared with {type_} cannot be converted to it: {reason}") from reason
+        raise ConfigError(
+            f"a text compared with {type_} cannot be converted to it: {reason}",
+            hint="write dates as '2026-01-31' and timestamps as '2026-01-31 12:00:00'",
+        ) from reason
 
 
 def common(values: Sequence[Values]) -> list[Values]:

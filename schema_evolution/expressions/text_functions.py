@@ -82,7 +82,10 @@ def padded(*, before: bool) -> Callable[[Sequence[Values], Moment], Values]:
         of = "lpad" if before else "rpad"
         length, pad = whole(given[1], of), constant(given[2], of)
         if not 0 <= length <= MOST_PADDED or not pad:
-            raise ConfigError(f"{of} needs a length from 0 to {MOST_PADDED} and a text to fill with")
+            raise ConfigError(
+                f"{of} needs a length from 0 to {MOST_PADDED} and a text to fill with",
+                hint=f"for example {of}(c, 10, '0')",
+            )
         value = texts(given[0])
         filled, missing = value, pc.subtract(length, pc.utf8_length(value))
         fill = pad * length

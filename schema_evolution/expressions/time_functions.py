@@ -50,7 +50,7 @@ class Moment:
 def constant(value: Values, of: str) -> str:
     """Return the value of an argument that must be a constant text."""
     if not isinstance(value, pa.Scalar) or not pa.types.is_string(value.type) or not value.is_valid:
-        raise ConfigError(f"this argument of {of} must be a constant string, not a column")
+        raise ConfigError(f"this argument of {of} must be a constant string, not a column", hint="write it in quotes")
     return str(value.as_py())
 
 

@@ -51,7 +51,7 @@ def kinds_of(kinds: object, rows: int) -> RowKinds:
             given = pc.fill_null(pc.index_in(given, pa.array(KIND_TEXTS, given.type)), -1)
         numbers = _kind_numbers(given)
     if len(numbers) != rows:
-        raise RowRefused(f"{len(numbers)} row kinds for {rows} rows")
+        raise RowRefused(f"{len(numbers)} row kinds for {rows} rows", hint="pass one row kind per row")
     if rows and (numbers.min() < INSERT or numbers.max() > DELETE):
         raise RowRefused("unknown row kind", hint="row kinds are +I, -U, +U, -D or 0 to 3")
     return numbers
@@ -162,7 +162,10 @@ def _refuse_far_seconds(column: pa.Array, field: Field) -> None:
     try:
         pc.cast(column, pa.timestamp("ms"))
     except pa.ArrowInvalid as reason:
-        raise RowRefused(f"column {field.name!r} contains a time outside of the range of {field.type}") from reason
+        raise RowRefused(
+            f"column {field.name!r} contains a time outside of the range of {field.type}",
+            hint="correct the value, or set it to null",
+        ) from reason
 
 
 def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> None:
@@ -251,5 +254,8 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
         return pc.cast(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NoVariant) as reason:
         raise RowRefused(
-            f"column {field.name!r} does not fit: {reason}", given=str(column.type), wanted=str(target)
+            f"column {field.name!r} does not fit: {reason}",
+            given=str(column.type),
+            wanted=str(target),
+            hint="correct the values, or ALTER TABLE t ALTER COLUMN c TYPE ... to a type that contains them",
         ) from reason

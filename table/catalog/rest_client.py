@@ -94,7 +94,12 @@ class RestServer:
             if not following or not names:
                 return all_names
             if following in seen:
-                raise StoreError("the REST catalog repeats a page of a list", uri=str(self), request="/".join(path))
+                raise StoreError(
+                    "the REST catalog repeats a page of a list",
+                    uri=str(self),
+                    request="/".join(path),
+                    hint="start again; if it happens again, report it to the operator of the catalog",
+                )
             seen.add(following)
             given["pageToken"] = following
 

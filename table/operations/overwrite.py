@@ -154,7 +154,9 @@ def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]
     The snapshot is empty when none matches, as in Paimon. A spec that matches no partition is logged.
     """
     if not partitions or not all(mappings(partitions, "partitions")):
-        raise RowRefused("pass at least one partition, with at least one column", table=store.name)
+        raise RowRefused(
+            "no partition is named", table=store.name, hint="pass at least one partition, with at least one column"
+        )
     specs = PartitionSpecs.of(Layout.of(store.schema()), partitions)
     committer, used = Committer(store, store.new_commit_user()), set[int]()
 

@@ -21,6 +21,7 @@ from penstock.table.values.cast_rules import can_cast
 from penstock.table.values.types import DataType, Field, with_nullability
 
 # Options whose value is a list of columns.
+_POSITIONS = "set one of first, last, after and before"
 _LISTS = (
     "bucket-key",
     "changelog-producer.row-deduplicate-ignore-fields",
@@ -79,7 +80,7 @@ class Place:
 
     def __post_init__(self) -> None:
         if self._given > 1:
-            raise ConfigError("a column has one position: set one of first, last, after and before")
+            raise ConfigError("a column has one position", hint=_POSITIONS)
 
     @property
     def _given(self) -> int:
@@ -159,9 +160,7 @@ def rename_column(schema: TableSchema, path: Path, to: str) -> TableSchema:
 def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
     """Return the schema with the column at another position."""
     if not place.is_given:
-        raise ConfigError(
-            "the new position of the column is not set: set one of first, last, after and before", column=name
-        )
+        raise ConfigError("the new position of the column is not set", column=name, hint=_POSITIONS)
     if name in {place.after, place.before}:
         raise ConfigError("a column cannot be moved before or after itself", column=name, hint="name another column")
     column = schema.fields[place_of(schema.fields, (name,))]

@@ -25,7 +25,10 @@ def path_of(name: str | Sequence[str], columns: tuple[Field, ...]) -> Path:
     if not isinstance(name, str):
         path = tuple(name) if isinstance(name, Sequence) else ()
         if not path or not all(isinstance(step, str) for step in path):
-            raise ConfigError(f"the name of a column is a text, or the texts of its path, not {name!r}")
+            raise ConfigError(
+                f"the name of a column is a text, or the texts of its path, not {name!r}",
+                hint='pass "c", or ("c", "member") for a member of a ROW',
+            )
         return path
     return (name,) if any(column.name == name for column in columns) else tuple(name.split("."))
 

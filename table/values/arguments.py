@@ -44,7 +44,7 @@ def checked_text(value: object, argument: str) -> str:
     """Return `value` if it is a text that files can contain, and not an empty one; raise ConfigError otherwise."""
     text = as_text(value, argument)
     if not text:
-        raise ConfigError(f"{argument} is empty")
+        raise ConfigError(f"{argument} is empty", hint="pass a text of at least one character")
     try:
         text.encode()
     except UnicodeEncodeError as reason:

@@ -146,6 +146,9 @@ def _finish(state: State, sizes: Ints) -> Hashes:
     return state.view(np.int32)
 
 
+_MOD_KEY = "set bucket-key to one column of type INT or BIGINT, or leave bucket-function.type out"
+
+
 def bucket_of(hashes: Hashes, buckets: int) -> Hashes:
     """Return the buckets by the default function: the absolute value of Java's truncating remainder."""
     return np.abs(np.fmod(hashes, np.int32(buckets)))
@@ -157,7 +160,7 @@ def mod_bucket_of(column: pa.Array, type_: DataType, buckets: int) -> Hashes:
     A null counts as zero, as in Java.
     """
     if not isinstance(type_, AtomicType) or type_.root not in {"INT", "BIGINT"}:
-        raise ConfigError("the mod bucket function needs one INT or BIGINT bucket key")
+        raise ConfigError("the mod bucket function needs one INT or BIGINT bucket key", hint=_MOD_KEY)
     values = filled_values(one_array(column, to_arrow(type_)), np.int32 if type_.root == "INT" else np.int64)
     return np.remainder(np.asarray(values, np.int64), buckets).astype(np.int32)
 
@@ -172,5 +175,5 @@ def bucket_rows(
         case "mod" if len(columns) == 1:
             return mod_bucket_of(columns[0], types[0], buckets)
         case "mod":
-            raise ConfigError("the mod bucket function needs one bucket key", keys=len(columns))
+            raise ConfigError("the mod bucket function needs one bucket key", keys=len(columns), hint=_MOD_KEY)
     raise ConfigError(f"bucket-function.type {function!r} is not known", hint="choices are default and mod")

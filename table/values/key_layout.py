@@ -103,7 +103,9 @@ def key_layout(
 
 def _column_layout(column: pa.Array, type_: DataType, descending: bool) -> ColumnLayout:
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
-        raise ConfigError(f"{type_} has no order: it cannot be a key or a sequence field")
+        raise ConfigError(
+            f"{type_} has no order: it cannot be a key or a sequence field", hint="name a column of another type"
+        )
     nullable = column.null_count > 0
     if type_.root not in TEXTS:
         width = 16 if is_wide_decimal(type_) else WIDTHS[type_.root]

@@ -31,6 +31,7 @@ _WIDTHS = {
 _PREFIXES = {STRING: 4, CODE: 4, SYMBOL: 4, DOCUMENT: 0, ARRAY: 0, SCOPED_CODE: 0, BINARY: 5, DB_POINTER: 16}
 # The fewest bytes of values that contain their length, with their zero bytes.
 _LEAST = {STRING: 5, CODE: 5, SYMBOL: 5, DOCUMENT: 5, ARRAY: 5, SCOPED_CODE: 14, BINARY: 5, DB_POINTER: 17}
+DAMAGE_HINT = "start again; if it happens again, run  db.runCommand({validate: ...})  on the collection"
 _SHORTEST = 5  # bytes of an empty document
 # At a step with more distinct names than this, the other documents are grouped one by one.
 _COMPARED_NAMES = 12
@@ -103,11 +104,20 @@ def _ends(block: Block, at: Int64s) -> Int64s:
 def check_places(right: npt.NDArray[np.bool_], position: Int64s) -> None:
     """Raise SourceError with the first position that is not right."""
     if not right.all():
-        raise _damaged(int(position[int(np.argmin(right))]))
+        raise damaged(int(position[int(np.argmin(right))]))
 
 
-def _damaged(position: int) -> SourceError:
-    return SourceError("the server sent a damaged document", position=position)
+def _unknown_type(kind: int, position: int) -> SourceError:
+    return SourceError(
+        "the server sent a value of an unknown BSON type",
+        type=kind,
+        position=position,
+        hint="the server is newer than this penstock supports: upgrade penstock, or leave the collection out",
+    )
+
+
+def damaged(position: int) -> SourceError:
+    return SourceError("the server sent a damaged document", position=position, hint=DAMAGE_HINT)
 
 
 _Chosen = npt.NDArray[np.int64] | slice
@@ -142,7 +152,7 @@ def _same_headers(block: Block, position: Int64s) -> Iterator[tuple[_Chosen, byt
 def _header(raw: bytes, at: int) -> bytes:
     end = raw.find(b"\0", at + 1)
     if end < 0:
-        raise _damaged(at)
+        raise damaged(at)
     return raw[at : end + 1]
 
 
@@ -176,9 +186,9 @@ def _lengths(block: Block, kind: int, start: Int64s) -> Int64s:
         try:
             ends = [raw.index(b"\0", raw.index(b"\0", begin) + 1) + 1 for begin in start.tolist()]
         except ValueError as reason:
-            raise _damaged(int(start[0])) from reason
+            raise damaged(int(start[0])) from reason
         return np.fromiter(ends, np.int64, len(start)) - start
-    raise SourceError("the server sent a value of an unknown BSON type", type=kind, position=int(start[0]))
+    raise _unknown_type(kind, int(start[0]))
 
 
 def members(raw: bytes, at: int = 0) -> dict[str, tuple[int, int]]:
@@ -192,7 +202,7 @@ def members(raw: bytes, at: int = 0) -> dict[str, tuple[int, int]]:
             found[name] = kind, end + 1
             position = end + 1 + _length(raw, kind, end + 1)
     except (IndexError, ValueError, struct.error) as reason:
-        raise _damaged(position) from reason
+        raise damaged(position) from reason
     return found
 
 
@@ -202,9 +212,9 @@ def _length(raw: bytes, kind: int, start: int) -> int:
     if kind in _PREFIXES:
         length = int(_number(raw, start)[0]) + _PREFIXES[kind]
         if length < _LEAST[kind]:
-            raise _damaged(start)
+            raise damaged(start)
         return length
-    raise SourceError("the server sent a value of an unknown BSON type", type=kind, position=start)
+    raise _unknown_type(kind, start)
 
 
 def text_at(raw: bytes, start: int) -> str:
@@ -212,7 +222,7 @@ def text_at(raw: bytes, start: int) -> str:
     try:
         return raw[start + 4 : start + 3 + _number(raw, start)[0]].decode()
     except (ValueError, struct.error) as reason:
-        raise _damaged(start) from reason
+        raise damaged(start) from reason
 
 
 def documents_at(raw: bytes, array: int) -> Int64s:
@@ -221,7 +231,7 @@ def documents_at(raw: bytes, array: int) -> Int64s:
     try:
         _find_documents(raw, array, begins)
     except struct.error as reason:
-        raise _damaged(array) from reason
+        raise damaged(array) from reason
     return np.array(begins, np.int64)
 
 
@@ -234,7 +244,7 @@ def _find_documents(raw: bytes, array: int, begins: list[int]) -> None:
         begins.append(start)
         size = _number(raw, start)[0]
         if size < _SHORTEST:
-            raise _damaged(start)
+            raise damaged(start)
         position = start + size
         number += 1
         if number == following:

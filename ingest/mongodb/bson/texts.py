@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.byte_buffers import Bytes, Int64s, at_every_byte, slices
-from penstock.errors import SourceError
 from penstock.formats.json_text import java_double
 from penstock.ingest.database.buffers import booleans, unsigned_at
 from penstock.ingest.mongodb.bson.binaries import binaries, object_ids
@@ -38,6 +37,7 @@ from penstock.ingest.mongodb.bson.elements import (
     TIMESTAMP,
     UNDEFINED,
     Block,
+    damaged,
     text_at,
 )
 from penstock.ingest.mongodb.bson.text_columns import joined, repeated
@@ -173,7 +173,7 @@ def _rare(raw: bytes, kind: int, start: int) -> str:
     try:
         return _rare_text(raw, kind, start)
     except (ValueError, struct.error) as reason:
-        raise SourceError("the server sent a damaged document", position=start) from reason
+        raise damaged(start) from reason
 
 
 def _rare_text(raw: bytes, kind: int, start: int) -> str:

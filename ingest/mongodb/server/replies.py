@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.byte_buffers import Int64s
 from penstock.errors import SourceError
-from penstock.ingest.mongodb.bson.elements import Block, documents_at, members, text_at
+from penstock.ingest.mongodb.bson.elements import DAMAGE_HINT, Block, documents_at, members, text_at
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime
 
 
@@ -43,7 +43,9 @@ def reply_of(raw: bytes) -> Reply:
     try:
         return _reply(raw)
     except LookupError as reason:
-        raise SourceError("the server sent a damaged reply", bytes=len(raw), missing=str(reason)) from reason
+        raise SourceError(
+            "the server sent a damaged reply", bytes=len(raw), missing=str(reason), hint=DAMAGE_HINT
+        ) from reason
 
 
 def _reply(raw: bytes) -> Reply:

@@ -181,8 +181,6 @@ def reading(segment: Segment, event: int, part: str) -> Iterator[None]:
             file=file,
             pos=pos,
             reason=reason,
-            hint="the binlog is damaged or was written by a newer server: inspect the event with mysqlbinlog; "
-            "upgrade penstock, or read the tables again (--resnapshot)",
         ) from error
 
 

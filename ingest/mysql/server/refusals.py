@@ -69,7 +69,13 @@ def refused(
         if server.tls.mode == "disabled":
             hint += "; a user created with REQUIRE SSL cannot log in without TLS: set  ssl: {mode: required}"
         return MissingGrant("the MySQL server denied access", server=where, user=server.user, reason=text, hint=hint)
-    return SourceError("the MySQL server returned an error", server=where, code=code, reason=text)
+    return SourceError(
+        "the MySQL server returned an error",
+        server=where,
+        code=code,
+        reason=text,
+        hint="remove the reason on the server, whose log may show more, and start again",
+    )
 
 
 def unreachable(server: ServerAddress, text: object) -> ConnectionLost:

@@ -134,7 +134,10 @@ def key_rows(connection: Connection, chunk: Chunk, keys: pa.Table) -> Iterator[l
     columns = [definition.column(name) for name in chunk.key] if definition else []
     if not columns or None in columns:
         raise NoUsableKey(
-            "the table's key changed while a chunk of its snapshot was read", table=chunk.table, retryable=True
+            "the table's key changed while a chunk of its snapshot was read",
+            table=chunk.table,
+            retryable=True,
+            hint="start again, or set  pipeline: {on-error: {retries: N}} ",
         )
     collations = _collations(connection, chunk)
     spell = [_spelling(column, collations.get(column.name)) for column in columns if column is not None]

@@ -197,7 +197,11 @@ def _quotient(dividend: Any, divisor: Any, column: str) -> Any:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return dividend / divisor
     if divisor == 0:
-        raise RetractRefused("a product cannot retract a factor of zero", column=column)
+        raise RetractRefused(
+            "a product cannot retract a factor of zero",
+            column=column,
+            hint=f"set  fields.{column}.ignore-retract = true , or use another aggregate function",
+        )
     # Python rounds a quotient down, Java toward zero, so the division is one of absolute values.
     quotient = abs(int(dividend)) // abs(int(divisor))
     signed = quotient if (dividend < 0) == (divisor < 0) else -quotient

@@ -76,8 +76,9 @@ def _configure(spec: MergeSpec, schema: TableSchema) -> MergeSpec:
     for column, aggregate in aggregates.items():
         if spec.remove_on_delete and aggregate.ignore_retract:
             raise ConfigError(
-                "ignore-retract contradicts aggregation.remove-record-on-delete: remove one of the two options",
+                "ignore-retract contradicts aggregation.remove-record-on-delete",
                 column=column,
+                hint="remove one of the two options",
             )
     return replace(spec, aggregates=aggregates)
 

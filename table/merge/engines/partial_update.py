@@ -122,7 +122,7 @@ def _check_removal(spec: MergeSpec, groups: tuple[SequenceGroup, ...]) -> None:
         (removes_on_group and spec.ignore_delete, "ignore-delete", on_group),
     ):
         if clash:
-            raise ConfigError(f"{first} contradicts {second}: leave one out")
+            raise ConfigError(f"{first} contradicts {second}", hint="leave one of the two out")
 
 
 def _check_retracts(spec: MergeSpec, _kinds: RowKinds) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.handle import Table
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
@@ -136,7 +136,12 @@ def own_name(table: Table, name: str) -> str:
         return name
     alike = [candidate for candidate in names if candidate.lower() == name.lower()]
     if len(alike) != 1:
-        raise ConfigError(f"the table has no column {name!r}", table=table.name, columns=", ".join(names))
+        raise ConfigError(
+            f"the table has no column {name!r}",
+            table=table.name,
+            columns=", ".join(names),
+            hint=did_you_mean(name, names, "name a column of the table"),
+        )
     return alike[0]
 
 

@@ -48,7 +48,9 @@ class Arguments:
         if text is None:
             return None
         if not re.fullmatch(r"-?\d+", text):
-            raise ConfigError(f"the argument {name!r} must be an integer, not {text!r}")
+            raise ConfigError(
+                f"the argument {name!r} must be an integer, not {text!r}", hint=f"for example  {name} => 1"
+            )
         return int(text)
 
     def moment(self, name: str) -> int | str | None:
@@ -65,7 +67,9 @@ class Arguments:
         """Return a boolean, false if it is not given."""
         text = self.texts.get(name, "false").lower()
         if text not in _TRUTH:
-            raise ConfigError(f"the argument {name!r} must be true or false, not {text!r}")
+            raise ConfigError(
+                f"the argument {name!r} must be true or false, not {text!r}", hint=f"for example  {name} => true"
+            )
         return _TRUTH[text]
 
     def names(self, name: str) -> list[str]:

@@ -13,6 +13,10 @@ def _now_millis() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _elapsed_millis() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 def _zone_offset_millis(now: int) -> int:
     return time.localtime(now / 1000).tm_gmtoff * 1000
 
@@ -25,10 +29,12 @@ def _new_uuid() -> str:
 class Environment:
     """The sources of everything that differs from run to run.
 
-    With a seeded environment, a whole table is reproducible to the byte.
+    With a seeded environment, a whole table is reproducible to the byte. `elapsed_millis` measures durations: it
+    goes on evenly when the clock of the machine is set, and its value alone means nothing.
     """
 
     now_millis: Callable[[], int] = _now_millis
+    elapsed_millis: Callable[[], int] = _elapsed_millis
     zone_offset_millis: Callable[[int], int] = _zone_offset_millis
     new_uuid: Callable[[], str] = _new_uuid
     sleep: Callable[[float], None] = time.sleep
@@ -51,6 +57,7 @@ def seeded(seed: int, start_millis: int = 1_700_000_000_000, step_millis: int = 
 
     return Environment(
         now_millis=now,
+        elapsed_millis=now,
         zone_offset_millis=lambda _now: 0,
         new_uuid=lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
         sleep=lambda _seconds: None,

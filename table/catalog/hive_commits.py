@@ -46,11 +46,11 @@ class HiveLocks:
             self._release(table, lock)
 
     def _acquire(self, table: str, environment: Environment) -> int:
-        deadline, sleep = environment.now_millis() + self.acquire_millis, _FIRST_SLEEP_MILLIS
+        deadline, sleep = environment.elapsed_millis() + self.acquire_millis, _FIRST_SLEEP_MILLIS
         try:
             lock, obtained = self.metastore.request_lock(*split_name(table))
             while not obtained:
-                if environment.now_millis() >= deadline:
+                if environment.elapsed_millis() >= deadline:
                     # The request is withdrawn; otherwise the metastore would grant the lock later, when no process
                     # waits for it any more.
                     self._release(table, lock)

@@ -61,7 +61,7 @@ class JdbcLocks:
             self._release(lock, acquired_at)
 
     def _acquire(self, lock: str, ambient: Environment) -> object:
-        deadline, sleep = ambient.now_millis() + self.acquire_millis, _FIRST_SLEEP_MILLIS
+        deadline, sleep = ambient.elapsed_millis() + self.acquire_millis, _FIRST_SLEEP_MILLIS
         while True:
             try:
                 with self.database.session() as session:
@@ -73,7 +73,7 @@ class JdbcLocks:
                 # unknown.
                 message = f"the lock of the table cannot be requested: {error.message}"
                 raise CommitConflict(message, lock=lock, hint=error.hint, **error.facts) from error
-            if ambient.now_millis() >= deadline:
+            if ambient.elapsed_millis() >= deadline:
                 raise CommitConflict(
                     f"the table is locked by another writer: waited for {self.acquire_millis} ms",
                     lock=lock,

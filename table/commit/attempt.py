@@ -117,12 +117,12 @@ class _Commit:
     def run(self) -> Snapshot:
         """Make attempts until one takes effect; CommitConflict when all of them were too late."""
         ambient = self.store.ambient
-        started = ambient.now_millis()
+        started = ambient.elapsed_millis()
         for attempt in range(self.retries.most + 1):
             confirmed = self._attempt(first=attempt == 0)
             if confirmed is not None:
                 return confirmed
-            waited = ambient.now_millis() - started
+            waited = ambient.elapsed_millis() - started
             if self.retries.timeout is not None and waited > self.retries.timeout * 1000:
                 break
             ambient.sleep(self.retries.wait(attempt, ambient.jitter()))

@@ -100,7 +100,7 @@ def keep_up(
     newest schema if the caller has just read it.
     """
     last, now = last or Upkeep(), store.ambient.now_millis()
-    run = _Round(store, now + int(seconds * 1000))
+    run = _Round(store, store.ambient.elapsed_millis() + int(seconds * 1000))
     try:
         # Read once for all steps: each time costs two requests.
         schema = store.schema() if schema_id is None else store.schemas.get(schema_id)
@@ -170,7 +170,7 @@ class _Round:
 
     def step(self, name: str, work: Callable[[Upkeep], Upkeep]) -> None:
         """Run a step unless the time is over. A failure is recorded and does not stop the round."""
-        if self.store.ambient.now_millis() >= self.deadline:
+        if self.store.ambient.elapsed_millis() >= self.deadline:
             return
         try:
             self.done = work(self.done)

@@ -119,6 +119,7 @@ class Play:
         draw = random.Random(f"{self.story.seed} {self._processes} {len(self.log)}")
         return Environment(
             now_millis=self.disk.clock,
+            elapsed_millis=self.disk.clock,
             zone_offset_millis=lambda _: 0,
             new_uuid=lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4)),
             sleep=lambda seconds: self.disk.clock.pass_(int(seconds * 1000)),

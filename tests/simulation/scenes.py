@@ -255,6 +255,7 @@ def ambient(disk: Disk, name: str) -> Environment:
     draw = random.Random(name)
     return Environment(
         now_millis=disk.clock,
+        elapsed_millis=disk.clock,
         zone_offset_millis=lambda _: 0,
         new_uuid=lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4)),
         sleep=lambda seconds: disk.clock.pass_(int(seconds * 1000)),

@@ -46,6 +46,7 @@ def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None
 
     return Environment(
         now_millis=disk.clock,
+        elapsed_millis=disk.clock,
         zone_offset_millis=lambda _: 0,
         new_uuid=new_uuid,
         sleep=lambda seconds: disk.clock.pass_(int(seconds * 1000)),

@@ -6,6 +6,9 @@ import logging
 import pickle
 import sqlite3
 import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,3 +158,37 @@ def test_a_name_that_is_too_long_for_a_lock_is_refused(tmp_path: Path) -> None:
 def test_commits_are_pickled_without_secrets(tmp_path: Path) -> None:
     table = events(catalog(tmp_path, locks(tmp_path)))
     assert pickle.loads(pickle.dumps(table.store.commits)) == table.store.commits
+
+
+HOUR = 3_600_000
+
+
+class SetClock:
+    """A clock of the machine that is set by some milliseconds while somebody waits."""
+
+    def __init__(self, by: int, woken: Callable[[], object] = lambda: None) -> None:
+        self.by, self.woken, self.naps = by, woken, 0
+
+    @property
+    def environment(self) -> Environment:
+        return Environment(now_millis=lambda: self.by * (self.naps > 0), sleep=self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.naps += 1
+        assert self.naps < 1000, "the wait does not end"
+        self.woken()
+        time.sleep(seconds)
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+def test_a_clock_that_is_set_while_a_commit_waits_for_the_lock_changes_nothing(tmp_path: Path, by: int) -> None:
+    events(catalog(tmp_path, locks(tmp_path)))
+    with ExitStack() as owner:
+        owner.enter_context(locks(tmp_path).held("shop.events", Environment()))
+        with (
+            pytest.raises(CommitConflict, match="locked by another writer"),
+            locks(tmp_path, 50).held("shop.events", SetClock(by).environment),
+        ):
+            pass
+        with locks(tmp_path, 60_000).held("shop.events", SetClock(by, owner.close).environment):
+            assert rows(tmp_path) == [("lake.shop.events", 60)]

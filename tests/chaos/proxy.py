@@ -1,4 +1,5 @@
-"""A TCP proxy before a server, which cuts connections in the middle of what it carries, or lets them fall silent."""
+"""A TCP proxy before a server, which cuts connections in the middle of what it carries, lets them fall silent, or
+carries everything late or in small pieces."""
 
 from __future__ import annotations
 
@@ -12,12 +13,17 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Proxy:
-    """`cuts` are numbers of bytes: each new connection takes the next and dies after so many bytes from the server."""
+    """`cuts` are numbers of bytes: each new connection takes the next and dies after so many bytes from the server.
+
+    With `piece`, so many bytes arrive at a time, both ways. With `delay`, each reading arrives so many seconds later.
+    """
 
     port: int
     target: int
     cuts: list[int] = field(default_factory=list)
     cut: int = 0
+    piece: int = 0
+    delay: float = 0.0
     _generation: int = 0
     _paused_until: float = 0.0
     _silent: list[socket.socket] = field(default_factory=list)
@@ -38,7 +44,13 @@ class Proxy:
             except OSError:
                 return
             left = self.cuts.pop(0) if self.cuts else -1
-            server = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except ConnectionRefusedError:  # the server is down, and so the client is refused
+                client.close()
+                continue
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise pieces are joined on their way
             threading.Thread(target=self._carry, args=(client, server, -1), daemon=True).start()
             threading.Thread(target=self._carry, args=(server, client, left), daemon=True).start()
 
@@ -46,14 +58,14 @@ class Proxy:
         generation = self._generation
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
-                time.sleep(max(0.0, self._paused_until - time.monotonic()))
+                time.sleep(max(self.delay, self._paused_until - time.monotonic()))
                 if generation != self._generation:
                     continue
                 if 0 <= left <= len(data):
                     sink.sendall(data[:left])
                     self.cut += 1
                     break
-                sink.sendall(data)
+                self._send(sink, data)
                 left -= len(data) if left >= 0 else 0
         if generation != self._generation:
             self._silent += [source, sink]  # open although the other end has closed: nobody says so
@@ -62,6 +74,11 @@ class Proxy:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+    def _send(self, sink: socket.socket, data: bytes) -> None:
+        size = self.piece or len(data)
+        for first in range(0, len(data), size):
+            sink.sendall(data[first : first + size])
 
 
 @contextlib.contextmanager

@@ -27,6 +27,9 @@ _QUIET_S = 0.02
 # In seconds between two reports of our position. Without them the server takes this machine for lost, and ends the
 # connection (wal_sender_timeout).
 _STATUS_S = 10.0
+# A server that answers none of so many questions, about one a second, is lost although the connection is open. It reads
+# questions at least every minute (half of wal_sender_timeout), also while it decodes a large transaction.
+_UNANSWERED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class _MessageStream:
         self._stream = connection.start_stream(start_statement(part))
         self._in_transaction = False
         self._reported = time.monotonic()
+        self._unanswered = 0
         self._used = threading.RLock()  # libpq allows one thread at a time to use a connection
 
     def is_full(self) -> bool:
@@ -113,6 +117,7 @@ class _MessageStream:
                 self._report(asks=True)
                 received = self.connection.received(self._stream, 1.0)
             self._collect(received)
+            self._note_answer(answered=len(received) > 0)
             self.report_if_due()
         if not self._stream.is_open and not self.done:
             raise ConnectionLost(
@@ -120,6 +125,18 @@ class _MessageStream:
                 retryable=True,
                 slot=self.part.slot,
                 wanted=lsn_text(self.part.end),
+            )
+
+    def _note_answer(self, *, answered: bool) -> None:
+        """Raise ConnectionLost if no question was answered for too long: a device on the way may have forgotten us."""
+        self._unanswered = 0 if answered else self._unanswered + 1
+        if self._unanswered > _UNANSWERED and self._stream.is_open:
+            raise ConnectionLost(
+                "the server does not answer on the stream of the replication slot",
+                retryable=True,
+                slot=self.part.slot,
+                questions=self._unanswered,
+                hint="check the proxies and firewalls between this machine and the server",
             )
 
     def report_if_due(self) -> None:

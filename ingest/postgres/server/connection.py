@@ -1,7 +1,7 @@
 """Connections over libpq: small queries, COPY, and the stream of a replication slot.
 
-psycopg's own connections have neither replication nor access to undecoded COPY data, so this module uses the layer
-below them. Login, TLS, Kerberos and service files are libpq's.
+psycopg's own connections have neither replication nor access to undecoded COPY data, so once they are open this module
+uses the layer below them. Login, TLS, Kerberos and service files are libpq's.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefuse
 from penstock.ingest.postgres.server.libpq_stream import LibpqStream, run
 
 if TYPE_CHECKING:
+    from psycopg import Connection
     from psycopg.pq.abc import PGconn, PGresult
 
     from penstock.ingest.postgres.server.address import PgAddress
@@ -49,11 +50,13 @@ class PgConnection:
     """One connection. Not usable any more after an error in the middle of a COPY."""
 
     server: PgAddress
-    raw: PGconn
+    opened: Connection
+    raw: PGconn = field(init=False)
     _stream: CopyStream | None = field(default=None, repr=False)
     _backend: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.raw = self.opened.pgconn
         self._backend = self.raw.backend_pid
         _backends.add(self._backend)
 
@@ -181,27 +184,33 @@ def connect(server: PgAddress, *, replication: bool = False) -> PgConnection:
 
 def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     try:
-        from psycopg import pq
+        from psycopg import Connection, OperationalError
     except ImportError as error:
         why = f"sources of type postgres need psycopg: {error}"
         raise ConfigError(why, hint="pip install psycopg psycopg-binary") from error
     given = server.parameters(replication=replication)
     conninfo = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
-    raw = pq.PGconn.connect(conninfo.encode())
-    if raw.status == pq.ConnStatus.OK:
-        return _without_limit(PgConnection(server, raw))
-    text = raw.error_message.decode("utf-8", "replace").strip()
-    raw.finish()
+    try:
+        # libpq's own way to connect keeps all threads of this process waiting.
+        opened = Connection.connect(conninfo, autocommit=True)
+    except OperationalError as error:
+        raise _unopened(server, str(error).removeprefix("connection failed: ")) from error
+    opened.pgconn.nonblocking = 0
+    return _without_limit(PgConnection(server, opened))
+
+
+def _unopened(server: PgAddress, text: str) -> SourceError:
+    """Return the error of a connection that was not opened."""
     # For a failed login libpq has only the text of the server's message, and no SQLSTATE.
     if text.rpartition("FATAL:")[2].startswith('  database "') and text.endswith("does not exist"):
-        raise SourceError(
+        return SourceError(
             "the PostgreSQL server has no such database", server=server.where, reason=text, hint="correct database-name"
         )
     if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
-        raise refused(server, "28000", text)
+        return refused(server, "28000", text)
     if "permission denied" in text:
-        raise refused(server, "42501", text)
-    raise ConnectionLost(
+        return refused(server, "42501", text)
+    return ConnectionLost(
         "the PostgreSQL server cannot be reached",
         retryable=True,
         server=server.where,

@@ -24,6 +24,7 @@ from penstock.ingest.postgres.server.libpq_stream import LibpqStream
 from penstock.ingest.postgres.server.lsn import reachable_end
 from penstock.ingest.postgres.server.publication import Publication
 from penstock.ingest.postgres.server.slot import create_slot, free_slot
+from tests.chaos.proxy import Proxy, proxied
 from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
 from tests.waiting import ended, until
 
@@ -141,6 +142,29 @@ def test_a_reader_reports_while_its_task_waits(server: PgPlayground, monkeypatch
                 assert before, "the server has ended the reader"
                 until(lambda before=before: server.run(replies) != before, "another report of the reader")  # type: ignore[misc]
             assert read + sum(map(len, blocks)) > 250_000
+
+
+def read_while_silent(address: PgAddress, proxy: Proxy, part: WalRange) -> None:
+    with connected(address, replication=True) as connection:
+        blocks = streamed(connection, part)
+        next(blocks)
+        proxy.hush()
+        list(blocks)
+
+
+def test_a_stream_from_a_silent_server_is_a_lost_connection(
+    server: PgPlayground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.create("t", "id int PRIMARY KEY")
+    monkeypatch.setattr(stream, "_UNANSWERED", 2)
+    with proxied(server.port) as proxy, connected(address(server)) as connection:
+        Publication("pub").require(connection, [("public", "t")])
+        slot = create_slot(connection, "silent", failover=False)
+        server.run("INSERT INTO t SELECT generate_series(1, 250000)")
+        part = WalRange("silent", ("pub",), slot.confirmed, reachable_end(connection) + (1 << 30), binary=True)
+        with pytest.raises(ConnectionLost, match="does not answer") as caught:
+            read_while_silent(replace(address(server), port=proxy.port), proxy, part)
+    assert caught.value.retryable
 
 
 def test_errors_of_the_server_have_classes(server: PgPlayground) -> None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _IMPATIENT_S = 5.0  # of a question that is not repeated: pymongo would ask a server that refuses until the timeout
+# How long a connection that is open may stay silent before it is lost, unless connection.options says otherwise. A
+# server needs minutes for a large oplog without a wanted change, so this is long.
+_SILENCE_S = 900.0
 # Codes of errors, by the names that the server gives them.
 _DENIED = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, and Atlas' own
 _LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, and its form before 4.4
@@ -198,6 +201,13 @@ def connect(server: MongoAddress) -> MongoConnection:
     return until_reachable(lambda: _open(server), server.where, server.patience)
 
 
+def _limit_of_silence(server: MongoAddress) -> dict[str, int]:
+    """Return the option of pymongo, which would otherwise wait for ever for a server that a proxy has forgotten."""
+    names = {option.partition("=")[0].lower() for option in server.options.split("&")}
+    # Options of the client are preferred to those of the connection string.
+    return {} if names & {"sockettimeoutms", "timeoutms"} else {"socketTimeoutMS": int(_SILENCE_S * 1000)}
+
+
 def _open(server: MongoAddress) -> MongoConnection:
     try:
         from pymongo import MongoClient
@@ -210,7 +220,9 @@ def _open(server: MongoAddress) -> MongoConnection:
     if not is_patient():
         seconds = min(seconds, _IMPATIENT_S)
     try:
-        client = MongoClient(server.uri, appname="penstock", serverSelectionTimeoutMS=int(seconds * 1000))
+        client = MongoClient(
+            server.uri, appname="penstock", serverSelectionTimeoutMS=int(seconds * 1000), **_limit_of_silence(server)
+        )
         client.admin.command("ping")
         return MongoConnection(server, client, client.start_session())
     except PyMongoError as error:

@@ -78,3 +78,11 @@ def test_a_question_does_not_wait_for_a_server_that_refuses(monkeypatch: pytest.
         with at_most(10), patience(0.0), pytest.raises(ConnectionLost) as caught:
             connect(MongoAddress(address, connect_timeout=30.0))
     assert caught.value.facts["reason"] == f"{address}: [Errno 111] Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"), [("", 900_000), ("tls=true", 900_000), ("replicaSet=rs0&socketTimeoutMS=5000", None)]
+)
+def test_a_connection_that_carries_nothing_more_is_lost_after_a_while(options: str, limit: int | None) -> None:
+    """Without a limit a reader waits for ever for a server that a proxy on the way has forgotten."""
+    assert connection._limit_of_silence(MongoAddress("db", options=options)).get("socketTimeoutMS") == limit

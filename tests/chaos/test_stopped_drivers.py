@@ -45,7 +45,7 @@ def stand_still(bank: Bank, driver: subprocess.Popen[bytes], seconds: float) -> 
 @pytest.mark.parametrize(
     ("asleep", "successor"), [("when-needed", "when-needed"), ("always", "when-needed"), ("when-needed", "always")]
 )
-def test_a_driver_that_stands_still_while_another_takes_over_ends_with_an_error(
+def test_a_stopped_driver_that_was_replaced_ends_with_an_error(
     asleep: str, successor: str, broker: Broker, tmp_path: Path
 ) -> None:
     bank, dice = Bank(broker, tmp_path), random.Random(SEED)

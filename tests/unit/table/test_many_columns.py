@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,9 +26,28 @@ def table_with(folder: Path, count: int, file_format: str) -> tuple[Table, pa.Ta
 
 
 def spent(work: Callable[[], object]) -> float:
+    """Return the CPU seconds, without those of a garbage collection over all that other tests have left."""
+    gc.collect()
+    gc.disable()
     began = time.process_time()
-    work()
-    return time.process_time() - began
+    try:
+        work()
+        return time.process_time() - began
+    finally:
+        gc.enable()
+
+
+def always_dearer(attempt: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Return what is too dear in each of three attempts.
+
+    A machine that has other work makes one of two measurements dear, and a machine that becomes faster the other.
+    """
+    found = attempt()
+    for _ in range(2):
+        if found:
+            again = attempt()
+            found = {name: again[name] for name in found.keys() & again.keys()}
+    return found
 
 
 def costs(table: Table, rows: pa.Table) -> dict[str, float]:
@@ -52,6 +73,17 @@ def costs(table: Table, rows: pa.Table) -> dict[str, float]:
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_the_cost_grows_with_the_number_of_columns(tmp_path: Path, file_format: str) -> None:
     """Six times as many columns cost six times as much; a square would be 36 times."""
-    few = costs(*table_with(tmp_path, FEW, file_format))
-    many = costs(*table_with(tmp_path, MANY, file_format))
-    assert {name: many[name] / few[name] for name in few if many[name] > 18 * few[name]} == {}
+
+    def dearer() -> dict[str, float]:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        few = costs(*table_with(folder, FEW, file_format))
+        many = costs(*table_with(folder, MANY, file_format))
+        return {name: many[name] / few[name] for name in few if many[name] > 18 * few[name]}
+
+    assert always_dearer(dearer) == {}
+
+
+def test_what_is_dear_by_chance_is_not_dear_each_time() -> None:
+    attempts = iter([{"scan": 20.0, "write": 19.0}, {"write": 21.0, "compact": 30.0}, {"write": 40.0}, {"scan": 50.0}])
+    assert always_dearer(lambda: next(attempts)) == {"write": 40.0}
+    assert always_dearer(dict) == {}

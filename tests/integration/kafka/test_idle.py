@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import PositionLost, SourceError
+from penstock.ingest.kafka import broker_errors
 from penstock.pipelines.config.model import PipelineSpec
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.test_restarts import spec as spec_of
@@ -81,8 +82,11 @@ def test_a_topic_that_was_created_again_is_noticed(orders: Orders) -> None:
     assert not orders.is_idle
 
 
-def test_a_broker_that_is_away_ends_the_run(orders: Orders) -> None:
+def test_a_broker_that_is_away_ends_the_run(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_errors, "PATIENCE_SECONDS", 1.0)
     away = orders.spec.model_dump(by_alias=True)
     away["source"]["properties"] = {"bootstrap.servers": "127.0.0.1:1"}
-    with pytest.raises(SourceError):
+    with pytest.raises(SourceError, match="Kafka: ") as caught:
         run_without_spark(PipelineSpec.model_validate(away))
+    assert caught.value.retryable
+    assert caught.value.facts["brokers"] == "127.0.0.1:1"

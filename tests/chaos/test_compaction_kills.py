@@ -8,8 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,13 +18,14 @@ import pytest
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
+from tests import waiting
 from tests.chaos import cluster
 from tests.chaos.driver import kill_session
 from tests.golden.relations import difference
 from tests.interop.oracle.client import Oracle
 from tests.invariants import check_invariants
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BUCKETS, ROWS = 6, 40_000
 
@@ -75,12 +75,12 @@ def command(spark: cluster.Cluster, log: Path, *words: str) -> Iterator[subproce
             process.wait()
 
 
-def until(condition: object, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 180
-    while not condition():  # type: ignore[operator]
+def until(condition: Callable[[], object], process: subprocess.Popen[bytes], log: Path) -> None:
+    def is_so() -> object:
         assert process.poll() is None, log.read_text()[-3000:]
-        assert time.monotonic() < deadline, log.read_text()[-3000:]
-        time.sleep(0.05)
+        return condition()
+
+    waiting.until(is_so, lambda: log.read_text()[-3000:])
 
 
 def test_a_lost_worker_and_a_busy_writer_do_not_disturb_compactions(tmp_path: Path, oracle: Oracle) -> None:

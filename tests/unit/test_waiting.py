@@ -22,7 +22,6 @@ _ELAPSED = re.compile(r"\b(?:monotonic|perf_counter|time)\(\) - \w+ <=? ?([\d.]*
 # Waits whose end is no error: something must not happen meanwhile, or a bound that has room for a standstill.
 MEANT = {
     "chaos/test_soak.py": "the time of the run",
-    "integration/mysql/test_running_job.py": "six batches that do not wait for their triggers",
     "integration/postgres/test_connection.py": "a second attempt waits for the first",
     "interop/test_hive_catalog.py": "Java waits while a lock is held",
     "interop/test_jdbc_catalog.py": "Java waits while a lock is held",

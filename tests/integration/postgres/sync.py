@@ -18,6 +18,7 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import note_as_spark_does, run
+from tests.waiting import until
 
 DATABASE, SLOT = "play", "play_slot"
 
@@ -40,9 +41,9 @@ class PgPlayground:
 
     def start_over(self) -> None:
         """Make an empty database, without slots."""
+        end = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active"
+        until(lambda: not self.run(end, database="postgres"), "the ends of the sessions that hold slots")
         self.run(
-            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active",
-            "SELECT pg_sleep(0.2)",
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots",
             f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)",
             f"CREATE DATABASE {DATABASE} OWNER cdc",

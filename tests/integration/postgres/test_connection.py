@@ -187,7 +187,8 @@ def test_encrypted_connections_read_the_same(server: PgPlayground, tmp_path: Pat
     """Libpq reads them; the others are read from their socket."""
     certificate = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.crt"
     server.run(f"COPY (SELECT 1) TO PROGRAM '{certificate} 2>/dev/null && chmod 600 server.key'")
-    server.run("ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.5)")
+    server.run("ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()")
+    until(lambda: server.run("SHOW ssl") == "on", "the setting for encrypted connections")
     try:
         server.create("t", "id int PRIMARY KEY, name text")
         server.run("INSERT INTO t SELECT n, 'read ' || n FROM generate_series(1, 20000) n")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Within the 300 seconds that a test has, so that it fails by the name of what it waited for.
+# Within the 600 seconds that a test has, so that it fails by the name of what it waited for.
 LIMIT_S = 240.0
 _TICK_S = 0.05
 

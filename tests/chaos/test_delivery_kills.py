@@ -20,7 +20,7 @@ import pytest
 
 from tests.shop import Shop
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "3"))

@@ -23,7 +23,7 @@ from penstock.table.catalog.catalog import Catalog
 from tests.chaos import cluster
 from tests.chaos.driver import kill_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 OPTIONS = {"local.sync": "false"}
 SCRIPT = """BEGIN STATEMENT SET;

@@ -84,5 +84,5 @@ def test_sigterm_for_all_processes_while_spark_starts_ends_a_run_in_order(tmp_pa
         assert any("Running Spark version" in line or "event=starting_spark" in line for line in lines)
         os.killpg(process.pid, signal.SIGTERM)
         rest = list(lines)
-        assert process.wait(60) == 0, "".join(rest)[-3000:]
+        assert process.wait(240) == 0, "".join(rest)[-3000:]
     assert not any("Traceback" in line for line in rest)

@@ -58,14 +58,12 @@ def play(kind: str, first: str, other: str, state: str, ats: list[int] | None = 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("first", "other", "state"), LOST_FILES_ONCE, ids=str)
 def test_files_are_kept_at_every_operation(first: str, other: str, state: str) -> None:
     play("append", first, other, state)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(4))
 def test_files_are_kept_by_random_pairs(seed: int) -> None:
     draw = random.Random(seed)

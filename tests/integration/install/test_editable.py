@@ -34,7 +34,7 @@ def python(clone: Path, tmp_path: Path) -> Path:
     (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
     (site / "libraries.pth").write_text("\n".join(path for path in sys.path if "site-packages" in path))
     pip = [sys.executable, "-m", "pip", "--python", interpreter, "install", "-q", "--no-index"]
-    subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", clone], check=True, timeout=200)
+    subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", clone], check=True, timeout=500)
     return interpreter
 
 

@@ -17,7 +17,7 @@ from tests.pages import ROOT, blocks
 from tests.servers import launch
 from tests.shop import Shop, insert
 
-pytestmark = [pytest.mark.yarn, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.yarn, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 # What the administrators of a cluster set: the jars of Spark are on each node, containers suit its size.
 DEFAULTS = """spark.yarn.jars local:{spark}/jars/*
@@ -35,7 +35,7 @@ def page(mark: str) -> str:
 
 def typed(command: str, folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=400, check=False
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=1000, check=False
     )
     logs = [log.read_text(errors="replace")[-2000:] for log in sorted(folder.rglob("container_*/std*"))]
     assert done.returncode == 0, "\n".join([done.stderr[-3000:], *logs])

@@ -22,7 +22,7 @@ from tests.integration.kafka.conftest import Broker
 from tests.invariants import check_invariants
 from tests.shop import Shop, change
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 PARTITIONS = 3
 KEYS = range(12)

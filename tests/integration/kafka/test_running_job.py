@@ -16,7 +16,7 @@ from tests.integration.spark.test_running import json_output, running, until
 from tests.servers import launch
 from tests.shop import Shop, insert
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 GROUP = "watched"
 FIRST = 40

@@ -61,7 +61,7 @@ def installed(folder: Path, address: str) -> None:
             text = block.text.replace("127.0.0.1:8000", address)
             (folder / block.note.removeprefix("file=")).write_text(text, encoding="utf-8")
     options = ["--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--target", "site"]
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, "."], cwd=folder, check=True, timeout=200)
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, "."], cwd=folder, check=True, timeout=500)
 
 
 def commands(beginning: str) -> list[tuple[str, str]]:

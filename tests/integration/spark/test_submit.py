@@ -47,7 +47,7 @@ def test_a_pipeline_runs_by_spark_submit_with_its_master_and_a_zip(tmp_path: Pat
         env=environment,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

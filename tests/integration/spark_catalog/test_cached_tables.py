@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.table.catalog.catalog import Catalog
 from tests.integration.spark_catalog.statements import rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CALLS = {
     "rollback": ("CALL lake.sys.rollback_to('cached', '1')", [(1,)]),

@@ -10,7 +10,7 @@ from penstock.table.catalog.catalog import Catalog
 from tests.integration.spark_catalog.statements import refusal, rows
 from tests.invariants import check_invariants
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from penstock.pipelines.spark.session import prepare_environment
 from penstock.pipelines.spark_catalog.catalog_jar import EXTENSIONS
 from penstock.table.catalog.catalog import Catalog
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # Each line is a statement; what it shows is behind "ANSWER", a refusal behind "refused: ".
 SESSION = r"""

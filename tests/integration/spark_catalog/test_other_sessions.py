@@ -17,7 +17,7 @@ from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME
 from penstock.table.catalog.catalog import Catalog
 from tests.chaos.cluster import SETTINGS, running
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 STATEMENTS = """
 CREATE DATABASE lake.shop;

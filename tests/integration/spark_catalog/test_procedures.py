@@ -19,7 +19,7 @@ from tests.invariants import check_invariants
 from tests.unit.table.operations.test_compact_units import KINDS, made, shape
 from tests.unit.table.tables import content
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def tasks(spark: SparkSession, statement: str) -> list[int]:

@@ -10,7 +10,7 @@ from penstock.table.catalog.catalog import Catalog
 from tests.integration.spark_catalog.statements import refusal, rows
 from tests.invariants import check_invariants
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 KEYS = {"keyed": "PRIMARY KEY (id)", "keyless": None}
 ON = "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"

@@ -15,7 +15,7 @@ from penstock.pipelines.spark.session import prepare_environment
 from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME, EXTENSIONS
 from penstock.table.catalog.catalog import Catalog
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # Each line is a statement and what it shows; a refusal is shown behind "refused: ".
 SESSION = r"""

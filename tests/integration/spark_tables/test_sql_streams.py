@@ -14,7 +14,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.sql.interpreter import sql
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark]
 
 OPTIONS = {"local.sync": "false"}
 SOURCE = "id INT, c STRING, v STRING, PRIMARY KEY (id) NOT ENFORCED"

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.ingest.database.table_parts import TablePart, parts_besides, parts_from
 from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
 from penstock.ingest.mysql.ddl.history import DefinitionVersion
-from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.position import LogPosition, LogSample
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
 from penstock.ingest.source import Barrier, Offsets
@@ -187,10 +187,10 @@ def chunk_from(value: Mapping[str, Any]) -> Chunk:
 def range_json(part: BinlogRange) -> list[Any]:
     # Table maps are bytes, which JSON cannot contain.
     maps = [base64.b64encode(body).decode() for body in part.maps]
-    # Left out from the end if there are none.
-    taken_back = [list(map(list, part.rolled_back))] if part.rolled_back or part.begun else []
-    begun = [part.begun] if part.begun else []
-    return [part.file, part.start, part.until, maps, part.known, *taken_back, *begun]
+    more = [list(map(list, part.rolled_back)), part.begun, part.sample.to_json() if part.sample else []]
+    while more and not more[-1]:  # left out from the end if there are none
+        more.pop()
+    return [part.file, part.start, part.until, maps, part.known, *more]
 
 
 def range_from(value: Sequence[Any]) -> BinlogRange:
@@ -198,7 +198,8 @@ def range_from(value: Sequence[Any]) -> BinlogRange:
     # Offsets of former versions lack the last parts.
     spans = tuple((begin, end) for begin, end in more[0]) if more else ()
     begun = int(more[1]) if len(more) > 1 else 0
-    return BinlogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known, spans, begun)
+    sample = LogSample.from_json(more[2]) if len(more) > 2 else None
+    return BinlogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known, spans, begun, sample)
 
 
 def barrier_json(barrier: Barrier) -> list[Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import PositionLost
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
+from penstock.ingest.mysql.binlog.log_sample import require_same_log, with_sample
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
 from penstock.ingest.mysql.binlog.server_positions import at_time, await_visible, earliest, latest, settled
@@ -60,7 +61,7 @@ class Planner:
         """Return the start of a pipeline without a checkpoint, with its tables' definitions recorded as of there."""
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
-            start = self._start(connection, facts)
+            start = self._sampled(self._start(connection, facts))
             tables = captured_facts(connection, self.settings)
             self.recorded.begin(connection, facts, [table.name for table in tables], start)
             self._facts = facts
@@ -78,7 +79,7 @@ class Planner:
 
         All tables are then read again.
         """
-        start, tables = self._settled(connection, facts), captured_facts(connection, self.settings)
+        start, tables = self._sampled(self._settled(connection, facts)), captured_facts(connection, self.settings)
         names = tuple(table.name for table in tables)
         self.recorded.begin(connection, facts, names, start)
         self._facts = facts
@@ -119,6 +120,9 @@ class Planner:
 
     def _settled(self, connection: Connection, facts: ServerFacts) -> LogPosition:
         return settled(connection, facts, self.settings.server, self.settings.server_id(-1))
+
+    def _sampled(self, position: LogPosition) -> LogPosition:
+        return with_sample(self.settings.server, position, self.settings.server_id(-1))
 
     def end(self) -> LogPosition:
         with connected(self.settings.server) as connection:
@@ -199,6 +203,8 @@ class Planner:
             progress = replace(progress, log=earliest(connection, facts), server=facts.uuid)
             log.warning("event=gap_accepted lost_from=%s goes_on=%s", error.facts.get("position"), progress.log)
             resumed = Resume(progress.log, by_gtid=False)
+        if facts.uuid == progress.server and resumed.start == progress.log:
+            require_same_log(self.settings.server, progress.log, self.settings.server_id(-1))
         if resumed.start != progress.log:
             log.info("event=purged_but_read position=%s goes_on=%s", progress.log, resumed.start)
             progress = replace(progress, log=resumed.start)

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 FIRST_EVENT = 4  # after the four magic bytes of the file
+
+
+@dataclass(frozen=True, slots=True)
+class LogSample:
+    """The digest of the events from `first` to `last` (exclusive), which are positions in one file."""
+
+    first: int
+    last: int
+    digest: str
+
+    def to_json(self) -> list[Any]:
+        return [self.first, self.last, self.digest]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> LogSample:
+        match list(value):
+            case [int(first), int(last), str(digest)]:
+                return cls(first, last, digest)
+        raise ConfigError("not a sample of a binlog", value=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +38,7 @@ class LogPosition:
 
     `gtid` is the set of all transactions before this position, empty if the server has no GTIDs. `begun` is when the
     server began the file, in seconds, 0 if it is not known: a server that was reset or restored gives names, positions
-    and GTIDs again, for other transactions.
+    and GTIDs again, for other transactions. `sample` is of events of the file that were read.
     """
 
     file: str
@@ -28,6 +47,7 @@ class LogPosition:
     skip_events: int = 0
     time_ms: int = 0
     begun: int = 0
+    sample: LogSample | None = field(default=None, compare=False)
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -45,14 +65,17 @@ class LogPosition:
         known |= {"gtid": self.gtid} if self.gtid else {}
         known |= {"skip_events": self.skip_events} if self.skip_events else {}
         known |= {"ts": self.time_ms} if self.time_ms else {}
-        return known | ({"begun": self.begun} if self.begun else {})
+        known |= {"begun": self.begun} if self.begun else {}
+        return known | ({} if self.sample is None else {"sample": self.sample.to_json()})
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> LogPosition:
         numbers = (value.get(name, 0) for name in ("skip_events", "ts", "begun"))
         match [value.get("file"), value.get("pos"), value.get("gtid", ""), *numbers]:
             case [str(file), int(pos), str(gtid), int(skip), int(time_ms), int(begun)]:
-                return cls(file, pos, gtid, skip, time_ms, begun)
+                sample = value.get("sample")
+                known = LogSample.from_json(sample) if isinstance(sample, list) else None
+                return cls(file, pos, gtid, skip, time_ms, begun, known)
         raise ConfigError("not a binlog position", value=dict(value))
 
     def __str__(self) -> str:

@@ -18,6 +18,7 @@ from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import BLOCK_BYTES, DumpRequest
 from penstock.ingest.mysql.binlog.gtid import outside
+from penstock.ingest.mysql.binlog.log_sample import compared
 from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.rolled_back import without_rolled_back
 from penstock.ingest.mysql.binlog.unpack import unpacked
@@ -58,7 +59,8 @@ def read_range(
     start = LogPosition(part.file, part.start, begun=part.begun)
     request = DumpRequest(start, server_id, until=part.until, block_bytes=block_bytes)
     with dumping(server, request) as segments:
-        yield from range_batches(segments, part, options, oddities, block_bytes)
+        same = compared(segments, part.file, part.sample)
+        yield from range_batches(same, part, options, oddities, block_bytes)
 
 
 def range_batches(

@@ -14,10 +14,10 @@ import numpy as np
 
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.captured_rows import ROWS, CapturedRows, every_table
-from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_groups import brackets
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan, PlanLimits
+from penstock.ingest.mysql.binlog.log_sample import continued, sample_before
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
 from penstock.ingest.mysql.binlog.range_cutter import STARTS, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.rolled_back import SAVEPOINTS, Savepoints
@@ -67,12 +67,13 @@ def plan_log(
     )
     planner = RangePlanner(start, limits, history, is_barrier, includes)
     before = _end_of_log(server) if limits.by_gtid else start
-    with dumping(server, request) as segments:
+    with continued(server, request) as segments:
         plan = planner.plan(segments)
     if limits.by_gtid and plan.caught_up and (planner.cut.file is None or plan.end.is_before(before)):
         # The server has left out the rest of its binlog up to the end seen before the dump, which was read elsewhere.
-        begun = plan.end.begun if planner.cut.file == before.file else 0
-        return replace(plan, end=replace(plan.end, file=before.file, pos=before.pos, begun=begun))
+        is_known = planner.cut.file == before.file
+        begun, sample = (plan.end.begun, plan.end.sample) if is_known else (0, None)
+        return replace(plan, end=replace(plan.end, file=before.file, pos=before.pos, begun=begun, sample=sample))
     return plan
 
 
@@ -102,10 +103,15 @@ class RangePlanner:
         self.start = start
         self.skip = start.skip_events
         self.seconds = start.time_ms // 1000
+        self.sample = None if limits.by_gtid else start.sample
 
     def plan(self, segments: Iterable[Segment]) -> LogPlan:
         for segment in segments:
+            if segment.file != self.cut.file and (self.cut.file is not None or segment.file != self.start.file):
+                self.sample = None
             end = self._end_in(segment)
+            until = segment.after if end is None else end.pos
+            self.sample = sample_before(segment, until) or self.sample
             if end is not None:
                 return self._finished(end, caught_up=False)
         self.cut.close()
@@ -113,7 +119,7 @@ class RangePlanner:
 
     def _finished(self, end: LogPosition, *, caught_up: bool) -> LogPlan:
         # The end is in the file of the last segment, or where the plan began.
-        end = replace(end, time_ms=self.seconds * 1000, begun=self.cut.begun)
+        end = replace(end, time_ms=self.seconds * 1000, begun=self.cut.begun, sample=self.sample)
         return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up, self.at_barrier)
 
     def _end_in(self, segment: Segment) -> LogPosition | None:

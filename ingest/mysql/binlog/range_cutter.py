@@ -11,13 +11,14 @@ from penstock.ingest.database.buffers import gathered
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.captured_rows import ROWS, CapturedRows
 from penstock.ingest.mysql.binlog.gtid import add_transactions, alters_nothing, transaction_name
+from penstock.ingest.mysql.binlog.log_sample import sample_before
 from penstock.ingest.mysql.position import transaction_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.ingest.mysql.binlog.segment import Segment
-    from penstock.ingest.mysql.position import LogPosition
+    from penstock.ingest.mysql.position import LogPosition, LogSample
 
 # A range without rows of captured tables is read only if it has one of these events: the first, because only its reader
 # knows its tables; the others, because their reader raises an error.
@@ -34,7 +35,7 @@ class BinlogRange:
     `maps` are the bodies of the table maps in force if the range begins inside a transaction. Transactions in the GTID
     set `known` are omitted: the binlog of another server may contain them in another order. `rolled_back` are spans of
     positions: the row events from the first on were taken back by the statement at the second. `begun` is when the
-    server began the file.
+    server began the file, `sample` is of events of the range.
     """
 
     file: str
@@ -44,6 +45,7 @@ class BinlogRange:
     known: str = ""
     rolled_back: tuple[tuple[int, int], ...] = ()
     begun: int = 0
+    sample: LogSample | None = None
 
     @property
     def bytes(self) -> int:
@@ -71,6 +73,7 @@ class RangeCutter:
         self._start_file = start.file
         self._by_gtid = by_gtid
         self._rolled_back: list[tuple[int, int]] = []  # in the current file
+        self._segment: Segment | None = None  # the last one entered
 
     def enter(self, segment: Segment) -> None:
         """Continue in this segment's file; a range never spans two files."""
@@ -81,6 +84,7 @@ class RangeCutter:
             if self.file is not None or not self._is_start_file(segment):
                 self.begin(int(segment.pos[0]), {})
             self.file, self.begun = segment.file, segment.begun
+        self._segment = segment
 
     def _is_start_file(self, segment: Segment) -> bool:
         """Return whether this is the file of the start. By GTIDs it may be another server's with the same name."""
@@ -104,11 +108,15 @@ class RangeCutter:
         if pos > self.start and self.file is not None:
             if self.worth:
                 spans = tuple(span for span in self._rolled_back if span[1] >= self.start)
-                found = BinlogRange(self.file, self.start, pos, self._maps, self._known, spans, self.begun)
-                self.ranges.append(found)
+                range_ = BinlogRange(self.file, self.start, pos, self._maps, self._known, spans, self.begun)
+                self.ranges.append(replace(range_, sample=self._sample(pos)))
             # Counted for ranges without events to read as well: the dump has sent their bytes.
             self.planned += pos - self.start
         self.begin(pos, {})
+
+    def _sample(self, pos: int) -> LogSample | None:
+        segment = self._segment
+        return None if segment is None or segment.file != self.file else sample_before(segment, pos, self.start)
 
     def take_back(self, span: tuple[int, int]) -> None:
         """Leave out the row events of a span of the current file, in the open range and in closed ones."""

@@ -76,6 +76,11 @@ def recorded(name: str) -> list[Event]:
     return found
 
 
+def dump(name: str) -> list[Event]:
+    """All that a server sends of a recorded log file."""
+    return [rotation(f"{name}.000001", 4), *recorded(name)]
+
+
 def packets(sent: Sequence[Event], end: bytes = END) -> Packets:
     payloads = [*(b"\0" + event.raw for event in sent), end]
     raw, starts, ends = bytearray(), [], []

@@ -11,17 +11,13 @@ from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.errors import BinlogReset, LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import LogPosition
-from tests.unit.ingest.mysql.dumped import Event, decoded, from_start, heartbeat, recorded, rotation, segments
+from tests.unit.ingest.mysql.dumped import Event, decoded, dump, from_start, heartbeat, recorded, rotation, segments
 from tests.unit.ingest.mysql.logs import batches, changes
 
 MYSQL = ["mysql-plain", "mysql-compressed"]
 OLD = ["mariadb-plain", "mariadb-compressed"]
 NEW = ["mariadb-11.8-plain", "mariadb-11.8-compressed", "mariadb-11.8-nochecksum"]
 IN_FILE_ONLY = {events.FORMAT_DESCRIPTION, events.ROTATE}
-
-
-def dump(name: str) -> list[Event]:
-    return [rotation(f"{name}.000001", 4), *recorded(name)]
 
 
 def has_checksum(name: str) -> bool:

@@ -26,7 +26,7 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
     Whole numbers stay whole and must not overflow; decimals stay decimals; with a double operand both become doubles.
     """
     if sign in {"/", "%"}:
-        return divided(left, right, rest=sign == "%")
+        return remainder(left, right) if sign == "%" else _divided(left, right)
     if sign == "whole /":
         return _divided_whole(left, right)
     # The sum of two SMALLINT values need not be one.
@@ -72,24 +72,29 @@ def _with_76_digits(value: Values) -> Values:
     return pc.cast(value, pa.decimal256(precision, scale))
 
 
-def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
-    """Return a double, or with `rest` the remainder, which has the sign of the left operand.
+def _divided(left: Values, right: Values) -> Values:
+    """Return the quotient as a double; null for a divisor of 0."""
+    return pc.divide(*_doubles(left, right))
 
-    Null for a divisor of 0.
-    """
-    if rest and _are_integers(left, right):
-        # Both leave no rest, but the least BIGINT divided by -1 is out of range.
+
+def remainder(left: Values, right: Values) -> Values:
+    """Return the remainder, which has the sign of the left operand; null for a divisor of 0."""
+    if _are_integers(left, right):
+        # The remainder of both is 0, but the least BIGINT divided by -1 is out of range.
         right = pc.if_else(pc.equal(right, -1), pa.scalar(1, right.type), right)
         return pc.subtract(pc.cast(left, pa.int64()), pc.multiply(_divided_whole(left, right), right))
-    left, safe = pc.cast(left, pa.float64()), pc.cast(_null_for_0(right), pa.float64())
-    quotient = pc.divide(left, safe)
-    return pc.subtract(left, pc.multiply(pc.trunc(quotient), safe)) if rest else quotient
+    left, right = _doubles(left, right)
+    return pc.subtract(left, pc.multiply(pc.trunc(pc.divide(left, right)), right))
+
+
+def _doubles(left: Values, right: Values) -> tuple[Values, Values]:
+    return pc.cast(left, pa.float64()), pc.cast(_null_for_0(right), pa.float64())
 
 
 def _divided_whole(left: Values, right: Values) -> Values:
     """Return an integer for two integers, without the fraction; else a double."""
     if not _are_integers(left, right):
-        return divided(left, right)
+        return _divided(left, right)
     try:
         # Arrow divides integers towards zero.
         return pc.divide_checked(pc.cast(left, pa.int64()), pc.cast(_null_for_0(right), pa.int64()))

@@ -68,12 +68,12 @@ class _Evaluation:
             raise ConfigError(f"column {name!r} does not exist", hint=f"the columns are {', '.join(self._columns)}")
         return found
 
-    def _call(self, name: str, given: list[Values]) -> Values:
+    def _call(self, name: str, arguments: list[Values]) -> Values:
         try:
-            value = operate(name, given)
-            return FUNCTIONS[name].values(given, self._moment) if value is None else value
+            value = operate(name, arguments)
+            return FUNCTIONS[name].values(arguments, self._moment) if value is None else value
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as reason:
-            types = ", ".join(str(values.type) for values in given)
+            types = ", ".join(str(values.type) for values in arguments)
             raise ConfigError(
                 f"{name} does not accept {types}: {reason}", hint="convert the argument with CAST(x AS type)"
             ) from reason

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.errors import DecodeError
 from penstock.schema_evolution.expressions import text_functions as texts_of
 from penstock.schema_evolution.expressions import time_functions as times
-from penstock.schema_evolution.expressions.arithmetic import divided
+from penstock.schema_evolution.expressions.arithmetic import remainder
 from penstock.schema_evolution.expressions.operators import aligned, common, stamps, texts, whole
 from penstock.schema_evolution.expressions.time_functions import Moment, constant, formatted, read_time
 
@@ -52,7 +52,7 @@ REFUSED = {
 
 
 def _hashed(kind: str) -> Callable[[Sequence[Values], Moment], Values]:
-    return lambda given, moment: hashed(texts(given[0]), kind)
+    return lambda arguments, moment: hashed(texts(arguments[0]), kind)
 
 
 def hashed(column: Values, kind: str) -> Values:
@@ -65,9 +65,9 @@ def hashed(column: Values, kind: str) -> Values:
     return pa.array(digests, pa.string()).take(encoded.indices)
 
 
-def _round(given: Sequence[Values], moment: Moment) -> Values:
-    digits = whole(given[1], "round") if len(given) > 1 else 0
-    value = given[0]
+def _round(arguments: Sequence[Values], moment: Moment) -> Values:
+    digits = whole(arguments[1], "round") if len(arguments) > 1 else 0
+    value = arguments[0]
     if pa.types.is_decimal(value.type):
         return _of_decimals(value, lambda wide: pc.round(wide, digits, round_mode="half_towards_infinity"))
     if not pa.types.is_floating(value.type) or not 0 <= digits <= _EXACT_POWER:
@@ -108,8 +108,8 @@ def _of_decimals(values: Values, change: Callable[[Values], Values]) -> Values:
 
 
 def _to_whole(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    def result(given: Sequence[Values], moment: Moment) -> Values:
-        value = given[0]
+    def result(arguments: Sequence[Values], moment: Moment) -> Values:
+        value = arguments[0]
         if pa.types.is_decimal(value.type):
             return _of_decimals(value, change)
         return value if pa.types.is_integer(value.type) else change(value)
@@ -117,47 +117,47 @@ def _to_whole(change: Callable[[Values], Values]) -> Callable[[Sequence[Values],
     return result
 
 
-def _coalesce(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.coalesce(*common(given))
+def _coalesce(arguments: Sequence[Values], moment: Moment) -> Values:
+    return pc.coalesce(*common(arguments))
 
 
-def _nullif(given: Sequence[Values], moment: Moment) -> Values:
-    left, right = aligned(given[0], given[1])
+def _nullif(arguments: Sequence[Values], moment: Moment) -> Values:
+    left, right = aligned(arguments[0], arguments[1])
     same = pc.fill_null(pc.equal(left, right), pa.scalar(value=False))
-    return pc.if_else(same, pa.scalar(None, given[0].type), given[0])
+    return pc.if_else(same, pa.scalar(None, arguments[0].type), arguments[0])
 
 
-def _if(given: Sequence[Values], moment: Moment) -> Values:
-    yes, no = common(given[1:])
-    return pc.if_else(pc.fill_null(given[0], pa.scalar(value=False)), yes, no)
+def _if(arguments: Sequence[Values], moment: Moment) -> Values:
+    yes, no = common(arguments[1:])
+    return pc.if_else(pc.fill_null(arguments[0], pa.scalar(value=False)), yes, no)
 
 
 def _extreme(choose: Callable[..., Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    return lambda given, moment: choose(*common(given), skip_nulls=False)
+    return lambda arguments, moment: choose(*common(arguments), skip_nulls=False)
 
 
 def _field(extract: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    return lambda given, moment: pc.cast(extract(stamps(given[0])), pa.int32())
+    return lambda arguments, moment: pc.cast(extract(stamps(arguments[0])), pa.int32())
 
 
-def _date_format(given: Sequence[Values], moment: Moment) -> Values:
-    return formatted(stamps(given[0]), constant(given[1], "date_format"))
+def _date_format(arguments: Sequence[Values], moment: Moment) -> Values:
+    return formatted(stamps(arguments[0]), constant(arguments[1], "date_format"))
 
 
-def _to_date(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.cast(pc.floor_temporal(read_time(given, "to_date"), 1, unit="day"), pa.date32())
+def _to_date(arguments: Sequence[Values], moment: Moment) -> Values:
+    return pc.cast(pc.floor_temporal(read_time(arguments, "to_date"), 1, unit="day"), pa.date32())
 
 
-def _to_timestamp(given: Sequence[Values], moment: Moment) -> Values:
-    return read_time(given, "to_timestamp")
+def _to_timestamp(arguments: Sequence[Values], moment: Moment) -> Values:
+    return read_time(arguments, "to_timestamp")
 
 
-def _mod(given: Sequence[Values], moment: Moment) -> Values:
-    return divided(given[0], given[1], rest=True)
+def _mod(arguments: Sequence[Values], moment: Moment) -> Values:
+    return remainder(arguments[0], arguments[1])
 
 
-def _sign(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.cast(pc.sign(given[0]), pa.int32())
+def _sign(arguments: Sequence[Values], moment: Moment) -> Values:
+    return pc.cast(pc.sign(arguments[0]), pa.int32())
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -204,16 +204,17 @@ FUNCTIONS: dict[str, Function] = {
     "endswith": Function(2, 2, "endswith(text, 'part')", "whether the text ends with the part", texts_of.endswith),
     "md5": Function(1, 1, "md5(text)", "digest as hexadecimal text", _hashed("md5")),
     "sha256": Function(1, 1, "sha256(text)", "digest as hexadecimal text", _hashed("sha256")),
-    "abs": Function(1, 1, "abs(x)", "the absolute value", lambda given, _: pc.abs_checked(given[0])),
+    "abs": Function(1, 1, "abs(x)", "the absolute value", lambda arguments, _: pc.abs_checked(arguments[0])),
     "sign": Function(1, 1, "sign(x)", "the sign: -1, 0 or 1", _sign),
     "ceil": Function(1, 1, "ceil(x)", "rounds up to a whole number", _to_whole(pc.ceil)),
     "ceiling": Function(1, 1, "ceiling(x)", "the same as ceil", _to_whole(pc.ceil)),
     "floor": Function(1, 1, "floor(x)", "rounds down to a whole number", _to_whole(pc.floor)),
     "round": Function(1, 2, "round(x[, digits])", "rounds to this number of digits, halves up", _round),
     "mod": Function(2, 2, "mod(a, b)", "the remainder of a / b, with the sign of a; `a % b` is the same", _mod),
-    "power": Function(2, 2, "power(x, y)", "x to the power of y, a double", lambda given, _: pc.power(
-        pc.cast(given[0], pa.float64()), pc.cast(given[1], pa.float64()))),
-    "sqrt": Function(1, 1, "sqrt(x)", "the square root", lambda given, _: pc.sqrt(pc.cast(given[0], pa.float64()))),
+    "power": Function(2, 2, "power(x, y)", "x to the power of y, a double", lambda arguments, _: pc.power(
+        pc.cast(arguments[0], pa.float64()), pc.cast(arguments[1], pa.float64()))),
+    "sqrt": Function(1, 1, "sqrt(x)", "the square root", lambda arguments, _: pc.sqrt(
+        pc.cast(arguments[0], pa.float64()))),
     "greatest": Function(2, MANY, "greatest(a, b, ...)",
         "the greatest value; null if any is null", _extreme(pc.max_element_wise)),
     "least": Function(2, MANY, "least(a, b, ...)",

@@ -54,45 +54,45 @@ def constant(value: Values, of: str) -> str:
     return str(value.as_py())
 
 
-def now(given: Sequence[Values], moment: Moment) -> Values:
+def now(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return the instant of the batch, in UTC."""
     return pa.scalar(moment.now_millis, pa.timestamp("ms"))
 
 
-def local_timestamp(given: Sequence[Values], moment: Moment) -> Values:
+def local_timestamp(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return the instant of the batch in the pipeline's local time."""
     return _in_zone(pa.scalar(moment.now_millis, pa.timestamp("ms", "UTC")), moment.zone)
 
 
-def local_time(given: Sequence[Values], moment: Moment) -> Values:
+def local_time(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return the local time of day of the batch, in seconds."""
-    second = pc.floor_temporal(local_timestamp(given, moment), 1, unit="second")
+    second = pc.floor_temporal(local_timestamp(arguments, moment), 1, unit="second")
     return pc.cast(pc.cast(second, pa.timestamp("s")), pa.time32("s"))
 
 
-def today(given: Sequence[Values], moment: Moment) -> Values:
+def today(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return the local day of the batch."""
-    return pc.cast(pc.floor_temporal(local_timestamp(given, moment), 1, unit="day"), pa.date32())
+    return pc.cast(pc.floor_temporal(local_timestamp(arguments, moment), 1, unit="day"), pa.date32())
 
 
-def unix_timestamp(given: Sequence[Values], moment: Moment) -> Values:
+def unix_timestamp(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return seconds since 1970: of the batch without arguments, otherwise of a text or time.
 
     A text is local time in the pipeline's zone; a timestamp is not shifted.
     """
-    if not given:
+    if not arguments:
         return pa.scalar(moment.now_millis // 1000, pa.int64())
-    stamp = read_time(given, "unix_timestamp")
-    if pa.types.is_string(given[0].type):
+    stamp = read_time(arguments, "unix_timestamp")
+    if pa.types.is_string(arguments[0].type):
         stamp = _instants(stamp, moment.zone)
     second = pc.floor_temporal(stamp, 1, unit="second")
     return pc.cast(pc.cast(second, pa.timestamp("s", second.type.tz)), pa.int64())
 
 
-def from_unixtime(given: Sequence[Values], moment: Moment) -> Values:
+def from_unixtime(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return the text of seconds since 1970, as local time in the pipeline's zone."""
-    instant = pc.cast(pc.cast(given[0], pa.int64()), pa.timestamp("s", "UTC"))
-    pattern = constant(given[1], "from_unixtime") if len(given) > 1 else _SECONDS_PATTERN
+    instant = pc.cast(pc.cast(arguments[0], pa.int64()), pa.timestamp("s", "UTC"))
+    pattern = constant(arguments[1], "from_unixtime") if len(arguments) > 1 else _SECONDS_PATTERN
     return formatted(_in_zone(instant, moment.zone), pattern)
 
 
@@ -111,26 +111,26 @@ def formatted(value: Values, pattern: str) -> Values:
     return format_timestamps(value, pattern)
 
 
-def read_time(given: Sequence[Values], of: str) -> Values:
+def read_time(arguments: Sequence[Values], of: str) -> Values:
     """Return timestamps, parsed from texts by a Java pattern when the call has one."""
-    if len(given) == 1:
-        return stamps(given[0])
-    value, pattern = texts(given[0]), constant(given[1], of)
+    if len(arguments) == 1:
+        return stamps(arguments[0])
+    value, pattern = texts(arguments[0]), constant(arguments[1], of)
     if isinstance(value, pa.Scalar):
         return parse_timestamps(pa.array([value.as_py()], pa.string()), pattern)[0]
     return parse_timestamps(value, pattern)
 
 
-def added(given: Sequence[Values], moment: Moment) -> Values:
+def added(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return the time plus a number of units.
 
     The day is cut to the last one of the month if the resulting month is too short.
     """
-    per_unit = _per_unit(given[0], "timestampadd")
-    count = given[1]
+    per_unit = _per_unit(arguments[0], "timestampadd")
+    count = arguments[1]
     if not (pa.types.is_integer(count.type) or pa.types.is_null(count.type)):
         raise ConfigError(f"timestampadd needs an integer number of units, not {count.type}", hint="cast it to int")
-    count, stamp = pc.cast(count, pa.int64()), pc.cast(stamps(given[2]), pa.timestamp("us"))
+    count, stamp = pc.cast(count, pa.int64()), pc.cast(stamps(arguments[2]), pa.timestamp("us"))
     try:
         if per_unit > 0:
             return pc.add_checked(stamp, pc.cast(pc.multiply_checked(count, per_unit), pa.duration("us")))
@@ -163,10 +163,10 @@ def _months_later(stamp: Values, months: Values, rows: int) -> pa.Array:
     return pc.if_else(valid, pa.array(later, pa.timestamp("us")), pa.scalar(None, pa.timestamp("us")))
 
 
-def difference(given: Sequence[Values], moment: Moment) -> Values:
+def difference(arguments: Sequence[Values], moment: Moment) -> Values:
     """Return the whole units from the first time to the second, negative when the second is earlier."""
-    per_unit = _per_unit(given[0], "timestampdiff")
-    begin, end = (pc.cast(stamps(operand), pa.timestamp("us")) for operand in given[1:])
+    per_unit = _per_unit(arguments[0], "timestampdiff")
+    begin, end = (pc.cast(stamps(operand), pa.timestamp("us")) for operand in arguments[1:])
     micros = pc.cast(pc.subtract(end, begin), pa.int64())
     if per_unit > 0:
         # Towards zero, so that a unit counts only when it is complete, in both directions.

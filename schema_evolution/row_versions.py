@@ -44,7 +44,7 @@ _HINT = "set  deletes: hard  or  soft  for it, in a route for it or in the sink"
 
 
 def with_versions(change: ChangeBatch, now_millis: int, stream: str) -> ChangeBatch:
-    """Return the changes with the columns of a current version that begins with each.
+    """Return the changes with the columns of versions: each change begins a version.
 
     A version begins at the time in the message, or at `now_millis` if the message has no time. The name of the stream
     and the numbers of a row are the position of the change.

@@ -1,4 +1,4 @@
-"""Changes of the definitions of captured tables between two plans: tables that are gone, and columns with values.
+"""Changes of the definitions of captured tables between two plans: dropped tables, new columns, changed types.
 
 The log of PostgreSQL contains no DDL, and no row shows the value of a new column with a default in older rows, or the
 values after ALTER COLUMN TYPE. So each plan compares the catalog with the definitions in the offsets. A change is acted

@@ -87,7 +87,8 @@ class SlotLog:
 def chunk_as_of(log: SlotLog, chunk: KeyChunk, at: int, oddities: Counter[str]) -> Iterator[ChangeBatch]:
     """Yield the chunk's rows as of the position `at`, as inserts; nothing if the table does not exist any more.
 
-    Holds the chunk, and the changes of its table since then, in memory. The same rows, however often and late.
+    Each call yields the same rows, however late it is. Holds the chunk, and the changes of its table since then, in
+    memory.
     """
     with _snapshot_of(log, chunk) as snapshot:
         if snapshot is None:

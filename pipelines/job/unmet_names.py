@@ -1,4 +1,4 @@
-"""Names in the section `naming` that have no effect, which is reported and no error.
+"""Warnings about names in the section `naming` that have no effect.
 
 The source has no such table or database, or other rules name the targets of its tables.
 """

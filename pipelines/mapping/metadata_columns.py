@@ -123,9 +123,9 @@ COLUMNS = {
 
 
 def check_names(names: Sequence[str], *, numbered: bool = True, has_schemas: bool = False) -> None:
-    """Raise ConfigError for a column that there is not, or that the source cannot have.
+    """Raise ConfigError for a metadata column that is unknown, or that the source does not have.
 
-    With `numbered`, its messages have numbers; with `has_schemas`, its databases have schemas.
+    `numbered`: messages of the source have numbers. `has_schemas`: its databases have schemas.
     """
     absent = {} if numbered else {OFFSET: "its messages have no numbers"}
     absent |= {} if has_schemas else {SCHEMA_NAME: "its databases have no schemas"}

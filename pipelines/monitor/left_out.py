@@ -1,4 +1,4 @@
-"""The tables that a pipeline leaves out, and why, as its status says it."""
+"""The tables that a pipeline leaves out, with the reasons, as its status shows them."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class CatalogDataSource(PenstockDataSource):
 
 
 class PaimonDataSource(CatalogDataSource):
-    """The same under the name that users of Paimon write: `format("paimon")`, `USING paimon`."""
+    """The same data source under the name that users of Paimon write: `format("paimon")`, `USING paimon`."""
 
     @classmethod
     def name(cls) -> str:

@@ -19,17 +19,13 @@ def no_seconds() -> Seconds:
 
 @dataclass(slots=True)
 class TaskStats:
-    """Statistics of a batch for monitoring.
+    """Statistics of a batch for monitoring, by table unless another key is named."""
 
-    `seconds` by stage, summed over tasks; by table, the number of files and of sorted runs in the fullest bucket
-    written to, and the bytes of its new files; `merged` are the rows of these after changes of one key were merged.
-    """
-
-    seconds: Seconds = field(default_factory=no_seconds)
-    files: dict[str, int] = field(default_factory=dict)
-    runs: dict[str, int] = field(default_factory=dict)
-    bytes: Counter[str] = field(default_factory=Counter)
-    merged: Counter[str] = field(default_factory=Counter)
+    seconds: Seconds = field(default_factory=no_seconds)  # by stage, summed over tasks
+    files: dict[str, int] = field(default_factory=dict)  # in the fullest bucket that was written
+    runs: dict[str, int] = field(default_factory=dict)  # sorted runs in the bucket that has most
+    bytes: Counter[str] = field(default_factory=Counter)  # of new files
+    merged: Counter[str] = field(default_factory=Counter)  # rows of new files, after changes of one key were merged
     retries: Counter[str] = field(default_factory=Counter)
     conflicts: Counter[str] = field(default_factory=Counter)
     replays: int = 0

@@ -13,6 +13,7 @@ from penstock.table.catalog.hive_commits import HiveLocks
 from penstock.table.metastore.hive_client import HiveMetastore
 from penstock.table.options.kinds import parse_boolean, parse_duration
 
+# The options that have an effect, with their defaults.
 _ACTING = {
     "uri": None,
     "case-sensitive": "false",
@@ -23,6 +24,7 @@ _ACTING = {
     "location-in-properties": "false",
     "sync-all-properties": "true",
 }
+# Options of Java's catalog of which only one value is supported.
 _ONLY = {
     "case-sensitive": "false",
     "lock.type": "hive",

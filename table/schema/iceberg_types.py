@@ -1,4 +1,4 @@
-"""Which changes of a column's type Iceberg can follow, so that its readers understand the files from before."""
+"""The changes of a column's type after which readers of Iceberg still understand older files."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class BucketWriter:
         """Return the files written since the last call, to be committed.
 
         With `full`, also compact the whole bucket into one run. Without `waits`, a bucket that may lag compacts only
-        files that were committed before. The writer can go on from there once it was given the new state of the bucket.
+        files that were committed before. The writer can write more rows once its `state` is that of the next snapshot.
         """
         self.rows.flush()
         message = self.unwritten()

@@ -41,11 +41,11 @@ STATEMENT_OF_OTHER = "statement-of-other-table"
 
 
 class Decoder:
-    """A decoder of consecutive segments to change batches. `oddities` counts values that do not fit their column.
+    """A decoder of consecutive segments to change batches.
 
-    `rolled_back` are the positions of rollbacks whose rows are left out before; None if they are left out afterwards.
-
-    Table maps are remembered from one segment to the next, because a transaction may span several segments.
+    It remembers table maps from one segment to the next, because a transaction may span several segments. `oddities`
+    counts values that do not fit their column. `rolled_back` are the positions of rollbacks whose rows the segments
+    lack already; None if the caller removes such rows from the decoded batches.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Decoder:
 
     def remember_map(self, body: bytes, *, mariadb: bool) -> None:
         """Remember a TABLE_MAP that is in force where the first segment begins, within a transaction."""
-        self._open_rows.there |= self._grouping.remember(body, mariadb=mariadb)
+        self._open_rows.has_rows |= self._grouping.remember(body, mariadb=mariadb)
 
     def decode(self, segment: Segment) -> list[ChangeBatch]:
         """Return the changes of plain events; compressed events must be unpacked before."""

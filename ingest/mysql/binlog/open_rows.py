@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 class OpenRows:
-    """Knows from segment to segment whether the open transaction has rows of captured tables.
+    """Tracks from one segment to the next whether the open transaction has rows of captured tables.
 
-    `settled` are the positions of rollbacks whose rows are left out before; None if they are left out afterwards.
+    `settled` are the positions of rollbacks whose rows the segments lack already; None if the caller removes such rows
+    from the decoded batches.
     """
 
     def __init__(self, settled: Collection[int] | None = ()) -> None:
-        self.there = False
+        self.has_rows = False
         self._settled = settled
 
     def check(self, segment: Segment, rows_read: list[Int64s], rollbacks: Sequence[int]) -> None:
@@ -39,9 +40,9 @@ class OpenRows:
             if not self._is_settled(segment, event, rows) and self._precede(event, rows, starts):
                 raise _rolled_back(segment, event)
         if len(starts):
-            self.there = bool((rows > starts[-1]).any())
+            self.has_rows = bool((rows > starts[-1]).any())
         else:
-            self.there |= len(rows) > 0
+            self.has_rows |= len(rows) > 0
 
     def _is_settled(self, segment: Segment, event: int, rows: Int64s) -> bool:
         if self._settled is not None:
@@ -52,7 +53,7 @@ class OpenRows:
     def _precede(self, event: int, rows: Int64s, starts: Int64s) -> bool:
         before = starts[starts < event]
         begin = int(before[-1]) if len(before) else -1
-        return bool(((rows > begin) & (rows < event)).any() or (begin < 0 and self.there))
+        return bool(((rows > begin) & (rows < event)).any() or (begin < 0 and self.has_rows))
 
 
 def _prepared(segment: Segment, event: int) -> UnsupportedBinlogEvent:

@@ -36,7 +36,8 @@ TRANSACTION_STARTS = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID}
 # Known events that a reader of rows can ignore.
 HARMLESS = frozenset(
     {XID, HEARTBEAT, HEARTBEAT_V2, IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, ROTATE}
-    | {STOP, 5, 13, 14, FORMAT_DESCRIPTION}  # session variables
+    | {STOP, FORMAT_DESCRIPTION}
+    | {5, 13, 14}  # session variables
     | {MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID_LIST, MARIADB_START_ENCRYPTION}
 )
 # LOAD DATA in the formats STATEMENT and MIXED: the content of the file in several events, and then the statement.

@@ -1,4 +1,4 @@
-"""The data of a COPY or of a replication slot from libpq, message by message: the way of encrypted connections."""
+"""The data of a COPY or of a replication slot from libpq, message by message, for encrypted connections."""
 
 from __future__ import annotations
 

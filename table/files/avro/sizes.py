@@ -1,7 +1,7 @@
-"""How many bytes a value has that begins at a byte of Avro blocks, for every byte of them at once.
+"""The size of the value that begins at each byte of Avro blocks, computed for all bytes at once.
 
 Arithmetic on buffers of single bytes costs less than a tenth of a nanosecond per byte. So the size of a value of each
-kind is computed for all bytes, though values begin at few of them, and a value is passed by looking its size up.
+kind is computed for all bytes, though values begin at few of them. A reader looks up the size to pass over a value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_NUMBER = 10  # bytes of a number of 64 bits
 # A kind of value, and whether it is nullable: then the first byte is the branch of its union.
 Kind = tuple[str, bool]
 
-# So many bytes at once: fewer cost more calls, and more do not stay in the cache of a core.
+# Bytes that are processed at once: fewer cost more calls, and more do not stay in the cache of a core.
 _PART = 1 << 18
 _AHEAD = LONGEST_NUMBER + 1  # bytes that may belong to a value beside its first one
 
@@ -56,7 +56,7 @@ def value_sizes(data: Bytes, kinds: Iterable[Kind]) -> dict[Kind, Bytes]:
 def _fill(targets: dict[Kind, Bytes], part: Bytes) -> None:
     count = len(part) - _AHEAD
     null = (part[:count] == 0).view(np.uint8)
-    there = (part[:count] == 2).view(np.uint8)  # the second branch: the zigzag number 1
+    is_present = (part[:count] == 2).view(np.uint8)  # the second branch: the zigzag number 1
     for name in {name for name, _ in targets}:
         plain = _of_numbers(part) if name == NUMBER else _of_texts(part) if name == TEXT else None
         if (target := targets.get((name, False))) is not None:
@@ -64,10 +64,10 @@ def _fill(targets: dict[Kind, Bytes], part: Bytes) -> None:
         if (target := targets.get((name, True))) is None:
             continue
         if plain is None:
-            np.multiply(there, np.uint8(WIDTHS.get(name, 0) + 1), out=target)
+            np.multiply(is_present, np.uint8(WIDTHS.get(name, 0) + 1), out=target)
         else:
             size = plain[1 : count + 1]
-            np.multiply(size + (size != 0).view(np.uint8), there, out=target)
+            np.multiply(size + (size != 0).view(np.uint8), is_present, out=target)
         target += null
 
 

@@ -211,7 +211,7 @@ class Table(TableMaintenance):
         return self.system("statistics")
 
 
-def _looked_after(store: TableStore, made: list[Snapshot]) -> list[Snapshot]:
-    if made:
+def _looked_after(store: TableStore, snapshots: list[Snapshot]) -> list[Snapshot]:
+    if snapshots:
         keep_up(store, Upkeep(partitions_checked=store.ambient.now_millis()), write_only=False)
-    return made
+    return snapshots

@@ -52,8 +52,8 @@ def gone_topics(settings: KafkaSettings, end: Offsets, ids: Mapping[str, str | N
                 hint=ACCEPT_GAP,
             )
         log.warning("event=gap_accepted topic=%s reason=the topic does not exist any more", topic)
-    there = {topic: id_ for topic, id_ in ids.items() if id_ is not None}
-    return gone | recreated_topics(settings, {"ids": known}, there)
+    existing = {topic: id_ for topic, id_ in ids.items() if id_ is not None}
+    return gone | recreated_topics(settings, {"ids": known}, existing)
 
 
 def gap_ends(

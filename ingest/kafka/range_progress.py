@@ -45,10 +45,10 @@ class RangeProgress:
     def _next_renewal(self) -> float:
         return time.monotonic() + self._patience / _CONNECTIONS
 
-    def records(self, found: Sequence[Message], position: int) -> Sequence[Message]:
+    def records(self, messages: Sequence[Message], position: int) -> Sequence[Message]:
         # Usually there are only records, all before the end: this check needs no Python code per record.
-        plain = bool(found) and not any(map(Message.error, found)) and found[-1].offset() < self.end
-        records = found if plain else [message for message in found if self._is_record(message, position)]
+        plain = bool(messages) and not any(map(Message.error, messages)) and messages[-1].offset() < self.end
+        records = messages if plain else [message for message in messages if self._is_record(message, position)]
         if records:
             self._until = time.monotonic() + self._patience
             self._renew_at = self._next_renewal()

@@ -99,8 +99,8 @@ class _Part:
     def wanted(self) -> int:
         return self.progress.end - self.position
 
-    def add(self, found: Sequence[Message]) -> None:
-        records = self.progress.records(found, self.position)
+    def add(self, messages: Sequence[Message]) -> None:
+        records = self.progress.records(messages, self.position)
         if records:
             self.records += records
             self.position = records[-1].offset() + 1

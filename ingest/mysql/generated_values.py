@@ -53,8 +53,8 @@ class GeneratedValues:
         with connected(self.server) as connection:
             name = (batch.schema.database or "", batch.schema.table or "")
             now = definitions(connection, [name]).get(name)
-            there = [] if now is None else [name for name in lacking if now.column(name) is not None]
-            stored = sorted(set(there) - generated_columns(connection, name))
+            remaining = [] if now is None else [name for name in lacking if now.column(name) is not None]
+            stored = sorted(set(remaining) - generated_columns(connection, name))
             if stored or not batch.schema.primary_keys:
                 raise _refused(batch, stored, lacking)
             wanted = np.flatnonzero(np.isin(batch.kinds, [INSERT, UPDATE_AFTER]))
@@ -64,21 +64,21 @@ class GeneratedValues:
             if now is None or not all(now.column(primary_key) for primary_key in batch.schema.primary_keys):
                 return _without(batch, wanted, oddities)
             demand = needed(self.demand, batch.schema)
-            oddities[COLUMN_GONE] += len(wanted) * (len(lacking) - len(there))
-            selected = [column for column in now.columns if column.name in there and demand.includes(column.name)]
+            oddities[COLUMN_GONE] += len(wanted) * (len(lacking) - len(remaining))
+            selected = [column for column in now.columns if column.name in remaining and demand.includes(column.name)]
             return self._filled(connection, batch, now, selected, wanted, oddities)
 
     def _filled(
         self,
         connection: Connection,
         batch: ChangeBatch,
-        now: TableDefinition,
+        current: TableDefinition,
         selected: Sequence[MySqlColumn],
         wanted: Int64s,
         oddities: Counter[str],
     ) -> ChangeBatch:
         columns = dict(zip(batch.rows.schema.names, batch.rows.columns, strict=True))
-        chunk = Chunk(now.database, now.table, 0, batch.schema.primary_keys)
+        chunk = Chunk(current.database, current.table, 0, batch.schema.primary_keys)
         keys = pa.Table.from_batches([batch.rows]).select(list(chunk.key)).take(pa.array(wanted))
         seen = np.zeros(len(wanted), np.bool_)
         first = 0
@@ -87,7 +87,7 @@ class GeneratedValues:
             first += len(literals)
             for block in select(connection, statement, BLOCK_BYTES):
                 places, *values = (
-                    column_of(texts, CellContext(column, now.qualified, self.rules, oddities, in_key=False))
+                    column_of(texts, CellContext(column, current.qualified, self.rules, oddities, in_key=False))
                     for column, texts in zip([_PLACE, *selected], block.cells(), strict=True)
                 )
                 at = places.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -195,9 +195,9 @@ class RecordedHistory:
             and self.settings.tables.includes(*name)
         }
         captured = captured_facts(connection, self.settings) if unknown else []
-        there = [table.name for table in captured if table.name in unknown]
+        existing = [table.name for table in captured if table.name in unknown]
         versions = []
-        for name, definition in definitions(connection, there).items():
+        for name, definition in definitions(connection, existing).items():
             seen = unknown[name]
             history.start([definition], LogPosition(seen.file, seen.pos))
             versions.append(DefinitionVersion(name, seen.file, seen.pos, definition))

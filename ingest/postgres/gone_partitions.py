@@ -50,9 +50,9 @@ def tables_with_gone(
     return {name: names for name, names in found.items() if name not in left}
 
 
-def warn_of_gone(found: Mapping[TableName, Sequence[str]]) -> None:
+def warn_of_gone(tables: Mapping[TableName, Sequence[str]]) -> None:
     """Log that rows of partitions stay in the target tables."""
-    for table, names in found.items():
+    for table, names in tables.items():
         gone = ",".join(dict.fromkeys(names))
         log.warning(
             "event=rows_moved_unlogged table=%s.%s how=DETACH PARTITION or DROP TABLE partitions=%s note=%s",

@@ -187,14 +187,14 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             check_selected(connection, relation, policy)
 
     def _with_new_tables(
-        self, connection: PgConnection, progress: PgProgress, found: Sequence[PgTableFacts]
+        self, connection: PgConnection, progress: PgProgress, tables: Sequence[PgTableFacts]
     ) -> PgProgress:
         # While tables are read as of a position, the log stays there. For a new table it has to continue first.
         if self.settings.reads_exactly and progress.reads_tables:
             return progress
         gone = {altered.name for altered in progress.altered if altered.kind == "drop"}
-        check_keys([table for table in found if table.name in progress.known and table.name not in gone])
-        new = [table for table in found if table.has_key and table.name not in progress.known]
+        check_keys([table for table in tables if table.name in progress.known and table.name not in gone])
+        new = [table for table in tables if table.has_key and table.name not in progress.known]
         fresh = [table.name for table in new]
         if not fresh:
             return progress

@@ -176,26 +176,26 @@ def _path(name: str) -> str:
     return f"{domain}/{quote(rest)}"
 
 
-def _names(found: object) -> list[str]:
-    return expected_names(found, "the list of topics")
+def _names(answer: object) -> list[str]:
+    return expected_names(answer, "the list of topics")
 
 
-def _object(found: object) -> dict[str, Any]:
-    return expected(found, dict, "it")
+def _object(answer: object) -> dict[str, Any]:
+    return expected(answer, dict, "it")
 
 
-def _subscriptions(found: object) -> dict[str, Any]:
-    return expected(_object(found).get("subscriptions", {}), dict, "subscriptions")
+def _subscriptions(answer: object) -> dict[str, Any]:
+    return expected(_object(answer).get("subscriptions", {}), dict, "subscriptions")
 
 
-def _consumers(found: object, subscription: str) -> list[str]:
-    facts = expected(_subscriptions(found).get(subscription, {}), dict, f"the subscription {subscription}")
+def _consumers(answer: object, subscription: str) -> list[str]:
+    facts = expected(_subscriptions(answer).get(subscription, {}), dict, f"the subscription {subscription}")
     consumers = expected(facts.get("consumers", []), list, "consumers")
     return [str(expected(consumer, dict, "an entry of consumers").get("consumerName")) for consumer in consumers]
 
 
-def _ledgers(found: object) -> list[tuple[int, int]]:
-    stats = _object(found)
+def _ledgers(answer: object) -> list[tuple[int, int]]:
+    stats = _object(answer)
     given = [
         expected(node, dict, "an entry of ledgers") for node in expected(stats.get("ledgers", []), list, "ledgers")
     ]
@@ -207,13 +207,13 @@ def _ledgers(found: object) -> list[tuple[int, int]]:
     return ledgers
 
 
-def _state(found: object, subscription: str, *, exists: bool) -> SubscriptionState:
-    cursors = expected(_object(found).get("cursors", {}), dict, "cursors")
+def _state(answer: object, subscription: str, *, exists: bool) -> SubscriptionState:
+    cursors = expected(_object(answer).get("cursors", {}), dict, "cursors")
     # Brokers name a cursor by Java's form of the name in a URL.
     cursor = cursors.get(subscription, cursors.get(quote_plus(subscription, safe="*").replace("~", "%7E"), {}))
     acknowledged = _entry(expected(cursor, dict, "a cursor").get("markDeletePosition"))
     return SubscriptionState(
-        exists, acknowledged, dict(_ledgers(found)), _entry(_object(found).get("lastConfirmedEntry"))
+        exists, acknowledged, dict(_ledgers(answer)), _entry(_object(answer).get("lastConfirmedEntry"))
     )
 
 

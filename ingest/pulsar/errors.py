@@ -100,21 +100,21 @@ def patiently(
         pause = min(pause * 2, 5.0)
 
 
-def messages_gone(topic: str, partition: int, asked: Position, found: Position | None) -> PositionLost:
-    """Return the error for a partition whose next messages were deleted; `found` is the first that is left."""
+def messages_gone(topic: str, partition: int, requested: Position, first_left: Position | None) -> PositionLost:
+    """Return the error for a partition whose next messages were deleted; `first_left` is the first that is left."""
     return PositionLost(
         "Pulsar no longer has the message at which the pipeline stopped: it was deleted before the next messages "
         "were read, or the topic was deleted and created again",
         topic=topic,
         partition=None if partition < 0 else partition,
-        asked_for=str(asked),
-        found=None if found is None else str(found),
+        asked_for=str(requested),
+        found=None if first_left is None else str(first_left),
         hint=f"{ACCEPT_GAP}; a longer retention or message TTL of the namespace, or none, prevents this",
     )
 
 
 def beginning_gone(
-    topic: str, partition: int, asked: Position, oldest: Position | None, *, looked_up: bool
+    topic: str, partition: int, requested: Position, oldest: Position | None, *, looked_up: bool
 ) -> PositionLost:
     """Return the error for a first start at an id whose ledger a partition does not have, or may not have.
 
@@ -132,7 +132,7 @@ def beginning_gone(
         gone if looked_up else unknown,
         topic=topic,
         partition=None if partition < 0 else partition,
-        asked_for=f"{asked.ledger}:{asked.entry}",
+        asked_for=f"{requested.ledger}:{requested.entry}",
         found=None if oldest is None else str(oldest),
         hint=("" if looked_up else "set pulsar.admin.adminUrl, where ledgers are looked up; or ")
         + f"{ACCEPT_GAP} and start with the first message that is left after this id; or start with another id, or"

@@ -94,7 +94,7 @@ class PartitionReader:
             self.done = self._reached == self._end
         return read
 
-    def goes_back(self, found: EntryChunk) -> bool:
+    def goes_back(self, chunk: EntryChunk) -> bool:
         """Return whether the messages have to be read again, from an earlier entry; otherwise they can be yielded.
 
         Other messages, such as the last one of the previous batch, may be between the parts of a message that was sent
@@ -153,13 +153,13 @@ class PartitionReader:
         is_start, self._expects_start = self._expects_start and position.place == self._start.place, False
         return is_start or position <= self._reached
 
-    def _miss(self, asked: Position, found: Position | None) -> None:
+    def _miss(self, requested: Position, received: Position | None) -> None:
         """Raise PositionLost for messages that are gone, or log a gap that is accepted. A lost end ends the reading."""
-        error = messages_gone(*self._place, asked, found)
+        error = messages_gone(*self._place, requested, received)
         if not self._settings.accept_gap:
             raise error
-        log.warning("event=gap_accepted topic=%s asked_for=%s reason=%s", self._name, asked, error.message)
-        self.done = asked is self._end
+        log.warning("event=gap_accepted topic=%s asked_for=%s reason=%s", self._name, requested, error.message)
+        self.done = requested is self._end
 
     def _rest(self, position: Position, batch: int) -> int:
         """Return how many messages of the same entry follow this one within the range."""

@@ -83,12 +83,12 @@ class Position:
 START = Position(-1, -1)
 
 
-def position_and_size(found: MessageId) -> tuple[Position, int]:
+def position_and_size(message_id: MessageId) -> tuple[Position, int]:
     """Return the position of a message, and the number of messages in its entry, 0 if the message was sent alone.
 
     The client has methods for most of this, but not for the size of the batch and for the first chunk.
     """
-    fields = _fields(found.serialize())
+    fields = _fields(message_id.serialize())
     index = _signed(fields.get(_INDEX, -1))
     chunk = fields.get(_FIRST_CHUNK)
     first = _fields(chunk) if isinstance(chunk, bytes) else None

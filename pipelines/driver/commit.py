@@ -157,9 +157,9 @@ class Commits:
         """Return the snapshot by which the table already had the batch, or None if another checkpoint committed it."""
         return Committer(self.warehouse.store(table), identity.user).committed(identity.number)
 
-    def _has(self, store: TableStore, found: Snapshot | None, identity: BatchIdentity) -> bool:
-        """Return whether the table has the batch. `found` is the commit of its user that may be the batch."""
-        if identity.is_in(found, store.name):
+    def _has(self, store: TableStore, snapshot: Snapshot | None, identity: BatchIdentity) -> bool:
+        """Return whether the table has the batch. `snapshot` is the commit of its user that may be the batch."""
+        if identity.is_in(snapshot, store.name):
             return True
         # Searching for another checkpoint's commit reads snapshots backwards until it finds one of this pipeline.
         # Once per table is enough: after the first commit, the newest snapshot of the pipeline is one of this run.

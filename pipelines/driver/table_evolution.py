@@ -97,14 +97,14 @@ class TableEvolution:
                 log.info("event=comments_changed table=%s to=%d", table, schema.id)
                 self.targets.put({table: schema.id})
 
-    def _leave_out_or_raise(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
+    def _leave_out_or_raise(self, table: str, seen: Sequence[SeenSchema], error: PenstockError) -> None:
         """Continue without the table, or raise. A table that received rows in this run is never left out midway."""
         if self.parks(table, error):
             return
         ignored = self.reader.errors.ignore_incompatible and isinstance(error, SchemaConflict)
         if not ignored or table in self.targets.received:
             raise error
-        self._leave_out(table, found, error)
+        self._leave_out(table, seen, error)
 
     def _leave_out(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
         sources = ", ".join(sorted({f"{seen.schema.database}.{seen.schema.table}" for seen in found}))
@@ -228,8 +228,8 @@ def _mark(identity: BatchIdentity) -> str:
 
 def _renamed(schema: TableSchema, pairs: Sequence[tuple[str, str]]) -> list[SchemaChange] | None:
     """Return the renames still to do, or None if a new name is already in use."""
-    there = [(old, new) for old, new in pairs if old in schema.names]
-    return None if any(new in schema.names for _, new in there) else [RenameColumn(old, new) for old, new in there]
+    present = [(old, new) for old, new in pairs if old in schema.names]
+    return None if any(new in schema.names for _, new in present) else [RenameColumn(old, new) for old, new in present]
 
 
 def _traded(

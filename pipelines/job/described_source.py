@@ -57,13 +57,13 @@ class CaptureFindings:
 
 
 def captured_tables(
-    spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, found: Sequence[SourceSchema]
+    spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, schemas: Sequence[SourceSchema]
 ) -> CaptureFindings:
-    """Return the captured tables. The source has described the tables in `found`."""
+    """Return the captured tables. The source has described the tables in `schemas`."""
     kind, request = connector(spec), request_of(spec)
     capture = kind.capture(spec.source, request)
     names = with_undescribed(
-        [name_of(schema) for schema in found], filled, lambda: kind.undescribed(spec.source, request)
+        [name_of(schema) for schema in schemas], filled, lambda: kind.undescribed(spec.source, request)
     )
     gone = away(names, filled, capture)
     if capture.follows_drop:

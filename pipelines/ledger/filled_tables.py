@@ -164,12 +164,12 @@ class FilledTables:
             self.sources = {source: target for source, target in self.sources.items() if source not in gone}
             self._save()
 
-    def accept(self, found: Iterable[Difference]) -> None:
+    def accept(self, differences: Iterable[Difference]) -> None:
         """Accept these tables as they are. The rows they lack are not reported again."""
-        found = list(found)
-        here = {source: difference.table for difference in found for source in difference.sources}
-        if found:
-            self.resumed -= {difference.table for difference in found}
+        differences = list(differences)
+        here = {source: difference.table for difference in differences for source in difference.sources}
+        if differences:
+            self.resumed -= {difference.table for difference in differences}
             self.sources |= here
             self.left = {source: target for source, target in self.left.items() if source not in here}
             self._renew_marks(set(here.values()))

@@ -62,14 +62,14 @@ class IncompleteTables:
         return tuple(difference for difference in self.again if not set(difference.sources) <= set(left_out))
 
 
-def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
+def refusal(differences: Sequence[Difference], hint: str) -> CheckpointMismatch:
     reasons = {
         difference.table: difference.reason
-        for difference in sorted(found, key=lambda difference: difference.table)[:_SHOWN]
+        for difference in sorted(differences, key=lambda difference: difference.table)[:_SHOWN]
     }
-    count = f"{len(found)} table{'' if len(found) == 1 else 's'}"
-    lack = "lacks" if len(found) == 1 else "lack"
-    more = len(found) - len(reasons)
+    count = f"{len(differences)} table{'' if len(differences) == 1 else 's'}"
+    lack = "lacks" if len(differences) == 1 else "lack"
+    more = len(differences) - len(reasons)
     facts: Mapping[str, object] = reasons if not more else {**reasons, "and": f"{more} more"}
     return CheckpointMismatch(
         f"{count} of this pipeline {lack} rows that the checkpoint counts as read",
@@ -145,7 +145,7 @@ def away(names: Collection[TableName], filled: FilledTables, capture: TableCaptu
 def lacking_rows(
     spec: PipelineSpec,
     capture: TableCapture,
-    found: Iterable[TableName],
+    tables: Iterable[TableName],
     shape: PipelineMapping,
     filled: FilledTables,
 ) -> IncompleteTables:
@@ -156,7 +156,7 @@ def lacking_rows(
     if spec.pipeline.resnapshot:  # all tables are copied again
         return IncompleteTables()
     parked = ParkedTables.of(filled.checkpoint).tables
-    every = {name: shape.target(*name) for name in found}
+    every = {name: shape.target(*name) for name in tables}
     replaced = _replaced(filled, every, parked) if spec.pipeline.retry_parked else []
     goes_to = {name: target for name, target in every.items() if target not in parked}
     # A pipeline that reads only the log cannot copy rows again.

@@ -57,7 +57,7 @@ class DescribedTables:
 
 
 def plan_described(
-    found: Sequence[SourceSchema],
+    schemas: Sequence[SourceSchema],
     sink: SinkConfig,
     shape: PipelineMapping,
     warehouse: CatalogSettings,
@@ -69,7 +69,7 @@ def plan_described(
 
     All tables that cannot be created are reported at once.
     """
-    sources = sources_by_target(found, shape)
+    sources = sources_by_target(schemas, shape)
     left_out: set[TableName] = set()
     plans: dict[str, TableSchema] = {}
     refused: dict[str, ConfigError] = {}
@@ -87,7 +87,7 @@ def plan_described(
                 raise
             warnings.append(("event=table_incompatible table=%s reason=%s", target, error.message))
             left_out.update(names)
-    _check_refused(refused, others=sink.table is None and len(refused) < len(sources))
+    _check_refused(refused, leaves_others=sink.table is None and len(refused) < len(sources))
     reasons: dict[str, str] = {}
     for target, reason in refused.items():
         names = [name_of(schema) for schema in sources[target]]
@@ -99,19 +99,19 @@ def plan_described(
     return DescribedTables(tables, unstored, reasons, _before_images(plans, sources, shape), tuple(warnings), plans)
 
 
-def _check_refused(refused: Mapping[str, ConfigError], *, others: bool) -> None:
-    """Raise the errors of tables that cannot be created, unless these can be left out and there are `others`.
+def _check_refused(refused: Mapping[str, ConfigError], *, leaves_others: bool) -> None:
+    """Raise the errors of tables that cannot be created, unless these can be left out and `leaves_others`.
 
     An unusable name is the source's and stops only its table. Other errors are in the settings of the pipeline.
     """
-    if refused and not (others and all(isinstance(error, UnusableName) for error in refused.values())):
+    if refused and not (leaves_others and all(isinstance(error, UnusableName) for error in refused.values())):
         raise not_created(refused)
 
 
-def sources_by_target(found: Sequence[SourceSchema], shape: PipelineMapping) -> dict[str, list[SourceSchema]]:
+def sources_by_target(schemas: Sequence[SourceSchema], shape: PipelineMapping) -> dict[str, list[SourceSchema]]:
     """Return the source tables by the table that stores their rows, without those that no table stores."""
     sources: dict[str, list[SourceSchema]] = {}
-    for schema in found:
+    for schema in schemas:
         target = shape.target(schema.database, schema.table)
         if target is not None:
             sources.setdefault(target, []).append(schema)

@@ -33,12 +33,16 @@ from penstock.table.schema.table_schema import TableSchema
 
 
 def left_out(
-    change: ChangeBatch, fetched: FetchedMessages | None, table: TableSchema, rules: ColumnRules, made: frozenset[str]
+    change: ChangeBatch,
+    fetched: FetchedMessages | None,
+    table: TableSchema,
+    rules: ColumnRules,
+    computed: frozenset[str],
 ) -> tuple[str, ...]:
     """Return the columns that one update of the batch lacks and that therefore become null.
 
-    Returns nothing if inserts of the same schema lack them too, because then they were dropped at the source. `made`
-    are the columns that no source has: computed and metadata columns.
+    Returns nothing if inserts of the same schema lack them too, because then they were dropped at the source.
+    `computed` are the columns that no source has: computed and metadata columns.
     """
     if fetched is None or fetched.format is None:
         return ()  # sources without messages never reach this: an incomplete row image is an error in their reader
@@ -47,25 +51,25 @@ def left_out(
         return ()
     if not (change.kinds == UPDATE_AFTER).any() or not _may_omit_columns(change.schema, table):
         return ()
-    undeclared = () if (change.kinds == INSERT).any() else _undeclared(change.schema, table, rules, made)
+    undeclared = () if (change.kinds == INSERT).any() else _undeclared(change.schema, table, rules, computed)
     return undeclared or _unsent(change, fetched, row_columns)
 
 
 def unordered_deletes(
-    rows: RowBatch, source: SourceSchema, table: TableSchema, rules: ColumnRules, made: frozenset[str]
+    rows: RowBatch, source: SourceSchema, table: TableSchema, rules: ColumnRules, computed: frozenset[str]
 ) -> Bools:
     """Return which rows, fitted to the table, are deletes that have only their key and lack a sequence.field.
 
-    A full image may contain null in a sequence.field: the row in the table then has null too, and is deleted. `made`
-    are the columns that no source has, which are no sign of a full image.
+    A full image may contain null in a sequence.field: the row in the table then has null too, and is deleted.
+    `computed` are the columns that no source has, which are no sign of a full image.
     """
     unordered: Bools = rows.kinds == DELETE
     sequence = () if table.typed[IGNORE_DELETE] else table.typed[SEQUENCE_FIELD]
     if not sequence or not unordered.any():
         return np.zeros(len(rows), dtype=np.bool_)
     unordered = unordered & np.logical_or.reduce([_is_null(rows, name) for name in sequence])
-    made = made | {rules.name(field.name) for field in source.fields if _is_added(field)}
-    for name in {*table.names} - {*table.primary_keys, *table.partition_keys, *made}:
+    computed = computed | {rules.name(field.name) for field in source.fields if _is_added(field)}
+    for name in {*table.names} - {*table.primary_keys, *table.partition_keys, *computed}:
         if not unordered.any():
             break
         unordered = unordered & _is_null(rows, name)
@@ -84,9 +88,11 @@ def _may_omit_columns(source: SourceSchema, table: TableSchema) -> bool:
     return source.dialect != "text" and not merge_engine(table.typed).null_means_unchanged
 
 
-def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, made: frozenset[str]) -> tuple[str, ...]:
+def _undeclared(
+    source: SourceSchema, table: TableSchema, rules: ColumnRules, computed: frozenset[str]
+) -> tuple[str, ...]:
     given = {rules.name(field.name) for field in source.fields}
-    return tuple(name for name in table.names if name not in given and name not in made)
+    return tuple(name for name in table.names if name not in given and name not in computed)
 
 
 def _unsent(change: ChangeBatch, fetched: FetchedMessages, row_columns: RowColumns) -> tuple[str, ...]:

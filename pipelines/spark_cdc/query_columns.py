@@ -79,14 +79,14 @@ class QueryColumns:
         """Raise ConfigError when the user has chosen a column that the source table does not have."""
         if not (self.chosen and self.read.connector.capabilities.describes_tables):
             return
-        there = declared_schema(self.read).names
+        declared = declared_schema(self.read).names
         for name in self.target.names:
-            if name not in there:
+            if name not in declared:
                 hint = did_you_mean(
-                    name, there, ".schema(...) chooses some of them, with their names as they are there"
+                    name, declared, ".schema(...) chooses some of them, with their names as they are there"
                 )
                 raise ConfigError(
-                    f"the source has no column {name!r}", table=self.read.title, columns=", ".join(there), hint=hint
+                    f"the source has no column {name!r}", table=self.read.title, columns=", ".join(declared), hint=hint
                 )
 
 

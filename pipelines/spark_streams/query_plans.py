@@ -114,9 +114,9 @@ class QueryPlans:
         nothing = self.seq([])
         return self._expressions.Alias(column, output.name(), output.exprId(), nothing, no_metadata, nothing)
 
-    def seq(self, made: list[Node]) -> Node:
+    def seq(self, members: list[Node]) -> Node:
         """Return a list of Scala."""
-        return self._jvm.PythonUtils.toSeq(made)
+        return self._jvm.PythonUtils.toSeq(members)
 
     def texts(self, options: Node) -> dict[str, str]:
         """Return a map of Scala."""

@@ -65,13 +65,13 @@ class SparkScript:
             yield from _located(part, self._run(part, parts[number + 1 :]))
         yield from self._run_jobs()
 
-    def _run(self, part: ScriptPart, others: Sequence[ScriptPart] = ()) -> Iterator[pa.Table]:
-        """Run a statement; `others` are those behind it."""
+    def _run(self, part: ScriptPart, following: Sequence[ScriptPart] = ()) -> Iterator[pa.Table]:
+        """Run a statement; `following` are those behind it."""
         word = first_word(part.text).lower()
         if word in {"set", "reset"} and self._takes_option(part):
             yield done()
         elif _SET_OF_STATEMENTS.match(part.text) or (word == "end" and self._set is not None):
-            yield from self._statement_set(part, others)
+            yield from self._statement_set(part, following)
         elif self._set is not None and word != "insert":
             hint = "END the set before other statements"
             raise ConfigError("a statement set consists of INSERT statements", hint=hint)
@@ -118,7 +118,7 @@ class SparkScript:
             self._options[key] = option.value.lower() if key == MODE else option.value
         return True
 
-    def _statement_set(self, part: ScriptPart, others: Sequence[ScriptPart]) -> Iterator[pa.Table]:
+    def _statement_set(self, part: ScriptPart, following: Sequence[ScriptPart]) -> Iterator[pa.Table]:
         statement = read_statement(part.text, part.place.line, part.place.column)
         if isinstance(statement, StatementSetEnd):
             self._set = None
@@ -128,7 +128,7 @@ class SparkScript:
             return
         if self._set is not None:
             raise ConfigError("a statement set is open", hint="END it before the next one begins")
-        check_end(others)
+        check_end(following)
         self._set = part
         if isinstance(statement, StatementSet) and statement.place is not None:
             first = ScriptPart(statement.first, statement.place)

@@ -156,11 +156,11 @@ class Catalog:
         database, table = split_name(name)
         check_name(table, "table")
         path = (options or {}).get(PATH.key)
-        there = None if path is None else self.backend.schema_at(path)
+        in_folder = None if path is None else self.backend.schema_at(path)
         self._check_database(database, f"CREATE DATABASE {database} in SQL, or create_database({database!r}) in Python")
         now = self._ambient.now_millis()
         # Without columns, the call means the existing table in the folder.
-        first = there if there is not None and len(schema) == 0 else None
+        first = in_folder if in_folder is not None and len(schema) == 0 else None
         first = first or create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
         check_usable(first)
         if self.backend.create_table(name, first):

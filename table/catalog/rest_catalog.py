@@ -102,9 +102,9 @@ class RestCatalog(CatalogBackend):
             raise TableMissing("the table is not a Paimon table", table=name, type=kind, uri=str(self._server))
         return found
 
-    def _kind(self, name: str, found: Mapping[str, Any]) -> str:
+    def _kind(self, name: str, reply: Mapping[str, Any]) -> str:
         with self._server.replying(*table_path(name)):
-            schema = expected(found.get("schema") or {}, dict, "schema")
+            schema = expected(reply.get("schema") or {}, dict, "schema")
             return expected_texts(schema.get("options"), "schema.options").get("type", "table").lower()
 
     def open(self, name: str, branch: str | None) -> TableStore:
@@ -114,14 +114,14 @@ class RestCatalog(CatalogBackend):
             commits = RestCommits(self._server, named(found, "id"))
         return TableStore.open(storage, root, branch, self._environment, commits, name)
 
-    def _place(self, name: str, found: Mapping[str, Any]) -> tuple[Storage, str]:
+    def _place(self, name: str, reply: Mapping[str, Any]) -> tuple[Storage, str]:
         """Open the store of a table. Its options are the user's and the server's."""
         settings = self._server.settings
         with self._server.replying(*table_path(name)):
-            url = named(found, "path")
+            url = named(reply, "path")
         options = {key: text for key, text in settings.items() if is_store_option(key)}
         storage, root = open_storage(url, options)
-        if parse_boolean(settings.get(DATA_TOKEN, "false")) and not found.get("isExternal"):
+        if parse_boolean(settings.get(DATA_TOKEN, "false")) and not reply.get("isExternal"):
             storage = TokenStorage(self._server, name, url, tuple(sorted(options.items())))
         return storage, root.rstrip("/")
 

@@ -172,9 +172,9 @@ class RestCommits:
             return store.schema()
 
 
-def _same(found: TableSchema, wanted: TableSchema) -> bool:
+def _same(schema: TableSchema, wanted: TableSchema) -> bool:
     return all(
-        getattr(found, part) == getattr(wanted, part)
+        getattr(schema, part) == getattr(wanted, part)
         for part in ("id", "fields", "partition_keys", "primary_keys", "options", "comment")
     )
 

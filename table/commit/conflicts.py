@@ -124,13 +124,15 @@ def check_vectors_have_files(
     live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], index: Iterable[IndexEntry], table: str
 ) -> None:
     """Raise CommitConflict unless every data file with a new deletion vector is in the table after the commit."""
-    there = {(entry.partition, entry.bucket, entry.file.name) for entry in live}
+    live_files = {(entry.partition, entry.bucket, entry.file.name) for entry in live}
     # Deletions before additions: an upgraded file is in both, and is there afterwards.
-    there -= {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.DELETE}
-    there |= {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.ADD}
+    live_files -= {
+        (entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.DELETE
+    }
+    live_files |= {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.ADD}
     for entry in index:
         for vector in entry.vector_ranges or () if entry.kind is FileKind.ADD else ():
-            if (entry.partition, entry.bucket, vector.data_file) not in there:
+            if (entry.partition, entry.bucket, vector.data_file) not in live_files:
                 raise CommitConflict(
                     "a file whose rows this compaction marks as deleted was compacted away meanwhile",
                     table=table,

@@ -128,18 +128,20 @@ class ManifestListWriter:
             partition_types=Layout.of(schema).partition_types,
         )
 
-    def _manifests(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> list[ManifestFile]:
+    def _manifests(
+        self, entries: Sequence[ManifestEntry], schema: TableSchema, created: list[str]
+    ) -> list[ManifestFile]:
         if not entries:
             return []
         target = schema.typed[MANIFEST_TARGET_FILE_SIZE]
         most = max(1, target // _BYTES_PER_ENTRY)
         parts = [entries[start : start + most] for start in range(0, len(entries), most)]
-        return [self._manifest(part, schema, made) for part in parts]
+        return [self._manifest(part, schema, created) for part in parts]
 
-    def _manifest(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> ManifestFile:
+    def _manifest(self, entries: Sequence[ManifestEntry], schema: TableSchema, created: list[str]) -> ManifestFile:
         if schema.typed[MANIFEST_DELETE_FILE_DROP_STATS]:
             entries = [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
-        written = self._put("manifest", write_manifest(entries, manifest_codec(schema.typed)), made)
+        written = self._put("manifest", write_manifest(entries, manifest_codec(schema.typed)), created)
         # The next commits of this process need the entries, for conflict checks and for merging manifests.
         self._store.cache.put(written.name, list(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
@@ -157,8 +159,8 @@ class ManifestListWriter:
             max_level=max(entry.file.level for entry in entries),
         )
 
-    def _list(self, manifests: Sequence[ManifestFile], schema: TableSchema, made: list[str]) -> WrittenManifest:
-        written = self._put("manifest-list", write_manifest_list(manifests, manifest_codec(schema.typed)), made)
+    def _list(self, manifests: Sequence[ManifestFile], schema: TableSchema, created: list[str]) -> WrittenManifest:
+        written = self._put("manifest-list", write_manifest_list(manifests, manifest_codec(schema.typed)), created)
         # The next commit of this process begins with the lists of this one.
         self._store.lists.put(written.name, list(manifests))
         return written
@@ -174,12 +176,12 @@ class ManifestListWriter:
         keep_index(self._store, written.name, entries)
         return written.name
 
-    def _put(self, kind: str, data: bytes, made: list[str]) -> WrittenManifest:
+    def _put(self, kind: str, data: bytes, created: list[str]) -> WrittenManifest:
         name = f"{kind}-{self._uuid}-{self._counters[kind]}"
         self._counters[kind] += 1
         path = self._store.paths.manifest(name)
         # Before the write: a write that failed may leave a file that has to be deleted.
-        made.append(path)
+        created.append(path)
         self._unwritten[path] = data
         if sum(map(len, self._unwritten.values())) > _MOST_UNWRITTEN:
             self._write_files()

@@ -137,10 +137,10 @@ class HiveEntry:
             log.info("event=iceberg_entry_exists table=%s metastore=%s", self, self.metastore)
 
 
-def _is_iceberg(found: Any) -> bool:
-    parameters = found.parameters or {}
+def _is_iceberg(table: Any) -> bool:
+    parameters = table.parameters or {}
     return parameters.get("table_type", "").upper() == "ICEBERG" and _LOCATION in parameters
 
 
-def _folder(found: Any) -> str:
-    return str(found.parameters[_LOCATION].rpartition("/")[0])
+def _folder(table: Any) -> str:
+    return str(table.parameters[_LOCATION].rpartition("/")[0])

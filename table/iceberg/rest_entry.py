@@ -144,20 +144,20 @@ class RestEntry:
         except EntryMissing:
             return None
 
-    def _is_own(self, found: dict[str, Any]) -> bool:
-        lists = manifest_lists(found)
+    def _is_own(self, entry: dict[str, Any]) -> bool:
+        lists = manifest_lists(entry)
         return bool(lists) and all(same_place(uri.rpartition("/")[0], self.folder) for uri in lists)
 
-    def _check(self, found: dict[str, Any]) -> None:
+    def _check(self, entry: dict[str, Any]) -> None:
         """Raise ConfigError unless the table of the catalog shows this metadata."""
-        if self._is_own(found):
+        if self._is_own(entry):
             return
-        lists = manifest_lists(found)
+        lists = manifest_lists(entry)
         raise ConfigError(
             "the Iceberg REST catalog has another table of this name",
             table=str(self),
             catalog=str(self.catalog),
-            folder=lists[0].rpartition("/")[0] if lists else found.get("location"),
+            folder=lists[0].rpartition("/")[0] if lists else entry.get("location"),
             hint="set metadata.iceberg.database or metadata.iceberg.table to another name, or drop that table in the"
             " catalog if it is not needed",
         )

@@ -95,8 +95,8 @@ class BranchHistory:
 
     def has_other_schemas(self, main: TableStore) -> bool:
         """Return whether main has another schema under a number of one of the branch."""
-        there = set(main.schemas.ids())
-        return any(schema.id in there and main.schemas.get(schema.id) != schema for schema in self.schemas)
+        main_ids = set(main.schemas.ids())
+        return any(schema.id in main_ids and main.schemas.get(schema.id) != schema for schema in self.schemas)
 
     def add_schemas(self, main: TableStore) -> None:
         """Write all versions of the branch, since any of them may have live files. Main is never without a schema."""

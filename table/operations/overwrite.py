@@ -160,8 +160,8 @@ def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]
     specs = PartitionSpecs.of(Layout.of(store.schema()), partitions)
     committer, used = Committer(store, store.new_commit_user()), set[int]()
 
-    def covers(found: bytes) -> bool:
-        covering = specs.covering(found)
+    def covers(partition: bytes) -> bool:
+        covering = specs.covering(partition)
         used.update(covering)
         return bool(covering)
 

@@ -98,12 +98,12 @@ def _rebased(
 
 
 def _entries_that_are_there(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    there: list[ManifestFile] = [
+    existing: list[ManifestFile] = [
         manifest
         for manifest in all_manifests(store, snapshot)
         if store.storage.exists(store.paths.manifest(manifest.name))
     ]
-    return merged(entry for manifest in there for entry in manifest_entries(store, manifest, snapshot))
+    return merged(entry for manifest in existing for entry in manifest_entries(store, manifest, snapshot))
 
 
 def _lost_entries(

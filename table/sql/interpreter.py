@@ -122,14 +122,14 @@ class Interpreter:
         """Run a script, and return the rows of its last statement."""
         return self._streams.last_of(self.run(script))
 
-    def _run(self, part: ScriptPart, others: Iterable[ScriptPart] | None = None) -> Iterator[pa.Table]:
-        """Run a statement; `others` are those behind it, or None if statements of later calls may follow."""
+    def _run(self, part: ScriptPart, following: Iterable[ScriptPart] | None = None) -> Iterator[pa.Table]:
+        """Run a statement; `following` are those behind it, or None if statements of later calls may follow."""
         statement = read_statement(part.text, part.place.line, part.place.column)
         # A script without a warehouse has no catalog, and no DuckDB, before its CREATE CATALOG.
         if self._context.has_catalog:
             self._context.session.begin(part)
         if isinstance(statement, StatementSet):
-            self._streams.open_set(part, others)
+            self._streams.open_set(part, following)
             if statement.place is not None:
                 yield from self._run(ScriptPart(statement.first, statement.place))
         elif isinstance(statement, StatementSetEnd):

@@ -116,14 +116,14 @@ def option_texts(options: Mapping[str, object] | None) -> dict[str, str]:
     }
 
 
-def mappings(given: object, argument: str) -> list[Mapping[str, object]]:
+def mappings(value: object, argument: str) -> list[Mapping[str, object]]:
     """Return the argument as a list of mappings.
 
     A single mapping is refused, because the caller most likely forgot to put it into a list.
     """
-    if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
-        raise ConfigError(f"{argument} must be a list", hint=f"write {argument}=[{given!r}]")
-    found = list(given)
+    if isinstance(value, Mapping | str) or not isinstance(value, Iterable):
+        raise ConfigError(f"{argument} must be a list", hint=f"write {argument}=[{value!r}]")
+    found = list(value)
     for entry in found:
         if not isinstance(entry, Mapping):
             raise ConfigError(

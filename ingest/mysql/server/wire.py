@@ -73,13 +73,13 @@ class PacketStream:
         self._block = block_bytes + _CHUNK
         self._start_over(memoryview(b""))
 
-    def _start_over(self, rest: memoryview) -> None:
+    def _start_over(self, unread: memoryview) -> None:
         # A new buffer for every block, because arrays may still refer to the previous one. It gets room when it is
         # filled: an answer ends with a block.
-        self._raw = _grown(rest, len(rest), len(rest))
+        self._raw = _grown(unread, len(unread), len(unread))
         self._starts: list[int] = []
         self._joined_ends: dict[int, int] = {}
-        self._filled = len(rest)
+        self._filled = len(unread)
         self._at = _split(self._raw, 0, self._filled, self._starts, self._joined_ends)
 
     @property

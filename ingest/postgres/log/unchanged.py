@@ -39,22 +39,22 @@ _NUMBER = PgType("int8")
 
 
 def completed(
-    connection: PgConnection, found: LoggedRows, oddities: Counter[str], policy: DemandPolicy | None = None
+    connection: PgConnection, logged: LoggedRows, oddities: Counter[str], policy: DemandPolicy | None = None
 ) -> ChangeBatch:
     """Return the rows with all values that are needed; rows whose values are gone are left out and counted."""
-    batch = found.batch
-    if not found.unchanged:
+    batch = logged.batch
+    if not logged.unchanged:
         return batch
     # Columns that are not needed stay null: the user may have no right to read them.
     demand = needed(policy, batch.schema)
-    missing = {name: mask for name, mask in found.unchanged.items() if demand.includes(name)}
-    rows = _from_block(batch, found.relation, missing)
+    missing = {name: mask for name, mask in logged.unchanged.items() if demand.includes(name)}
+    rows = _from_block(batch, logged.relation, missing)
     wanted = np.zeros(len(batch), np.bool_)
     for mask in missing.values():
         wanted |= mask
     if not wanted.any():
         return replace(batch, rows=rows)
-    rows, gone = _from_server(connection, rows, found.relation, missing, np.flatnonzero(wanted), oddities)
+    rows, gone = _from_server(connection, rows, logged.relation, missing, np.flatnonzero(wanted), oddities)
     whole = replace(batch, rows=rows)
     if not len(gone):
         return whole
@@ -118,12 +118,12 @@ def _from_server(
     # Without the table or its key columns no row can be found, so all of them count as gone.
     if now is None or not set(relation.key) <= {column.name for column in now.columns}:
         return rows, wanted
-    there = {column.name: column for column in now.columns}
+    current = {column.name: column for column in now.columns}
     names = [name for name, mask in missing.items() if mask.any()]
     for name in names:
-        if name not in there:
+        if name not in current:
             oddities[COLUMN_GONE] += int(missing[name].sum())
-    selected = [column for column in relation.columns if column.name in names and column.name in there]
+    selected = [column for column in relation.columns if column.name in names and column.name in current]
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     keys = [key_literals(connection, columns[name].take(pa.array(wanted))) for name in relation.key]
     types = [str(_sql_type(connection, now, name)) for name in relation.key]

@@ -177,15 +177,18 @@ def _selected(relation: Relation, policy: DemandPolicy | None) -> tuple[Demand, 
     return demand, where(demand.condition, PgConditions({column.name: column.type for column in relation.columns}))
 
 
-def columns_selected(found: Mapping[int, Relation], policy: DemandPolicy | None) -> dict[int, list[str]]:
+def columns_selected(relations: Mapping[int, Relation], policy: DemandPolicy | None) -> dict[int, list[str]]:
     """Return the columns that are selected of each table, by its number."""
-    demands = {oid: needed(policy, relation.source_schema) for oid, relation in found.items()}
-    return {oid: [column.name for column in found[oid].columns if demands[oid].includes(column.name)] for oid in found}
+    demands = {oid: needed(policy, relation.source_schema) for oid, relation in relations.items()}
+    return {
+        oid: [column.name for column in relations[oid].columns if demands[oid].includes(column.name)]
+        for oid in relations
+    }
 
 
-def selections(found: Iterable[Relation], policy: DemandPolicy | None) -> dict[tuple[str, str], tuple[str, ...]]:
+def selections(relations: Iterable[Relation], policy: DemandPolicy | None) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return descriptions of the selected part of each table that is not read as a whole."""
-    parts = {relation.name: (relation, *_selected(relation, policy)) for relation in found}
+    parts = {relation.name: (relation, *_selected(relation, policy)) for relation in relations}
     lines = {
         name: described(demand, len(relation.columns), condition)
         for name, (relation, demand, condition) in parts.items()

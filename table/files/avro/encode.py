@@ -55,26 +55,26 @@ def _pieces(array: pa.Array, type_: DataType) -> Iterator[ShortBytes | Text]:
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
         yield Text(*text_parts(_encoded(array, type_)))
         return
-    there, nullable = validity(array), type_.nullable
+    valid, nullable = validity(array), type_.nullable
     match type_.root:
         case "BOOLEAN":
-            yield from fixed(filled_values(array, np.uint8).astype(np.uint64), 1, there, nullable=nullable)
+            yield from fixed(filled_values(array, np.uint8).astype(np.uint64), 1, valid, nullable=nullable)
         case "FLOAT":
-            yield from fixed(filled_values(array, np.uint32).astype(np.uint64), 4, there, nullable=nullable)
+            yield from fixed(filled_values(array, np.uint32).astype(np.uint64), 4, valid, nullable=nullable)
         case "DOUBLE":
-            yield from fixed(filled_values(array, np.uint64).astype(np.uint64, copy=False), 8, there, nullable=nullable)
+            yield from fixed(filled_values(array, np.uint64).astype(np.uint64, copy=False), 8, valid, nullable=nullable)
         case "DECIMAL" if type_.precision <= _WORD_DIGITS:
-            yield from decimals(decimal_words(array)[0].view(np.int64), there, nullable=nullable)
+            yield from decimals(decimal_words(array)[0].view(np.int64), valid, nullable=nullable)
         case "DECIMAL":
             binary = _decimals(array)
-            if there is not None:
-                binary = pc.if_else(pa.array(there), binary, _EMPTY)
-            yield from texts(binary, there, nullable=nullable)
+            if valid is not None:
+                binary = pc.if_else(pa.array(valid), binary, _EMPTY)
+            yield from texts(binary, valid, nullable=nullable)
         case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
             binary = array.cast(pa.binary())
-            yield from texts(binary if there is None else binary.fill_null(b""), there, nullable=nullable)
+            yield from texts(binary if valid is None else binary.fill_null(b""), valid, nullable=nullable)
         case _:
-            yield from numbers(_counts(array, type_), there, nullable=nullable)
+            yield from numbers(_counts(array, type_), valid, nullable=nullable)
 
 
 def _counts(array: pa.Array, type_: AtomicType) -> npt.NDArray[np.int64]:

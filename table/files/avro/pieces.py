@@ -39,7 +39,7 @@ class Text:
     data: Bytes
 
 
-def numbers(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
+def numbers(values: Ints, valid: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
     """Yield zigzag varints: seven bits per byte, the lowest first, and the sign in the lowest bit of all."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     most = int(zigzag.max(initial=0))
@@ -56,15 +56,15 @@ def numbers(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[Sh
     if most >> 56:
         high = zigzag >> np.uint64(56)
         rest = (high & np.uint64(0x7F)) | (high >> np.uint64(7)) * np.uint64(0x0180)
-    yield from _after_branch([(word, np.minimum(size, _WORD)), (rest, np.maximum(size - _WORD, 0))], there, nullable)
+    yield from _after_branch([(word, np.minimum(size, _WORD)), (rest, np.maximum(size - _WORD, 0))], valid, nullable)
 
 
-def fixed(words: Words, width: int, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
+def fixed(words: Words, width: int, valid: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
     """Yield values of a fixed width."""
-    yield from _after_branch([(words, np.full(len(words), width, np.int64))], there, nullable)
+    yield from _after_branch([(words, np.full(len(words), width, np.int64))], valid, nullable)
 
 
-def decimals(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
+def decimals(values: Ints, valid: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
     """Yield numbers of at most 64 bits in as few bytes as they need, after their length, the highest byte first."""
     size = np.ones(len(values), np.int64)
     positive = values ^ (values >> 63)
@@ -77,27 +77,27 @@ def decimals(values: Ints, there: Flags | None, *, nullable: bool) -> Iterator[S
         parts: list[tuple[Words | None, Ints]] = [(head | word << np.uint64(8), size + 1)]
     else:
         parts = [(head, np.ones(len(values), np.int64)), (word, size)]
-    yield from _after_branch(parts, there, nullable)
+    yield from _after_branch(parts, valid, nullable)
 
 
-def texts(array: pa.Array, there: Flags | None, *, nullable: bool) -> Iterator[ShortBytes | Text]:
+def texts(array: pa.Array, valid: Flags | None, *, nullable: bool) -> Iterator[ShortBytes | Text]:
     """Yield binaries after their length; the array has no nulls."""
     size, data = text_parts(array)
-    yield from numbers(size, there, nullable=nullable)
+    yield from numbers(size, valid, nullable=nullable)
     yield Text(size, data)
 
 
 def _after_branch(
-    parts: Sequence[tuple[Words | None, Ints]], there: Flags | None, nullable: bool
+    parts: Sequence[tuple[Words | None, Ints]], valid: Flags | None, nullable: bool
 ) -> Iterator[ShortBytes]:
     """Yield the parts after the branch of their union, if they are nullable: 2 and the value, or 0 only."""
-    if there is not None:
-        parts = [(word, np.where(there, size, 0)) for word, size in parts]
-        parts = [(None if word is None else np.where(there, word, np.uint64(0)), size) for word, size in parts]
+    if valid is not None:
+        parts = [(word, np.where(valid, size, 0)) for word, size in parts]
+        parts = [(None if word is None else np.where(valid, word, np.uint64(0)), size) for word, size in parts]
     first, size = parts[0]
     assert first is not None
     if nullable:
-        branch = np.uint64(2) if there is None else there.astype(np.uint64) << np.uint64(1)
+        branch = np.uint64(2) if valid is None else valid.astype(np.uint64) << np.uint64(1)
         if int(size.max(initial=0)) < _WORD:
             parts = [(first << np.uint64(8) | branch, size + 1), *parts[1:]]
         else:

@@ -113,12 +113,12 @@ class Walk:
 
         def step(at: Places) -> Places:
             after = branch(at)
-            there = self._data.data[at] == 2
+            present = self._data.data[at] == 2
             # Where the record is null, its members are passed over zeros, and their end is ignored.
-            ends = np.where(there, after, self._data.end)
+            ends = np.where(present, after, self._data.end)
             for member in members:
                 ends = member(ends)
-            return np.where(there, ends, after)
+            return np.where(present, ends, after)
 
         return step
 

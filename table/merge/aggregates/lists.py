@@ -156,12 +156,12 @@ def _nested_one(
 
 
 def _nested_union(
-    first: list[int], then: list[int], ids: Ints, present: Flags, limit: int | None, keyed: bool
+    first: list[int], retracted: list[int], ids: Ints, present: Flags, limit: int | None, keyed: bool
 ) -> list[int]:
-    room = len(then) if limit is None else limit - len(first)
+    room = len(retracted) if limit is None else limit - len(first)
     if room <= 0 and limit is not None:
         return first
-    union = [e for e in first if present[e]] + [e for e in then if present[e]][:room]
+    union = [e for e in first if present[e]] + [e for e in retracted if present[e]][:room]
     return list({int(ids[e]): e for e in union}.values()) if keyed else union
 
 

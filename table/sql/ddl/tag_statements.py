@@ -25,11 +25,11 @@ def alter_tag(table: Table, statement: CreateTag | DeleteTag | RenameTag) -> Non
 
 
 def _create(table: Table, statement: CreateTag) -> None:
-    there = statement.tag in table.tags
-    if there and statement.if_not_exists:
+    exists = statement.tag in table.tags
+    if exists and statement.if_not_exists:
         return
     retain = None if statement.retained is None else parse_duration(statement.retained)
-    if statement.replaces and (there or not statement.creates):
+    if statement.replaces and (exists or not statement.creates):
         table.replace_tag(statement.tag, statement.snapshot, retain_millis=retain)
     else:
         table.create_tag(statement.tag, statement.snapshot, retain_millis=retain)

@@ -44,9 +44,9 @@ def _rename_tag(catalog: Catalog, given: Arguments) -> None:
 def _delete_tag(catalog: Catalog, given: Arguments) -> list[str]:
     table, names = table_of(catalog, given), given.names("tag")
     # As in Paimon, a missing tag is no error: jobs that delete old tags may run again.
-    there = set(names) & set(table.tags)
-    delete_tags(table.store, [name for name in names if name in there])
-    return [f"deleted tag {name}" if name in there else f"there is no tag {name!r}" for name in names]
+    existing = set(names) & set(table.tags)
+    delete_tags(table.store, [name for name in names if name in existing])
+    return [f"deleted tag {name}" if name in existing else f"there is no tag {name!r}" for name in names]
 
 
 def _expire_tags(catalog: Catalog, given: Arguments) -> list[str]:

@@ -37,13 +37,13 @@ class ResultKinds:
         An old row without its new row is a delete, a new row without its old row an insert: the condition of the query
         applies to one of them only.
         """
-        there = np.zeros(len(self._kinds) + 1, np.bool_)
-        there[rows] = True
+        selected = np.zeros(len(self._kinds) + 1, np.bool_)
+        selected[rows] = True
         kinds = self._kinds[rows]
         new = np.zeros(len(self._kinds), np.bool_)
         new[1:] = self._old[:-1]
-        kinds[(kinds == UPDATE_BEFORE) & ~(self._old[rows] & there[rows + 1])] = DELETE
-        kinds[(kinds == UPDATE_AFTER) & new[rows] & ~there[rows - 1]] = INSERT
+        kinds[(kinds == UPDATE_BEFORE) & ~(self._old[rows] & selected[rows + 1])] = DELETE
+        kinds[(kinds == UPDATE_AFTER) & new[rows] & ~selected[rows - 1]] = INSERT
         return kinds
 
 

@@ -57,12 +57,12 @@ class Streams:
                 hint="CAST them to one type",
             ) from reason
 
-    def open_set(self, part: ScriptPart, others: Iterable[ScriptPart] | None) -> None:
+    def open_set(self, part: ScriptPart, following: Iterable[ScriptPart] | None) -> None:
         """Begin a statement set; a set that nothing ends is refused before its first INSERT is run."""
         if self._set is not None:
             raise ConfigError("a statement set is open", hint="END it before the next one begins")
-        if others is not None:
-            check_end(others)
+        if following is not None:
+            check_end(following)
         self._set = part
 
     def close_set(self) -> Iterator[pa.Table]:
@@ -122,9 +122,9 @@ class Streams:
         yield from self._jobs.run(self._context)
 
 
-def check_end(others: Iterable[ScriptPart]) -> None:
+def check_end(following: Iterable[ScriptPart]) -> None:
     """Raise ConfigError unless the statements behind the beginning of a statement set end it before the next begins."""
-    words = (first_word(other.text).lower() for other in others)
+    words = (first_word(other.text).lower() for other in following)
     if next((word for word in words if word in {"end", "begin", "execute"}), None) != "end":
         raise no_end()
 

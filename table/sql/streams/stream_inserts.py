@@ -92,18 +92,18 @@ class StreamInsert:
         self._pending = None
         return True
 
-    def _process(self, found: SnapshotBatches) -> None:
+    def _process(self, batches: SnapshotBatches) -> None:
         writer, written = self._open_writer(), 0
-        for rows in self.reader.rows(found, self._query):
+        for rows in self.reader.rows(batches, self._query):
             batch, kinds = self._for_target(rows)
             writer.write(batch, kinds)
             written += batch.num_rows
         if not written:
             return
-        identifier = found.snapshot.id
-        properties = {**self.progress.properties(found.snapshot), **self.reader.lookups.properties}
-        self._pending = found.snapshot, self._rows + written
-        snapshots = writer.commit(identifier, watermark=found.snapshot.watermark, properties=properties)
+        identifier = batches.snapshot.id
+        properties = {**self.progress.properties(batches.snapshot), **self.reader.lookups.properties}
+        self._pending = batches.snapshot, self._rows + written
+        snapshots = writer.commit(identifier, watermark=batches.snapshot.watermark, properties=properties)
         self._recorded, self._rows = identifier, self._rows + written
         self._snapshot = snapshots[0].id if snapshots else self._snapshot
         self._base = self.table.store.snapshots.latest_id()

@@ -110,8 +110,8 @@ class StreamLookups:
             log.info("event=lookup_missed table=%s keys=%d snapshot=%d", name, len(missing), dimension.snapshot or 0)
         return found
 
-    def _register(self, join: LookupJoin, found: Sequence[Matches]) -> None:
-        self._session.register(join.view, pa.concat_tables([part.rows for part in found]))
+    def _register(self, join: LookupJoin, matches: Sequence[Matches]) -> None:
+        self._session.register(join.view, pa.concat_tables([part.rows for part in matches]))
 
 
 def _opened(join: LookupJoin) -> Dimension:

@@ -117,10 +117,10 @@ class StreamReader:
         """Return the query's columns without rows, once their names are known."""
         return [pa.array([], type_) for type_ in self._types.types[1:]]
 
-    def rows(self, found: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
+    def rows(self, batches: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
         """Yield the rows of a query on the changes of a snapshot. It is the query of the branch, or one around it."""
-        self.lookups.begin(found.snapshot.id)
-        for changed in whole_updates(found.batches):
+        self.lookups.begin(batches.snapshot.id)
+        for changed in whole_updates(batches.batches):
             batch = packed_updates(changed) if self.packs_updates else changed
             kinds = np.full(batch.num_rows, INSERT, np.int8) if self.shows_kinds else kind_numbers(batch.column(0))
             self._register(pa.Table.from_batches([batch]), kinds)

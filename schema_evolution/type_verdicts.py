@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.schema_evolution.types.mapping import TypeMapping
-from penstock.table.values.cast_rules import TO_STRING_ONLY
+from penstock.table.values.cast_rules import TIMES
 from penstock.table.values.types import STRING, ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 
@@ -132,7 +132,7 @@ def _to_text(old: DataType, new: DataType, mapping: TypeMapping) -> Change:
     # Messages sent before the change may arrive after it, for example from another partition.
     if was_text:
         return Change(Verdict.KEEP, old)
-    if isinstance(old, AtomicType) and old.root in TO_STRING_ONLY:
+    if isinstance(old, AtomicType) and old.root in TIMES:
         return Change(Verdict.WIDEN, replace(STRING, nullable=old.nullable))
     return Change(Verdict.WIDEN, new)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from penstock.table.files.columns import has_nanoseconds
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.cast_rules import TIMES
 from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
 
 
@@ -46,8 +47,11 @@ def column_plan(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Fi
 
 
 def _no_finer_than(old: Field, new: Field) -> Field:
-    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover more years."""
-    coarse = isinstance(new.type, AtomicType) and not has_nanoseconds(new.type)
+    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover more years.
+
+    A text shows all digits, so it needs the nanoseconds.
+    """
+    coarse = isinstance(new.type, AtomicType) and new.type.root in TIMES and not has_nanoseconds(new.type)
     if coarse and isinstance(old.type, AtomicType) and has_nanoseconds(old.type):
         return replace(old, type=replace(old.type, precision=6))
     return old

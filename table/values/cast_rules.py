@@ -45,8 +45,8 @@ CASTS: dict[str, Sources] = {
     "TIMESTAMP": Sources(_STAMPS, ("INT", "BIGINT", "DATE", "TIME", *_CHARS)),
     "TIMESTAMP_LTZ": Sources(_STAMPS, ("INT", "BIGINT", "DATE", "TIME", *_CHARS)),
 }
-# These become STRING, never a CHAR or VARCHAR with a length.
-TO_STRING_ONLY = ("DATE", "TIME", *_STAMPS)
+# Times become STRING, never a CHAR or VARCHAR with a length.
+TIMES = ("DATE", "TIME", *_STAMPS)
 
 
 def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
@@ -62,7 +62,7 @@ def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
         return False
     # ARRAY, MAP and ROW are named by their classes.
     root = source.root if isinstance(source, AtomicType) else type(source).__name__.removesuffix("Type").upper()
-    if root in TO_STRING_ONLY and target == STRING:
+    if root in TIMES and target == STRING:
         return explicit
     allowed = CASTS.get(target.root, Sources((), ()))
     return root in allowed.implicit or (explicit and root in allowed.explicit)

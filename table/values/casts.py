@@ -10,7 +10,7 @@ from penstock.errors import ConfigError
 from penstock.table.values.arrow_types import arrow_field, to_arrow
 from penstock.table.values.buffers import one_array
 from penstock.table.values.cast_numbers import cast_number
-from penstock.table.values.cast_rules import CastFailed
+from penstock.table.values.cast_rules import TIMES, CastFailed
 from penstock.table.values.cast_times import cast_time
 from penstock.table.values.internal import entry_types
 from penstock.table.values.text_parser import parse_texts
@@ -28,7 +28,6 @@ from penstock.table.values.types import (
 )
 
 NUMBERS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
-TIMES = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 CHARS = {"CHAR", "VARCHAR"}
 BINARIES = {"BINARY", "VARBINARY"}
 
@@ -88,7 +87,7 @@ def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: 
         return cast_number(array, source, target)
     if source.root == target.root == "TIME":  # milliseconds at any precision, which only Paimon 2.0 can change
         return array
-    if TIMES & {source.root, target.root} and {source.root, target.root} <= TIMES | {"INT", "BIGINT"}:
+    if {*TIMES} & {source.root, target.root} and {source.root, target.root} <= {*TIMES, "INT", "BIGINT"}:
         return cast_time(array, source, target, zone)
     raise _no_cast(source, target)
 

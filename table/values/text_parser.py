@@ -26,8 +26,8 @@ _DIGITS = re.compile(r"-?[0-9]+")
 _FLOAT = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
 _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
-_DATE = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?")
-_TIME = re.compile(r"([0-9]+):([0-9]+)(?::([0-9]+)(?:\.([0-9]*))?)?")
+_DATE = re.compile(r"([0-9]+)(?:-([0-9]+)(?:-([0-9]+))?)?")
+_TIME = re.compile(r"([0-9]+)(?::([0-9]+)(?::([0-9]+)(?:\.([0-9]*))?)?)?")
 _STAMP = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?: ([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{0,9}))?)?"
 )
@@ -80,7 +80,7 @@ def _parser(target: AtomicType) -> Callable[[str], object]:
         case "TIMESTAMP":
             return lambda text: parse_timestamp(text, target.precision)
         case "TIMESTAMP_LTZ":
-            return parse_wall_clock
+            return lambda text: parse_wall_clock(text, target.precision)
     raise ConfigError(f"text cannot be read as {type_text(target)}")
 
 
@@ -111,24 +111,29 @@ def _decimal(text: str) -> Decimal:
 
 
 def parse_date(text: str) -> int:
-    """Return the days since 1970 from a number of days or from year-month[-day]. Text after a blank is ignored."""
+    """Return the days since 1970 from a number of days or from year[-month[-day]]. Text after a blank is ignored.
+
+    Digits without a blank around them are a number of days, with one they are a year.
+    """
     if _DIGITS.fullmatch(text):
         return parse_integer(text, 32)
     match = _matched(_DATE, text.strip(_JAVA_BLANKS).partition(" ")[0])
-    year, month, day = int(match[1]), int(match[2]), int(match[3] or 1)
+    year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
     if year > 9999:
         raise ValueError(text)
     return int(np.datetime64(f"{year:04d}-{month:02d}-{day:02d}", "D").astype(np.int64))
 
 
 def parse_time(text: str) -> int:
-    """Return the milliseconds of the day, from a count of them or from hour:minute[:second[.fraction]], rounded."""
-    bare = text.strip(_JAVA_BLANKS)
-    if _DIGITS.fullmatch(bare):
-        millis = int(bare)
+    """Return the milliseconds of the day, from a count of them or from hour[:minute[:second[.fraction]]], rounded.
+
+    Digits without a blank around them are a count, with one they are an hour.
+    """
+    if _DIGITS.fullmatch(text):
+        millis = int(text)
     else:
-        match = _matched(_TIME, bare)
-        seconds = (int(match[1]) * 60 + int(match[2])) * 60 + int(match[3] or 0)
+        match = _matched(_TIME, text.strip(_JAVA_BLANKS))
+        seconds = (int(match[1]) * 60 + int(match[2] or 0)) * 60 + int(match[3] or 0)
         millis = seconds * 1000 + (int((match[4] or "0").ljust(4, "0")[:4]) + 5) // 10
     # Java accepts times beyond the end of the day, but Arrow's time types cannot represent them.
     return millis if 0 <= millis < DAY else _refuse(text)
@@ -137,19 +142,22 @@ def parse_time(text: str) -> int:
 def parse_timestamp(text: str, precision: int) -> int:
     """Return nanoseconds since 1970, from a count in the precision's unit or from a date with or without a time."""
     if not _DIGITS.fullmatch(text):
-        return parse_wall_clock(text)
+        return parse_wall_clock(text, precision)
     # Only whole seconds, milliseconds, microseconds and nanoseconds can be counted, in a 64-bit number.
     if precision % 3 or len(text) > 19:
         raise ValueError(text)
     return int(text) * int(10 ** (9 - precision))
 
 
-def parse_wall_clock(text: str) -> int:
-    """Return nanoseconds since 1970 from a date with or without a time of day, without a zone."""
+def parse_wall_clock(text: str, precision: int) -> int:
+    """Return nanoseconds since 1970 from a date with or without a time of day, without a zone.
+
+    Digits beyond the precision are cut off.
+    """
     match = _matched(_STAMP, text)
     year, month, day = int(match[1]), int(match[2]), int(match[3])
     hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
-    nanos = int((match[7] or "").ljust(9, "0"))
+    nanos = int((match[7] or "")[:precision].ljust(9, "0"))
     # Java's formatter accepts 24:00:00 as the end of the day.
     midnight = hour == 24 and not (minute or second or nanos)
     valid = year >= 1 and 1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,7 @@ from penstock.table.values.buffers import one_array
 from penstock.table.values.internal import entry_types
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, type_json
 
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
@@ -58,9 +60,9 @@ def _atomic_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
             return _utf8(array)
         case "FLOAT":
             # to_pylist returns a double. Its shortest text has more digits than that of the float.
-            return _by_distinct(array, lambda value: float_text(Decimal(str(np.float32(value)))))
+            return _by_distinct(array, lambda value: float_text(_java_digits(value, str(np.float32(value)))))
         case "DOUBLE":
-            return _by_distinct(array, lambda value: float_text(Decimal(repr(value))))
+            return _by_distinct(array, lambda value: float_text(_java_digits(value, repr(value))))
         case "DECIMAL" if type_.scale > 6:
             # Arrow formats 0.0000001 as 1E-7.
             return _by_distinct(array, lambda value: format(value, "f"))
@@ -84,8 +86,20 @@ def _utf8(array: pa.Array) -> pa.Array:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
-        texts = [None if value is None else value.decode(errors="replace") for value in array.to_pylist()]
+        texts = [None if value is None else _replaced(value) for value in array.to_pylist()]
         return pa.array(texts, pa.string())
+
+
+def _replaced(value: bytes) -> str:
+    # Java replaces the bytes of a half of a surrogate pair by one character, Python each of them by one.
+    return _SURROGATE.sub(b"\xff", value).decode(errors="replace")
+
+
+def _java_digits(value: float, shortest: str) -> Decimal:
+    """Return the digits of Double.toString: the shortest that identify the value, but at least two."""
+    digits = Decimal(shortest)
+    # The closest text of two digits differs from the shortest for the smallest values only: 4.9E-324, not 5.0E-324.
+    return Decimal(f"{value:.1e}") if digits.is_finite() and len(digits.normalize().as_tuple().digits) == 1 else digits
 
 
 def float_text(shortest: Decimal) -> str:

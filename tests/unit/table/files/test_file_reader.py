@@ -282,6 +282,15 @@ def test_a_file_of_nanoseconds_is_read_after_the_column_became_microseconds() ->
     assert table.column("t").cast(pa.int64()).to_pylist() == [0, 158_751_360_000_000_000]
 
 
+def test_a_file_of_nanoseconds_shows_all_digits_after_the_column_became_text() -> None:
+    stamps = Field(0, "t", AtomicType("TIMESTAMP", precision=9))
+    shelf = Shelf((stamps,), pa.table({"t": pa.array([1, None], pa.timestamp("ns"))}))
+
+    table = shelf.read(Field(0, "t", STRING))
+
+    assert table.column("t").to_pylist() == ["1970-01-01 00:00:00.000000001", None]
+
+
 def test_local_timestamps_in_orc_files_of_java_are_read() -> None:
     path = Path(__file__).with_name("java_in_shanghai.orc")  # written by Java Paimon 1.3.1 in that zone
     store = MemoryStore({"f.orc": path.read_bytes()})

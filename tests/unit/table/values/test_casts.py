@@ -15,7 +15,7 @@ from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.cast_rules import CastFailed, can_cast
 from penstock.table.values.casts import cast_array
 from penstock.table.values.internal import from_internal, internal_values
-from penstock.table.values.types import BIGINT, INT, STRING, parse_type
+from penstock.table.values.types import BIGINT, BYTES, INT, STRING, parse_type
 from tests.unit.table.values.samples import internal
 
 JAVA = json.loads((Path(__file__).resolve().parents[3] / "data" / "casts.json").read_text(encoding="utf-8"))
@@ -193,3 +193,42 @@ def test_zero_with_a_large_exponent_is_zero() -> None:
     texts = pa.array(["0E50", "-0E60", "0E-99", "1E50"])
     cast = cast_array(texts, STRING, parse_type("DECIMAL(10, 2)"))
     assert [None if value is None else str(value) for value in cast.to_pylist()][:3] == ["0.00"] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"\xe2\x82", "\ufffd"),
+        (b"\xed\xa0\x80(", "\ufffd("),
+        (b"\xed\xa0\xed\xbf\xbf\xed", "\ufffd" * 3),
+        (b"\xed\xc0\x80", "\ufffd" * 3),
+        (b"\xed\x9f\xbf", "\ud7ff"),
+        (b"\xff\xed\x9f\xbf", "\ufffd\ud7ff"),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_replaced_as_in_java(value: bytes, text: str) -> None:
+    assert cast_array(pa.array([value, None]), BYTES, STRING).to_pylist() == [text, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "shown"),
+    [
+        (" 5", "DATE", "0005-01-01"),
+        ("7 8", "DATE", "0007-01-01"),
+        (" 5", "TIME(3)", "05:00:00"),
+        ("1969-12-31 23:59:59.123456789", "TIMESTAMP(1)", "1969-12-31 23:59:59.100"),
+        ("1969-12-31 23:59:59.123456789", "TIMESTAMP(5)", "1969-12-31 23:59:59.123450"),
+        ("1969-12-31 23:59:59.123456789", "TIMESTAMP(8)", "1969-12-31 23:59:59.123456780"),
+        ("1969-12-31 23:59:59.123456789", "TIMESTAMP(2) WITH LOCAL TIME ZONE", "1969-12-31 23:59:59.120Z"),
+    ],
+)
+def test_texts_of_odd_forms_are_parsed_as_in_java(value: str, target: str, shown: str) -> None:
+    assert str(cast_array(pa.array([value]), STRING, parse_type(target)).cast(pa.string())[0]).startswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(5e-324, "4.9E-324"), (2e-323, "2.0E-323"), (1e22, "1.0E22"), (0.0, "0.0")]
+)
+def test_the_smallest_doubles_have_two_digits(value: float, shown: str) -> None:
+    assert cast_array(pa.array([value]), parse_type("DOUBLE"), STRING).to_pylist() == [shown]
+    assert cast_array(pa.array([1e-44], pa.float32()), parse_type("FLOAT"), STRING).to_pylist() == ["9.8E-45"]

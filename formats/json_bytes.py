@@ -79,16 +79,21 @@ def unescaped(column: pa.Array) -> pa.Array | None:
     if unresolvable(data, escapes).any():
         return None
     text = data.copy()
-    text[escapes + 1] = _MEANT[data[escapes + 1]]
+    resolve(text, escapes + 1)
     bounds = bounds - bounds[0]
     # Each bound moves forward by the number of backslashes removed before it. Texts are many and escapes are few.
     removed = np.bincount(np.searchsorted(bounds, escapes, side="right"), minlength=len(bounds))
     offsets = (bounds - np.cumsum(removed)).astype(np.int32)
-    return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), _without(text, escapes))
+    return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), without(text, escapes))
 
 
-def _without(data: Bytes, places: Int64s) -> pa.Buffer:
-    """Return the bytes without those at these places, which are in order."""
+def resolve(data: Bytes, places: Int64s) -> None:
+    """Replace the characters that were escaped at these places by those that they stand for."""
+    data[places] = _MEANT[data[places]]
+
+
+def without(data: Bytes, places: Int64s) -> pa.Buffer:
+    """Return the text without the bytes at these places, which are in order."""
     # Bytes between two places are copied at once.
     bounds = np.empty(2 * len(places) + 2, np.int32)
     bounds[0], bounds[-1] = 0, len(data)

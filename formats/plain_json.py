@@ -19,7 +19,7 @@ from penstock.formats.layouts.message_groups import KnownLayouts
 from penstock.formats.layouts.untyped_rows import decode_by_layout, read_text, text_fields
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import TextTables, bad_record, check_members
-from penstock.formats.unsent_values import JSON_TEXTS, unsent_error, unsent_names
+from penstock.formats.unsent_values import ENCODED_TEXTS, unsent_error, unsent_names
 from penstock.row_kinds import INSERT
 
 Row = dict[str, Any]
@@ -42,7 +42,7 @@ def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, deco
     names = tuple(name for (name,) in layout.paths)
     kinds, times = np.full(len(rows), INSERT, np.int8), np.full(len(rows), -1, np.int64)
     if members:
-        kinds[rows.have(members, JSON_TEXTS)] = UNDECIDED
+        kinds[rows.have(members, ENCODED_TEXTS)] = UNDECIDED
     schema = SourceSchema("text", None, None, text_fields(names))
     table = TableMessages(columns, None, RowMembers(names, members), kinds, times, schema, read_text(columns))
     return table.add(options.rule(None, None, ()), messages, decoded)

@@ -18,8 +18,8 @@ UNSENT = "__debezium_unavailable_value"
 _BYTES = UNSENT.encode()
 # The connector and the converter write bytes as base64 or hexadecimal digits, and `hstore` as JSON.
 _TEXTS = (UNSENT, b64encode(_BYTES).decode(), _BYTES.hex(), json.dumps({UNSENT: UNSENT}, separators=(",", ":")))
-# As they are in a JSON text, without quotation marks.
-JSON_TEXTS = tuple(json.dumps(text)[1:-1].encode() for text in _TEXTS)
+# As bytes, without the escapes of a JSON text.
+ENCODED_TEXTS = tuple(text.encode() for text in _TEXTS)
 _SCALARS = frozenset([*_TEXTS, _BYTES])
 # Of integers and dates; of UUIDs.
 _ARRAYS = (list(_BYTES), ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"])

@@ -34,7 +34,7 @@ from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import PIECE, KnownLayouts, have_many_layouts
 from penstock.formats.row_builder import texts
-from penstock.formats.unsent_values import JSON_TEXTS
+from penstock.formats.unsent_values import ENCODED_TEXTS
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
 _KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
@@ -156,7 +156,7 @@ class _LayoutDecoder:
         kinds[self.keys.group[rows.numbers] == UNREAD] = UNDECIDED
         images = [*members.rows.after, *members.rows.before, *members.rows.deleted]
         if images:
-            kinds[rows.have(images, JSON_TEXTS)] = UNDECIDED
+            kinds[rows.have(images, ENCODED_TEXTS)] = UNDECIDED
         return kinds
 
     def _parts(self, rows: LayoutRows, places: Int64s | None) -> Iterator[Int64s | None]:
@@ -215,5 +215,4 @@ def _read_member(
             return (integers.cast(pa.int32()) if kind == pa.date32() else integers).cast(kind)
         except pa.ArrowInvalid:
             pass  # `reader` names the value that does not fit
-    values = _read_values(f"[{','.join(columns.rows.json_texts(member, places))}]")
-    return read(values, faults)
+    return read(columns.rows.values(member, places, _read_values), faults)

@@ -103,9 +103,10 @@ class SchemaPrefixes:
         begin, known = self._index.begin, self._index.schemas
         end = begin + _WIDTH
         for value in values:
-            for prefix, number in known.get(value[begin:end], ()) if value else ():
-                if value.startswith(prefix) and value[-1] == _CLOSING:
-                    texts.append(value[len(prefix) : -1])
+            whole = value or b""
+            for prefix, number in known.get(whole[begin:end], ()):
+                if whole.startswith(prefix) and whole[-1] == _CLOSING:
+                    texts.append(whole[len(prefix) : -1])
                     schemas.append(number)
                     break
             else:

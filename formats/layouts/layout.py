@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.formats.change import Int64s
-from penstock.formats.json_bytes import ESCAPE, QUOTE
+from penstock.formats.json_bytes import QUOTE
 
 T = TypeVar("T")
 MemberPath: TypeAlias = tuple[str, ...]
@@ -28,8 +28,10 @@ MOST_MEMBERS = 5_000
 # The most blanks after a colon; producers write one or none.
 MOST_BLANKS = 8
 _AFTER_SCALAR = b",} "
-# Messages are compared with their layout without the quotation marks that are escaped.
-_MARK_IN_NAME = rb"\""
+_MARK = b'"'
+# Messages are compared with this byte in the place of a character that was escaped: it is no byte of UTF-8, so no byte
+# of a layout.
+ESCAPED = 0xFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,11 @@ class MessageLayout:
         return tuple(path[1] for path, _ in members), tuple(number for _, number in members)
 
 
-def layout_of(document: bytes, name_ends: list[int]) -> MessageLayout | None:
-    """Return the layout of a message, given where the names of members end; None if it needs the general parser."""
+def layout_of(document: bytes, marked: bytes, name_ends: list[int]) -> MessageLayout | None:
+    """Return the layout of a message; None if it needs the general parser.
+
+    `marked` is the message without escapes, and `name_ends` are the ends of the names in it.
+    """
     try:
         parsed = msgspec.json.decode(document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -114,7 +119,7 @@ def layout_of(document: bytes, name_ends: list[int]) -> MessageLayout | None:
     scalars = sum(not isinstance(value, dict | list) for _, value in members)
     if not scalars or len(members) > MOST_MEMBERS or len(members) != len(name_ends):
         return None
-    return _measured(document, members, name_ends)
+    return _measured(marked, members, name_ends)
 
 
 def _members(node: Mapping[str, Any], outer: MemberPath) -> Any:
@@ -125,56 +130,51 @@ def _members(node: Mapping[str, Any], outer: MemberPath) -> Any:
             yield from _members(value, path)
 
 
-def _measured(document: bytes, members: list[tuple[MemberPath, Any]], name_ends: list[int]) -> MessageLayout | None:
+def _measured(marked: bytes, members: list[tuple[MemberPath, Any]], name_ends: list[int]) -> MessageLayout | None:
     gaps: list[bytes] = []
     name_at: list[int] = []
     constants: dict[MemberPath, Any] = {}
     end, marks = 0, 2 * len(members)
     for number, ((path, value), name_end) in enumerate(zip(members, name_ends, strict=True)):
         name = msgspec.json.encode(path[-1])
-        if document[name_end + 1 - len(name) : name_end + 1] != name:
-            return None  # a name with unusual escapes
-        if _MARK_IN_NAME in name:
-            return None
+        if marked[name_end + 1 - len(name) : name_end + 1] != name:
+            return None  # a name with escapes
         start = name_end + 2
-        while document[start : start + 1] == b" ":
+        while marked[start : start + 1] == b" ":
             start += 1
         if start > name_end + 2 + MOST_BLANKS:
             return None
         # The bytes of an object or array are part of the gap in front of the next scalar.
         if isinstance(value, dict | list):
             if not value or isinstance(value, list):
-                stop = name_ends[number + 1] if number + 1 < len(members) else len(document)
+                stop = name_ends[number + 1] if number + 1 < len(members) else len(marked)
                 constants[path] = value
-                inner = _constant_marks(document, start, stop, number + 1 < len(members))
+                inner = _constant_marks(marked, start, stop, number + 1 < len(members))
                 if inner is None:
                     return None
                 marks += inner
         else:
-            gaps.append(document[end:start])
+            gaps.append(marked[end:start])
             name_at.append(name_end - end)
-            end = _scalar_end(document, start)
-    return _layout(members, constants, ScalarGaps((*gaps, document[end:]), tuple(name_at)), marks)
+            end = _scalar_end(marked, start)
+    return _layout(members, constants, ScalarGaps((*gaps, marked[end:]), tuple(name_at)), marks)
 
 
-def _constant_marks(document: bytes, start: int, stop: int, named: bool) -> int | None:
+def _constant_marks(marked: bytes, start: int, stop: int, named: bool) -> int | None:
     """Return the number of quotation marks of an array up to the end of the next name, less those of that name."""
-    if ESCAPE in document[start:stop]:
+    if ESCAPED in marked[start:stop]:
         return None
     # The closing mark of the next name is at `stop`, its opening mark before it.
-    return document.count(b'"', start, stop) - (1 if named else 0)
+    return marked.count(_MARK, start, stop) - (1 if named else 0)
 
 
-def _scalar_end(document: bytes, start: int) -> int:
+def _scalar_end(marked: bytes, start: int) -> int:
     end = start
-    if document[start] != QUOTE:
-        while document[end] not in _AFTER_SCALAR:
+    if marked[start] != QUOTE:
+        while marked[end] not in _AFTER_SCALAR:
             end += 1
         return end
-    end += 1
-    while document[end] != QUOTE:
-        end += 2 if document[end] == ESCAPE else 1
-    return end + 1
+    return marked.index(_MARK, end + 1) + 1
 
 
 def _layout(

@@ -7,6 +7,7 @@ from it is compared by the general plan.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -14,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.formats.change import Int64s
-from penstock.formats.json_bytes import ESCAPE
 from penstock.formats.layouts.layout import MemberPath, MessageLayout, Words
 from penstock.formats.layouts.member_values import WINDOW, LayoutRows
 
 _WORD = WINDOW // 2
 _MARK = b'"'
+# Characters that may have been escaped in the messages: plans compare the bytes before escapes are resolved.
+_MAYBE_ESCAPED = re.compile(rb'["\\/\x00-\x1f]')
 # A usual plan is made from at least this many messages, and not again more often than this.
 _LEARNED_FROM, _MOST_PLANS = 100, 4
 
@@ -128,9 +130,9 @@ def _same_text(rows: LayoutRows, scalar: int) -> bytes | None:
     """Return the text that a scalar is in all messages, None if they differ or if it has escapes."""
     starts, ends = rows.starts[scalar].tolist(), rows.ends[scalar].tolist()
     text = rows.piece.text
-    found = {text[start:end] for start, end in zip(starts, ends, strict=True)}
+    found = {bytes(text[start:end]) for start, end in zip(starts, ends, strict=True)}
     value = found.pop()
-    return None if found or ESCAPE in value or not rows.quoted[scalar].all() else value
+    return None if found or _MAYBE_ESCAPED.search(value) or not rows.quoted[scalar].all() else value
 
 
 def _windows(

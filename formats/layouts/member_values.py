@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.change import Int32s, Int64s
-from penstock.formats.json_bytes import BACKSLASH, Bytes, Mask, unescaped
+from penstock.formats.json_bytes import Bytes, Mask
 from penstock.formats.layouts.layout import MessageLayout, Words
 
 # Bytes that are compared at once.
@@ -20,24 +20,20 @@ WINDOW = 16
 
 @dataclass(frozen=True, slots=True)
 class PieceText:
-    """The text of several messages, with words of eight and windows of sixteen bytes at each position.
+    """The text of several messages, with words of eight and windows of sixteen bytes at each position."""
 
-    `escaped`: it has backslashes.
-    """
-
-    text: bytes
+    text: bytes | bytearray | pa.Buffer
     data: Bytes
     words: Words
     windows: npt.NDArray[np.void]
-    escaped: bool
 
     @classmethod
-    def of(cls, text: bytes) -> PieceText:
+    def of(cls, text: bytes | bytearray | pa.Buffer) -> PieceText:
         """Return a text that is longer than a window."""
         data: Bytes = np.frombuffer(text, np.uint8)
         words: Words = np.ndarray((len(text) - 7,), "<u8", data, 0, (1,))
         windows: npt.NDArray[np.void] = np.ndarray((len(text) - WINDOW + 1,), f"V{WINDOW}", data, 0, (1,))
-        return cls(text, data, words, windows, BACKSLASH in text)
+        return cls(text, data, words, windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +132,16 @@ class LayoutRows:
             different |= ((words[left] ^ words[right]) & mask) != 0
         return different
 
-    def json_texts(self, member: int, places: Int64s | None) -> list[str]:
-        """Return a member's values at these places (None: all) as JSON, texts with quotation marks and escapes."""
+    def values(self, member: int, places: Int64s | None, read: Callable[[str], Sequence[object]]) -> list[object]:
+        """Return a member's values at these places (None: all); `read` reads an array of those that are no texts."""
         number, chosen = self.layout.scalar_number[member], slice(None) if places is None else places
-        quoted = self.quoted[number][chosen]
-        bounds = np.stack([self.starts[number][chosen] - quoted, self.ends[number][chosen] + quoted], axis=1)
-        texts: list[str] = self._texts(bounds.reshape(-1)).to_pylist()
-        return texts
+        bounds = np.stack([self.starts[number][chosen], self.ends[number][chosen]], axis=1)
+        values: list[object] = self._texts(bounds.reshape(-1)).to_pylist()
+        plain = np.flatnonzero(~self.quoted[number][chosen]).tolist()
+        if plain:
+            for place, value in zip(plain, read(f"[{','.join(str(values[place]) for place in plain)}]"), strict=True):
+                values[place] = value
+        return values
 
     def have(self, members: Sequence[int], texts: Sequence[bytes]) -> Mask:
         """Return which messages have one of these texts, each at least eight bytes long, in any of these members."""
@@ -174,9 +173,6 @@ class LayoutRows:
         if some:
             np.copyto(bounds[..., 1], bounds[..., 0], where=nulls)
         texts = self._texts(bounds.reshape(-1))
-        if self.piece.escaped:
-            # Messages with escapes that cannot be resolved have no layout.
-            texts = unescaped(texts)
         return with_nulls(texts, nulls.reshape(-1)) if some else texts
 
     def _scalars(self, members: Sequence[int]) -> list[int]:

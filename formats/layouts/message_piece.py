@@ -58,7 +58,7 @@ class MessagePiece:
         end = self.offset + len(self.body)
         wrong = self.texts.unresolved
         if len(wrong):
-            odd[self._message_of(wrong[slice(*np.searchsorted(wrong, [self.offset, end]))])] = True
+            odd[wrong[slice(*np.searchsorted(wrong, [self.first, self.first + len(odd)]))] - self.first] = True
         if not is_utf8(self.texts.piece.data[self.offset : end]):
             documents = self.texts.documents[self.first : self.first + len(odd)]
             odd |= np.array([not is_utf8(document) for document in documents])
@@ -107,7 +107,8 @@ class MessagePiece:
     def layout(self, row: int) -> MessageLayout | None:
         """Return the layout of one message."""
         name_ends = self.name_ends[self.first_name[row] : self.first_name[row + 1]] - self.begins[row]
-        return layout_of(bytes(self.texts.documents[self.first + row]), name_ends.tolist())
+        number = self.first + row
+        return layout_of(bytes(self.texts.documents[number]), self.texts.marked(number), name_ends.tolist())
 
     def match(self, plans: LayoutPlans, rows: Int64s) -> tuple[Mask, LayoutRows]:
         """Return which of these messages have the layout, and the values of those whose values are certain too."""

@@ -7,43 +7,56 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.formats.change import Int64s
-from penstock.formats.json_bytes import COLON, QUOTE, Bytes, escapes_of, unresolvable
-from penstock.formats.layouts.layout import MOST_BLANKS
+from penstock.formats.json_bytes import BACKSLASH, COLON, QUOTE, Bytes, escapes_of, resolve, unresolvable, without
+from penstock.formats.layouts.layout import ESCAPED, MOST_BLANKS
 from penstock.formats.layouts.member_values import WINDOW, PieceText
 
 # Windows are read up to the last byte, and behind it for layouts with blanks.
 _PADDING = b"\n" * (WINDOW + MOST_BLANKS)
 # Bytes in which names are looked for at once.
-_PART = 1 << 16
-# In the place of an escaped quotation mark: no byte of UTF-8, so no byte of a layout.
-_ESCAPED = 0xFF
+_PART = 1 << 18
 _NOWHERE: Int64s = np.zeros(0, np.int64)
 
 
 class MessageTexts:
-    """Messages as one text, and where each of them begins and ends.
+    """Messages as one text with their escapes resolved, and where each of them begins and ends in it.
 
-    `marks` is the same text without the quotation marks that are escaped: all that are left delimit texts and names.
-    `unresolved` are the places of escapes that do not stand for a single character.
+    `marks` is the same text with a byte that JSON does not have for each character that was escaped, so that all
+    quotation marks delimit texts and names. `unresolved` are the numbers of messages with an escape that does not stand
+    for a single character.
     """
 
     def __init__(self, documents: Sequence[bytes]) -> None:
         self.documents = documents
         text = b"".join([*documents, _PADDING])
-        self.piece = PieceText.of(text)
         self.ends = np.cumsum(np.fromiter(map(len, documents), np.int64, len(documents)))
+        self.unresolved = _NOWHERE
+        if BACKSLASH in text:
+            self._resolve(np.frombuffer(text, np.uint8))
+        else:
+            self.piece = self.marks = PieceText.of(text)
         self.begins = np.append(0, self.ends[:-1])
-        self.marks, self.unresolved = self.piece, _NOWHERE
-        if self.piece.escaped:
-            data = self.piece.data
-            escapes = escapes_of(data)
-            following = escapes + 1  # the padding follows the last byte
-            self.unresolved = escapes[unresolvable(data, escapes)]
-            quotes = following[data[following] == QUOTE]
-            if len(quotes):
-                data = data.copy()
-                data[quotes] = _ESCAPED
-                self.marks = PieceText.of(data.tobytes())
+
+    def _resolve(self, data: Bytes) -> None:
+        escapes = escapes_of(data)
+        message = np.searchsorted(self.ends, escapes, side="right")
+        # A backslash at the end of a message must not escape the begin of the next one.
+        wrong = unresolvable(data, escapes) | (escapes + 1 == self.ends[message])
+        self.unresolved = np.unique(message[wrong])
+        if len(self.unresolved):
+            escapes, message = escapes[~wrong], message[~wrong]
+        text = without(data, escapes)
+        # Each place moves forward by the number of backslashes before it.
+        places = escapes - np.arange(len(escapes))
+        marks = bytearray(text)
+        np.frombuffer(marks, np.uint8)[places] = ESCAPED
+        resolve(np.frombuffer(text, np.uint8), places)
+        self.piece, self.marks = PieceText.of(text), PieceText.of(marks)
+        self.ends -= np.cumsum(np.bincount(message, minlength=len(self.ends)))
+
+    def marked(self, number: int) -> bytes:
+        """Return a message as it is in `marks`."""
+        return bytes(self.marks.text[self.begins[number] : self.ends[number]])
 
 
 def name_ends(data: Bytes, begin: int, end: int) -> tuple[Int64s, int]:

@@ -98,3 +98,12 @@ def test_messages_with_one_wrong_byte_among_usual_ones_are_read_as_by_the_parser
     found = [shown(decode(name, messages, DecodeOptions(bulk_rows=size))) for size in (1, 1_000_000)]
     for by_layout, by_record in zip(*found, strict=True):
         assert by_layout == by_record
+
+
+def test_a_constant_text_with_an_escape_is_no_part_of_the_plan() -> None:
+    known = KnownLayouts(*CONSTANT)
+    documents = [message(number).replace(b'"shop"', b'"sh\\/op"') for number in range(6000)]
+    found = cells(documents, known)
+    assert found == {number: expected(document) for number, document in enumerate(documents)}
+    groups = group_messages(documents, known, 30).groups
+    assert [sorted(group.same.values()) for group in groups] == [["t1"]] * len(groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -72,3 +73,28 @@ def test_different_layouts_with_one_signature_are_separate_groups() -> None:
     grouped = group_messages(documents, KnownLayouts(), 30)
     assert sorted(len(group) for group in grouped.groups) == [100, 100]
     assert {group.layout.paths for group in grouped.groups} == {(("xabc",),), (("yabc",),)}
+
+
+@pytest.mark.parametrize("tail", [b"\\", b"\\\\", b"\\\\\\", b'\\"', b"\\n"])
+@pytest.mark.parametrize("head", [b"", b'"', b"\\", b"n", b'\\"', b" "])
+def test_a_backslash_at_the_end_of_a_message_does_not_escape_the_next_message(tail: bytes, head: bytes) -> None:
+    good = [b'{"a":"x%d\\n","b":%d}' % (number, number) for number in range(40)]
+    decoded = decode(
+        "json", Messages([*good, good[0] + tail, head + good[1]], np.arange(42)), DecodeOptions(bulk_rows=1)
+    )
+    assert [record.pos for record in decoded.bad] == ([40, 41] if head.strip() else [40])
+    assert sorted(place for batch in decoded.batches for place in batch.positions.tolist())[:40] == [*range(40)]
+
+
+def test_messages_with_escapes_have_their_values_by_layout() -> None:
+    texts = ['"', "\\", "/", "a\nb", '\\"', "x", "", "\t" * 40, "\u5317\\n"]
+    rows = [{"id": number, "text": texts[number % 9], "last": texts[number % 7]} for number in range(2700)]
+    documents = [msgspec.json.encode(row).replace(b"/", b"\\/") for row in rows]
+    groups = group_messages(documents, KnownLayouts(), 30).groups
+    assert sum(map(len, groups)) == 2700
+    for group in groups:
+        for member, name in ((1, "text"), (2, "last")):
+            assert group.cut([member]).to_pylist() == [rows[number][name] for number in group.numbers.tolist()]
+            values = group.values(member, np.arange(5), msgspec.json.decode)
+            assert values == [rows[number][name] for number in group.numbers[:5].tolist()]
+        assert group.values(0, None, msgspec.json.decode) == group.numbers.tolist()

@@ -160,6 +160,13 @@ class RestCatalogServer:
                     "options": self.databases[name],
                     **AUDIT,
                 }
+            case "POST", []:
+                keys(body, {"removals", "updates"})
+                options = self.databases[name]
+                gone = [key for key in body["removals"] if options.pop(key, None) is not None]
+                options.update(body["updates"])
+                missing = sorted({*body["removals"]} - {*gone})
+                return {"removed": gone, "updated": sorted(body["updates"]), "missing": missing}
             case "DELETE", []:
                 for key in [key for key in self.tables if key[0] == name]:
                     self._storage.delete_tree(self.tables.pop(key).folder)

@@ -73,11 +73,9 @@ def _create_database(request: Request) -> None:
 
 
 def _alter_database(request: Request) -> None:
-    raise ConfigError(
-        "the properties of a database cannot be changed",
-        database=request.database,
-        hint="set them with CREATE DATABASE ... WITH DBPROPERTIES, in a catalog that keeps them",
-    )
+    changes: Mapping[str, str | None] = request.given["changes"]
+    # Spark checks no names before it asks.
+    request.catalog.alter_database(request.database, changes)
 
 
 def _drop_database(request: Request) -> bool:

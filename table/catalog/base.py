@@ -72,6 +72,18 @@ class CatalogBackend(ABC):
     def database_properties(self, database: str) -> dict[str, str]:
         """Return the properties of a database that exists."""
 
+    def alter_database(self, database: str, changes: Mapping[str, str | None]) -> None:
+        """Set properties of a database that exists; None removes one, if it is there.
+
+        A kind overrides this if it keeps properties of databases.
+        """
+        raise ConfigError(
+            "this kind of catalog keeps no properties of databases",
+            database=database,
+            properties=", ".join(sorted(changes)),
+            hint="leave them out, or use a catalog with metastore = hive, jdbc or rest",
+        )
+
     @abstractmethod
     def drop_database(self, database: str) -> None:
         """Delete a database with the tables that are in it."""

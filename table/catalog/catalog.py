@@ -32,6 +32,8 @@ from penstock.table.values.html import rows_html
 
 log = logging.getLogger(__name__)
 
+_FIXED = {"location", "name"}  # of the properties of a database, as DESCRIBE DATABASE shows them
+
 
 class Catalog:
     """A catalog of the tables in a warehouse.
@@ -110,6 +112,18 @@ class Catalog:
         """Return the properties that the catalog keeps for a database."""
         self._check_database(name)
         return self.backend.database_properties(name)
+
+    def alter_database(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set properties of a database; None removes a property. Not every kind of catalog keeps properties."""
+        self._check_database(name)
+        if fixed := sorted(_FIXED & changes.keys()):
+            raise ConfigError(
+                f"the {fixed[0]} of a database cannot be changed",
+                database=name,
+                hint="create another database, and  ALTER TABLE ... RENAME TO  moves tables to it",
+            )
+        if changes:
+            self.backend.alter_database(name, changes)
 
     def drop_database(self, name: str, ignore_if_missing: bool = False, cascade: bool = False) -> None:
         """Delete a database. ConfigError when it still contains tables, unless `cascade`."""

@@ -91,6 +91,21 @@ class HiveCatalog(CatalogBackend):
         comment = {"comment": found.description} if found.description else {}
         return {**(found.parameters or {}), **comment, "location": found.locationUri}
 
+    def alter_database(self, database: str, changes: Mapping[str, str | None]) -> None:
+        found = self._metastore.database(database)
+        properties = {**(found.parameters or {}), "comment": found.description, **changes}
+        found.description = properties.pop("comment") or ""
+        found.parameters = {key: text for key, text in properties.items() if text is not None}
+        with self._metastore.session() as client:
+            client.alter_database(database, found)
+        if "comment" in changes and (self._metastore.database(database).description or "") != found.description:
+            raise ConfigError(
+                "the metastore did not change the comment of the database",
+                database=database,
+                metastore=str(self._metastore),
+                hint="metastores of Hive 2 change no comment, and later ones remove none; other properties are changed",
+            )
+
     def drop_database(self, database: str) -> None:
         """Delete the Paimon tables of the database, and then the database. Refused if it has other tables."""
         for table in self.tables(database):

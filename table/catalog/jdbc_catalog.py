@@ -105,6 +105,27 @@ class JdbcCatalog(FileCatalog):
         query += " AND property_value IS NOT NULL"  # the column allows NULL: such a property is not set
         return {key: text for key, text in self._texts(query, self._key, database) if key != _EXISTS}
 
+    def alter_database(self, database: str, changes: Mapping[str, str | None]) -> None:
+        with self._session() as session:
+            for key, text in changes.items():
+                if key == _EXISTS:
+                    raise ConfigError(f"the property {key!r} of a database cannot be changed", database=database)
+                if text is None:
+                    where = f"{_THIS_DATABASE} AND property_key = ?"
+                    session.execute(f"DELETE FROM {PROPERTIES} WHERE {where}", self._key, database, key)
+                else:
+                    self._set_property(session, database, key, text)
+
+    def _set_property(self, session: DatabaseConnection, database: str, key: str, text: str) -> None:
+        names = "catalog_key, database_name, property_key"
+        into = f"INSERT INTO {PROPERTIES} (property_value, {names}) VALUES (?,?,?,?)"
+        place = (self._key, database, key)
+        try:
+            session.execute(into, text, *place)
+        except DuplicateRow:
+            update = f"UPDATE {PROPERTIES} SET property_value = ? WHERE {_THIS_DATABASE} AND property_key = ?"
+            session.execute(update, text, *place)
+
     def drop_database(self, database: str) -> None:
         """Delete the tables of the database, and then its properties. Folders that are not tables of it remain."""
         for table in self.tables(database):

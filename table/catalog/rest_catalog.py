@@ -68,6 +68,11 @@ class RestCatalog(CatalogBackend):
             location = expected_texts({"location": found.get("location") or None}, "the database")
             return {**expected_texts(found.get("options"), "options"), **location}
 
+    def alter_database(self, database: str, changes: Mapping[str, str | None]) -> None:
+        updates = {key: text for key, text in changes.items() if text is not None}
+        body = {"removals": sorted(changes.keys() - updates.keys()), "updates": updates}
+        self._server.post("databases", database, body=body)
+
     def drop_database(self, database: str) -> None:
         self._server.delete("databases", database)
 

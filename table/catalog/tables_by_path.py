@@ -53,6 +53,9 @@ class TablesByPath(CatalogBackend):
     def database_properties(self, database: str) -> dict[str, str]:
         return self._catalog.database_properties(database)
 
+    def alter_database(self, database: str, changes: Mapping[str, str | None]) -> None:
+        self._catalog.alter_database(database, changes)
+
     def drop_database(self, database: str) -> None:
         self._catalog.drop_database(database)
         self._paths = {name: path for name, path in self._paths.items() if split_name(name)[0] != database}

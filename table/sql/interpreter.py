@@ -21,6 +21,7 @@ from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, Upd
 from penstock.table.sql.grammar.scripts import ScriptPart, script_parts
 from penstock.table.sql.grammar.statement_grammar import read_statement
 from penstock.table.sql.grammar.statements import (
+    AlterDatabase,
     AlterTable,
     Analyze,
     CallProcedure,
@@ -182,6 +183,8 @@ class Interpreter:
                 return done()
             case CreateDatabase():
                 return definitions.create_database(context, statement)
+            case AlterDatabase():
+                return definitions.alter_database(context, statement)
             case DropDatabase():
                 return definitions.drop_database(context, statement)
             case CreateTable() if statement.replaces is not None:

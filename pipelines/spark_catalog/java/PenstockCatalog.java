@@ -99,7 +99,17 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     }
 
     public void alterNamespace(String[] namespace, NamespaceChange... changes) {
-        request("alter_database").database(namespace).answer();
+        Request request = request("alter_database").database(namespace);
+        ObjectNode changed = request.asked.putObject("changes");
+        for (int i = 0; i < changes.length; i++) {
+            if (changes[i] instanceof NamespaceChange.SetProperty) {
+                NamespaceChange.SetProperty set = (NamespaceChange.SetProperty) changes[i];
+                changed.put(set.property(), set.value());
+            } else {
+                changed.putNull(((NamespaceChange.RemoveProperty) changes[i]).property());
+            }
+        }
+        request.answer();
     }
 
     public boolean dropNamespace(String[] namespace, boolean cascade) {

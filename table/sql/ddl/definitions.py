@@ -23,6 +23,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_changes import type_changes
 from penstock.table.schema.type_text import read_type, written
 from penstock.table.sql.grammar.statements import (
+    AlterDatabase,
     AlterTable,
     CreateDatabase,
     CreateTable,
@@ -46,6 +47,12 @@ def create_database(context: SqlContext, statement: CreateDatabase) -> pa.Table:
         hint = "choose another name: sys.catalog_options and sys.all_table_options are tables of every catalog"
         raise ConfigError(f"the database {SYSTEM_DATABASE} cannot be created", hint=hint)
     context.catalog.create_database(statement.name, statement.if_not_exists, statement.properties)
+    return done()
+
+
+def alter_database(context: SqlContext, statement: AlterDatabase) -> pa.Table:
+    """Run ALTER DATABASE, or COMMENT ON DATABASE."""
+    context.catalog.alter_database(statement.name, statement.changes)
     return done()
 
 

@@ -28,7 +28,15 @@ from penstock.table.sql.grammar.column_grammar import (
     refuse_clause,
 )
 from penstock.table.sql.grammar.cursor import Cursor
-from penstock.table.sql.grammar.statements import AlterTable, DropPartitions, ModifyColumn, RenameTable, Statement
+from penstock.table.sql.grammar.database_grammar import alter_database, comment_on_database
+from penstock.table.sql.grammar.statements import (
+    AlterDatabase,
+    AlterTable,
+    DropPartitions,
+    ModifyColumn,
+    RenameTable,
+    Statement,
+)
 from penstock.table.sql.grammar.tag_grammar import alter_tag
 
 Changes = list[SchemaChange | ModifyColumn]
@@ -47,8 +55,10 @@ _RENAMED = "ALTER TABLE t RENAME a TO b, and ALTER TABLE t MODIFY b BIGINT"
 def alter(cursor: Cursor) -> Statement:
     """Read ALTER."""
     cursor.expect("alter")
+    if cursor.skip_any("database", "schema", "namespace"):
+        return alter_database(cursor)
     if not cursor.skip("table"):
-        cursor.fail(f"ALTER {cursor.word().upper()} is not supported", hint="ALTER TABLE")
+        cursor.fail(f"ALTER {cursor.word().upper()} is not supported", hint="ALTER TABLE or ALTER DATABASE")
     if_exists = cursor.skip("if", "exists")
     name = cursor.names()
     if cursor.skip("rename", "to"):
@@ -66,12 +76,15 @@ def alter(cursor: Cursor) -> Statement:
     return AlterTable(name, if_exists, tuple(changes))
 
 
-def comment(cursor: Cursor) -> AlterTable:
-    """Read COMMENT ON TABLE t IS 'x' and COMMENT ON COLUMN t.c IS 'x'; NULL removes a comment."""
+def comment(cursor: Cursor) -> AlterTable | AlterDatabase:
+    """Read COMMENT ON DATABASE d IS 'x', COMMENT ON TABLE t and COMMENT ON COLUMN t.c; NULL removes a comment."""
     cursor.expect("comment")
-    kind = cursor.skip_any("table", "column") if cursor.skip("on") else None
+    kinds = ("table", "column", "database", "schema", "namespace")
+    kind = cursor.skip_any(*kinds) if cursor.skip("on") else None
     if kind is None:
-        cursor.fail("COMMENT ON TABLE or COMMENT ON COLUMN is expected", hint="other objects have no comments")
+        cursor.fail("COMMENT ON DATABASE, TABLE or COLUMN is expected", hint="other objects have no comments")
+    if kind not in kinds[:2]:
+        return comment_on_database(cursor)
     names = cursor.names()
     if kind == "column" and len(names) == 1:
         cursor.fail("a column is expected behind the name of its table", hint="COMMENT ON COLUMN t.c IS 'x'")
@@ -131,12 +144,7 @@ def _reset(cursor: Cursor) -> Changes:
         return [UpdateComment(None)]
     cursor.skip("tblproperties")
     if_exists = cursor.skip("if", "exists")
-    cursor.expect("(")
-    keys = [cursor.key()]
-    while cursor.skip(","):
-        keys.append(cursor.key())
-    cursor.expect(")")
-    return [UpdateComment(None) if key == "comment" else ResetOption(key, if_exists) for key in keys]
+    return [UpdateComment(None) if key == "comment" else ResetOption(key, if_exists) for key in cursor.key_list()]
 
 
 def _listed(

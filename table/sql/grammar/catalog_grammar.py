@@ -5,7 +5,6 @@ from __future__ import annotations
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.statements import (
     CreateCatalog,
-    CreateDatabase,
     DropCatalog,
     DropDatabase,
     DropTable,
@@ -58,23 +57,6 @@ def create_catalog(cursor: Cursor) -> CreateCatalog:
         cursor.fail("a catalog needs the option 'warehouse'")
     cursor.end()
     return CreateCatalog(name, if_not_exists, options)
-
-
-def create_database(cursor: Cursor) -> CreateDatabase:
-    """Read CREATE DATABASE."""
-    cursor.skip_any("database", "schema")
-    if_not_exists = cursor.skip("if", "not", "exists")
-    name = cursor.name()
-    properties: dict[str, str] = {}
-    while not cursor.at_end:
-        if cursor.skip("comment"):
-            properties["comment"] = cursor.string()
-        elif cursor.skip("with") or cursor.skip_any("dbproperties") or cursor.skip("properties"):
-            cursor.skip_any("dbproperties")
-            properties |= cursor.options()
-        else:
-            cursor.fail("COMMENT or WITH is expected", hint="the catalog chooses the location of a database")
-    return CreateDatabase(name, if_not_exists, properties)
 
 
 def own_options(cursor: Cursor, options: dict[str, str]) -> dict[str, str]:

@@ -151,6 +151,15 @@ class Cursor:
             parts += [sign, self.skip_any("*") or self.name()]
         return "".join(parts)
 
+    def key_list(self) -> list[str]:
+        """Read `('key', 'key2')`."""
+        self.expect("(")
+        keys = [self.key()]
+        while self.skip(","):
+            keys.append(self.key())
+        self.expect(")")
+        return keys
+
     def value(self) -> str:
         """Read the value of an option: a text in single quotes, a number or a word."""
         if self.kind() == "string":

@@ -42,6 +42,14 @@ class CreateDatabase:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """ALTER DATABASE SET and UNSET, and COMMENT ON DATABASE; a property without value is removed."""
+
+    name: str
+    changes: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class DropDatabase:
     """DROP DATABASE."""
 
@@ -258,6 +266,7 @@ Statement: TypeAlias = (
     | CreateCatalog
     | DropCatalog
     | CreateDatabase
+    | AlterDatabase
     | DropDatabase
     | CreateTable
     | DropTable

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.table.sql.grammar.catalog_grammar import OURS, create_catalog, create_database, own_options
+from penstock.table.sql.grammar.catalog_grammar import OURS, create_catalog, own_options
 from penstock.table.sql.grammar.column_grammar import read_column
 from penstock.table.sql.grammar.cursor import Cursor
+from penstock.table.sql.grammar.database_grammar import create_database
 from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.sql.grammar.statements import CreateTable, Statement, View
 from penstock.table.values.types import Field

@@ -71,6 +71,12 @@ def test_databases_have_properties_and_a_location(lake: penstock.Catalog, tmp_pa
     lake.create_database("shop", properties={"comment": "sales", "team": "a"})
     where = f"file:{tmp_path}/warehouse/shop.db"
     assert lake.database_properties("shop") == {"comment": "sales", "team": "a", "location": where}
+    lake.alter_database("shop", {"team": "b", "owned": "yes"})
+    assert lake.database_properties("shop") == {"comment": "sales", "team": "b", "owned": "yes", "location": where}
+    lake.alter_database("shop", {"owned": None})
+    with pytest.raises(ConfigError, match="did not change the comment"):
+        lake.alter_database("shop", {"comment": None})  # metastores from Hive 3 take another comment only
+    assert lake.database_properties("shop") == {"comment": "sales", "team": "b", "location": where}
     lake.create_database("far", properties={"location": f"{tmp_path}/elsewhere"})
     assert orders(lake, "far.orders").path == f"{tmp_path}/elsewhere/orders"
     assert lake.databases() == ["default", "far", "shop"]

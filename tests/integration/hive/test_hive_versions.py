@@ -122,6 +122,16 @@ def test_tables_are_in_the_folder_of_their_database_also_where_hive_4_moves_it(
         lake.drop_database("shop")
 
 
+def test_properties_of_a_database_are_changed(server: tuple[str, Path, str], tmp_path: Path) -> None:
+    lake = penstock.Catalog(str(tmp_path / "warehouse"), options(server[2]))
+    lake.create_database("shop", properties={"team": "a", "old": "x"})
+    lake.alter_database("shop", {"team": "b", "old": None, "comment": "sales"})
+    found = lake.database_properties("shop")
+    assert found.pop("location").endswith("shop.db")
+    assert found == {"team": "b", "comment": "sales"}
+    lake.drop_database("shop")
+
+
 @pytest.fixture
 def shared(oracle: Oracle, metastore: str, tmp_path: Path) -> Iterator[Lake]:
     (tmp_path / "warehouse").mkdir()

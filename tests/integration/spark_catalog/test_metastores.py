@@ -103,6 +103,18 @@ def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) ->
     return name, Catalog(warehouse, options)
 
 
+@pytest.mark.parametrize("name", ["named", "served"])
+def test_properties_of_a_database_are_altered(spark: SparkSession, name: str) -> None:
+    spark.sql(f"CREATE DATABASE {name}.owned COMMENT 'old' WITH DBPROPERTIES ('team' = 'a')")
+    spark.sql(f"ALTER DATABASE {name}.owned SET DBPROPERTIES ('team' = 'b', 'since' = '2026')")
+    spark.sql(f"COMMENT ON DATABASE {name}.owned IS 'new'")
+    found = dict(spark.sql(f"DESCRIBE DATABASE EXTENDED {name}.owned").collect())
+    assert (found["Comment"], found["Properties"]) == ("new", "((since,2026), (team,b))")
+    refused = refusal(spark, f"ALTER DATABASE {name}.owned SET LOCATION '/elsewhere'")
+    assert "the location of a database cannot be changed" in refused
+    spark.sql(f"DROP DATABASE {name}.owned")
+
+
 @pytest.mark.parametrize("lake", ["named", "served", pytest.param("hive", marks=pytest.mark.hive)], indirect=True)
 def test_statements_reach_the_catalog_of_their_names(spark: SparkSession, lake: tuple[str, Catalog]) -> None:
     name, catalog = lake

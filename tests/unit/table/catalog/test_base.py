@@ -173,6 +173,29 @@ def test_properties_of_a_database_are_kept_where_the_catalog_keeps_them(locked: 
     assert locked.open().database_properties("shop") == {"owner": "me"}
 
 
+def test_properties_of_a_database_are_changed_where_the_catalog_keeps_them(
+    settings: CatalogSettings, request: pytest.FixtureRequest
+) -> None:
+    catalog = settings.open()
+    if request.node.callspec.params["settings"] in {"filesystem", "locked"}:
+        catalog.create_database("shop")
+        with pytest.raises(ConfigError, match="keeps no properties of databases") as refused:
+            catalog.alter_database("shop", {"team": "b"})
+        assert "metastore = hive" in (refused.value.hint or "")
+        return
+    catalog.create_database("shop", properties={"team": "a", "old": "x"})
+    place = catalog.database_properties("shop")["location"]
+    catalog.alter_database("shop", {"team": "b", "comment": "sales", "old": None, "nothing": None})
+    assert settings.open().database_properties("shop") == {"team": "b", "comment": "sales", "location": place}
+    catalog.alter_database("shop", {"team": "b", "comment": None})
+    assert settings.open().database_properties("shop") == {"team": "b", "location": place}
+    with pytest.raises(ConfigError, match="location of a database cannot be changed"):
+        catalog.alter_database("shop", {"location": "/elsewhere"})
+    with pytest.raises(ConfigError, match="there is no database 'shopp'"):
+        catalog.alter_database("shopp", {"team": "b"})
+    assert settings.open().database_properties("shop") == {"team": "b", "location": place}
+
+
 def test_snapshots_and_schemas_are_committed_by_the_catalog(locked: CatalogSettings, server: Metastore) -> None:
     catalog = locked.open()
     table = orders(catalog)

@@ -44,7 +44,8 @@ def test_comments_of_a_table_and_its_columns_are_set_and_removed(shop: Interpret
     assert "COMMENT" not in str(rows(shop, "SHOW CREATE TABLE orders")[0]["statement"])
     assert "the table has no column 'stat'" in refusal(shop, "COMMENT ON COLUMN orders.stat IS 'x'")
     assert "COMMENT ON COLUMN t.c IS 'x'" in refusal(shop, "COMMENT ON COLUMN status IS 'x'")
-    assert "COMMENT ON TABLE or COMMENT ON COLUMN is expected" in refusal(shop, "COMMENT ON DATABASE shop IS 'x'")
+    assert "keeps no properties of databases" in refusal(shop, "COMMENT ON DATABASE shop IS 'x'")
+    assert "COMMENT ON DATABASE, TABLE or COLUMN is expected" in refusal(shop, "COMMENT ON VIEW shop IS 'x'")
 
 
 def test_a_column_is_described_alone(shop: Interpreter) -> None:

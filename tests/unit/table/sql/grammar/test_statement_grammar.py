@@ -23,6 +23,7 @@ from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, Mer
 from penstock.table.sql.grammar.scripts import script_parts
 from penstock.table.sql.grammar.statement_grammar import read_statement
 from penstock.table.sql.grammar.statements import (
+    AlterDatabase,
     AlterTable,
     CallProcedure,
     CreateCatalog,
@@ -124,6 +125,11 @@ def test_columns_have_defaults_comments_and_keys() -> None:
         ("CREATE TEMPORARY VIEW v AS SELECT 1", View("v", "CREATE TEMPORARY VIEW v AS SELECT 1")),
         ("DROP TEMPORARY VIEW IF EXISTS v", View("v", 'DROP VIEW IF EXISTS "v"', dropped=True)),
         ("DROP VIEW v", View("v", 'DROP VIEW IF EXISTS "v"', dropped=True, must_exist=True)),
+        ("ALTER DATABASE d SET ('a' = 'x')", AlterDatabase("d", {"a": "x"})),
+        ("ALTER SCHEMA d SET DBPROPERTIES ('a' = 'x', 'b' = 'y')", AlterDatabase("d", {"a": "x", "b": "y"})),
+        ("ALTER DATABASE d UNSET DBPROPERTIES IF EXISTS ('a')", AlterDatabase("d", {"a": None})),
+        ("COMMENT ON DATABASE d IS 'x'", AlterDatabase("d", {"comment": "x"})),
+        ("COMMENT ON NAMESPACE d IS NULL", AlterDatabase("d", {"comment": None})),
         ("USE d", Use("d")),
         ("USE c.d", Use("d", "c")),
         ("USE CATALOG c", Use(None, "c")),

@@ -168,6 +168,8 @@ class LookupStep:
         else:
             try:
                 dimension.move_to(*wanted)
+                if self.table not in run.used:
+                    dimension.follow_schema()
             except SnapshotMissing as reason:
                 dimension.refresh()
                 text = "event=lookup_snapshot_expired table=%s snapshot=%d used=%s reason=%s"

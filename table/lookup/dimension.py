@@ -108,13 +108,18 @@ class Dimension:
         return (0, 0) if self._at is None else (self._at.id, self._at.mark)
 
     def refresh(self) -> bool:
-        """Move to the newest snapshot of the table. Return whether it is another one."""
+        """Move to the newest snapshot and the newest schema of the table. Return whether one of them is another one."""
         latest = self._store.snapshots.latest()
         # The id alone does not say it: after a rollback, another snapshot gets the same one.
-        if latest == self._at:
+        if latest == self._at and self._store.schemas.is_newest(self._schema):
             return False
         self._load(latest)
         return True
+
+    def follow_schema(self) -> None:
+        """Read the rows with the newest schema. ConfigError if it lacks a column that is looked up."""
+        if not self._store.schemas.is_newest(self._schema):
+            self._load(self._at)
 
     def move_to(self, snapshot: int | None, mark: int = 0) -> None:
         """Move to a snapshot; None is a table without snapshots.

@@ -160,6 +160,10 @@ class SchemaFiles:
         self._known[schema_id] = self._listed.get(schema_id), schema
         return schema
 
+    def is_newest(self, schema: TableSchema) -> bool:
+        """Return whether no version follows this one, with one request."""
+        return not file_exists(self._storage, self.path(schema.id + 1))
+
     def is_current(self, schema: TableSchema) -> bool:
         """Return whether the version with this id still has the same content."""
         ids = self.ids()

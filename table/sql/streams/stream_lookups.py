@@ -62,6 +62,7 @@ class StreamLookups:
                 newest[name] = dimension.snapshot
             else:  # the table is joined twice
                 dimension.move_to(newest[name])
+                dimension.follow_schema()
 
     def _note(self, name: str, dimension: Dimension) -> None:
         now = dimension.snapshot or 0

@@ -17,6 +17,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.lookup.matches import LOOKUP
+from penstock.table.schema.changes import RenameColumn
 from tests.here import run
 from tests.invariants import check_invariants
 
@@ -236,6 +237,15 @@ def test_a_snapshot_that_expired_is_replaced_by_the_newest(lake: Lake) -> None:
     table.expire_snapshots(retain_max=1, retain_min=1, older_than=2**60)
     run = LookupRun({"dim.users": (1, 0)})
     assert a_step(lake)._dimension(run, run.snapshots).snapshot == 2
+
+
+def test_a_renamed_column_is_noticed_by_the_next_range_at_the_same_snapshot(lake: Lake) -> None:
+    named(lake, u1="one")
+    step = a_step(lake)
+    assert found(step, LookupRun({"dim.users": (1, 0)}), 1) == {1: "one"}
+    lake.catalog.alter_table("dim.users", [RenameColumn("name", "title")])
+    with pytest.raises(ConfigError, match="name"):
+        found(step, LookupRun({"dim.users": (1, 0)}), 1)
 
 
 def test_a_snapshot_that_expired_after_it_was_opened_is_replaced_too(lake: Lake) -> None:

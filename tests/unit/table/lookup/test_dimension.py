@@ -218,6 +218,24 @@ def test_a_column_that_was_dropped_stops_the_next_refresh_by_its_name(tmp_path: 
         dimension.refresh()
 
 
+def test_a_column_that_was_renamed_or_widened_is_followed_before_the_next_snapshot(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "w", {"bucket": "1"}, keys=["id"], partitions=[])
+    write(table, random.Random(1), deletes=False)
+    by_name, by_score = (
+        Dimension.open(table.store, by=["id"], columns=[name], folder=tmp_path / "local") for name in ("name", "score")
+    )
+    table.store.evolve([penstock.UpdateColumnType("score", "BIGINT")], check_usable)
+    by_score.follow_schema()
+    assert by_score.rows([pa.array([1])]).rows.schema.field("score").type == pa.int64()
+    assert by_name.refresh()
+    assert not by_name.refresh()
+    table.store.evolve([penstock.RenameColumn("name", "title")], check_usable)
+    with pytest.raises(ConfigError, match="name"):
+        by_name.refresh()
+    with pytest.raises(ConfigError, match="title"):  # the columns that the table has now
+        by_name.follow_schema()
+
+
 def write_without_name(table: Table) -> None:
     with table.writer() as writer:
         writer.write(pa.table({"id": [1], "region": ["all"], "score": pa.array([1], pa.int32())}))

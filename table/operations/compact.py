@@ -24,8 +24,8 @@ from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.assign_postponed import distribute, postponed
 from penstock.table.operations.executor import Executor, OwnProcess
+from penstock.table.operations.expiry_options import refuse_other_expiry
 from penstock.table.operations.selection import Selection
-from penstock.table.options.merge_engines import RECORD_LEVEL_EXPIRE_TIME, RECORD_LEVEL_TIME_FIELD
 from penstock.table.schema.table_schema import TableSchema
 
 _TRIES = 3
@@ -62,7 +62,7 @@ class BucketCompaction:
     ) -> BucketCompaction:
         """Return the compaction under the newest schema of the table, whose options `options` override."""
         schema = store.schema()
-        _refuse_other_expiry(store, schema, options or {})
+        refuse_other_expiry(store, schema, options or {})
         return cls(store, replace(schema, options={**schema.options, **(options or {})}), full, order)
 
     def __call__(self, unit: BucketUnit) -> CommitMessage | None:
@@ -93,26 +93,6 @@ class BucketCompaction:
 
     def _compactor(self, unit: BucketUnit) -> BucketCompactor:
         return BucketCompactor(BucketFiles(self.store, self.layout, unit.partition, unit.bucket), unit.state)
-
-
-def _refuse_other_expiry(store: TableStore, schema: TableSchema, options: Mapping[str, str]) -> None:
-    """Raise ConfigError if records of a table whose keys move would expire by a rule that its options do not contain.
-
-    Writers find the partition of a key in an index, which does not lose a key by a rule that no snapshot shows: they
-    would put its next row into the partition of the expired one, or ignore it.
-    """
-    others = {
-        option.key: options[option.key]
-        for option in (RECORD_LEVEL_EXPIRE_TIME, RECORD_LEVEL_TIME_FIELD)
-        if options.get(option.key) not in {None, schema.options.get(option.key)}
-    }
-    if others and Layout.of(schema).mode is BucketMode.CROSS_PARTITION:
-        raise ConfigError(
-            "records of a table whose keys move between partitions expire by the options of the table only",
-            table=store.name,
-            options=", ".join(f"{key}={text}" for key, text in others.items()),
-            hint="set the options of the table with ALTER TABLE ... SET, and leave them out here",
-        )
 
 
 def _parts(unit: BucketUnit, target: int) -> list[BucketUnit]:

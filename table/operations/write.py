@@ -25,6 +25,7 @@ from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.expiry_options import refuse_other_expiry
 from penstock.table.operations.prepared_commits import PreparedCommits, newest_of_same_table
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, optional_text, optional_whole_number
@@ -96,8 +97,9 @@ class TableWriter:
     @staticmethod
     def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:
         """Return the table's newest schema with options that apply to this writer only."""
-        schema = store.schema()
-        return replace(schema, options={**schema.options, **option_texts(options)})
+        schema, own = store.schema(), option_texts(options)
+        refuse_other_expiry(store, schema, own)
+        return replace(schema, options={**schema.options, **own})
 
     def __enter__(self) -> TableWriter:
         self._closed = False

@@ -465,6 +465,21 @@ def test_records_whose_keys_move_expire_by_no_rule_of_one_compaction(tmp_path: P
     table.compact(full=True, options=rule)
 
 
+@pytest.mark.parametrize("engine", ["first-row", "deduplicate", "partial-update"])
+def test_records_whose_keys_move_expire_by_no_rule_of_one_writer(tmp_path: Path, engine: str) -> None:
+    """A first-row table ignored the next row of a key that such a writer expired."""
+    table = moving_table(tmp_path, merge_engine=engine)
+    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v"}
+    with pytest.raises(penstock.ConfigError, match="expire by the options of the table only"):
+        table.writer(options=rule)
+    with pytest.raises(penstock.ConfigError, match="expire by the options of the table only"):
+        table.overwrite(options=rule)
+    table.store.evolve([penstock.SetOption(key, text) for key, text in rule.items()], check_usable)
+    with table.refresh().writer(options=rule) as writer:
+        writer.write(rows(table, ("1", "a", 1_700_000_000)))
+        writer.commit()
+
+
 def test_a_partition_without_expired_records_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v"}
     table = moving_table(tmp_path, **rule)

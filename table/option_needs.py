@@ -142,9 +142,17 @@ _ALL = (
         "and partition columns that are in the primary key",
     ),
     OptionNeed(
-        (changelogs.CHANGELOG_PRODUCER_ROW_DEDUPLICATE, changelogs.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS),
+        (changelogs.CHANGELOG_PRODUCER_ROW_DEDUPLICATE,),
         _compares_changes,
         "it needs changelog-producer = lookup or full-compaction",
+    ),
+    OptionNeed(
+        (changelogs.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,),
+        lambda schema: (
+            _compares_changes(schema)
+            and set(schema.typed[changelogs.CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS]) <= set(schema.names)
+        ),
+        "it needs changelog-producer = lookup or full-compaction, and only names of columns",
     ),
     OptionNeed(
         (

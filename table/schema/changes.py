@@ -198,7 +198,7 @@ def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snap
         # version.
         version=3,
     )
-    check_schema(changed)
+    check_schema(changed, schema)
     return changed
 
 

@@ -5,6 +5,8 @@ The rules of merge engines are checked with the merge.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from penstock.errors import ConfigError
 from penstock.table.options.buckets import BUCKET, DYNAMIC_BUCKET_MAX_BUCKETS
 from penstock.table.options.changelogs import (
@@ -37,8 +39,12 @@ from penstock.table.values.types import AtomicType, type_json
 _TIME_ROOTS = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
-def check_options(schema: TableSchema) -> None:
-    """Raise ConfigError for the first combination of options that Paimon refuses."""
+def check_options(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Raise ConfigError for the first combination of options that Paimon refuses.
+
+    Java drops a column that an index or `row-deduplicate-ignore-fields` names, and leaves its name there: what `before`
+    has of them, the version that is changed, is not refused.
+    """
     options = schema.typed
     if options[DYNAMIC_BUCKET_MAX_BUCKETS] == 0:
         raise ConfigError(
@@ -47,6 +53,7 @@ def check_options(schema: TableSchema) -> None:
     _check_changelog(schema, options)
     _check_sequence_field(schema, options)
     _check_fields(schema, options)
+    _check_lists(schema, set() if before is None else set(_named_nowhere(before)))
     _check_deletion_vectors(options)
     _check_retention(schema, options)
     _check_row_tracking(schema, options)
@@ -92,16 +99,11 @@ def _check_sequence_field(schema: TableSchema, options: TableOptions) -> None:
 
 def _check_fields(schema: TableSchema, options: TableOptions) -> None:
     """Raise ConfigError when an option names a missing column, in its value or in its key."""
-    ignored = CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS
-    _check_named(schema, options[ignored], ignored.key)
     kind_field = options[ROWKIND_FIELD]
     if kind_field:
         _check_named(schema, (kind_field,), ROWKIND_FIELD.key)
     for _, group in options.matching(FIELD_SEQUENCE_GROUP):
         _check_named(schema, options[group], group.key)
-    for _, columns in options.matching(FILE_INDEX_COLUMNS):
-        # a member of a map column is named in brackets: col[key]
-        _check_named(schema, tuple(name.partition("[")[0] for name in options[columns]), columns.key)
     for key in schema.options:
         if key.startswith("fields.") and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
             _check_named(schema, tuple(key.split(".")[1].split(",")), key)
@@ -116,6 +118,22 @@ def _check_fields(schema: TableSchema, options: TableOptions) -> None:
                 type=type_json(type_),
                 hint="choose another column, or add one of such a type",
             )
+
+
+def _check_lists(schema: TableSchema, tolerated: set[tuple[str, str]]) -> None:
+    for option, name in _named_nowhere(schema):
+        if (option, name) not in tolerated:
+            _check_named(schema, (name,), option)
+
+
+def _named_nowhere(schema: TableSchema) -> Iterator[tuple[str, str]]:
+    """Yield the options that list columns of indexes or comparisons, each with a name that is not a column."""
+    options, ignored = schema.typed, CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS
+    lists = [(ignored.key, options[ignored])]
+    # A member of a map column is named in brackets: col[key].
+    for _, columns in options.matching(FILE_INDEX_COLUMNS):
+        lists.append((columns.key, tuple(name.partition("[")[0] for name in options[columns])))
+    yield from ((option, name.strip()) for option, names in lists for name in names if name.strip() not in schema.names)
 
 
 def _check_named(schema: TableSchema, names: tuple[str, ...], option: str) -> None:

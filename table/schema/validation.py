@@ -40,8 +40,8 @@ RESERVED = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 
 
-def check_schema(schema: TableSchema) -> None:
-    """Raise ConfigError for the first rule that the schema breaks."""
+def check_schema(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Raise ConfigError for the first rule that the schema breaks; `before` is the version that is changed."""
     if not schema.fields:
         raise ConfigError("a table needs at least one column", hint="name a column with its type")
     _check_texts(schema)
@@ -62,7 +62,7 @@ def check_schema(schema: TableSchema) -> None:
         )
     _check_buckets(schema)
     _check_formats(schema)
-    check_options(schema)
+    check_options(schema, before)
 
 
 def _check_texts(schema: TableSchema) -> None:

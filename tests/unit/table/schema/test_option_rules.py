@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.table.option_needs import table_options_without_effect
 
 KEYED = ("id",)
 REFUSED = {
@@ -47,21 +49,40 @@ def test_create_and_alter_refuse_the_same_options(tmp_path: Path, name: str) -> 
     assert str(created.value) == str(altered.value)
 
 
-def test_a_column_that_another_writer_dropped_is_to_be_removed_from_the_option(tmp_path: Path) -> None:
-    """Java Paimon drops a column although an option names it."""
+@pytest.mark.parametrize(
+    ("option", "more"),
+    [
+        ("file-index.bloom-filter.columns", {}),
+        ("changelog-producer.row-deduplicate-ignore-fields", {"changelog-producer": "lookup"}),
+    ],
+)
+def test_an_option_that_names_a_column_dropped_by_java_refuses_only_its_own_change(
+    tmp_path: Path, option: str, more: dict[str, str]
+) -> None:
+    """Java Paimon drops such a column, and makes all later changes."""
     catalog = penstock.Catalog(tmp_path)
     catalog.create_database("db")
-    option = "file-index.bloom-filter.columns"
     table = catalog.create_table(
-        "db.t", schema=[("a", "INT"), ("b", "INT"), ("c", "INT")], options={option: "a,b", "bucket": "-1"}
+        "db.t",
+        [("a", "INT"), ("b", "INT"), ("c", "INT"), ("k", "INT")],
+        ["k"],
+        options={option: "a,b", "bucket": "1", **more},
     )
     schemas = Path(table.path) / "schema"
     written = json.loads((schemas / "schema-0").read_text())
     written |= {"id": 1, "fields": written["fields"][1:]}
     (schemas / "schema-1").write_text(json.dumps(written))
-    with pytest.raises(ConfigError, match="names 'a', which is not a column") as refused:
-        catalog.alter_table("db.t", [penstock.AddColumn("d", "INT")])
-    assert refused.value.hint == "columns are b, c, d; remove a dropped one from the option"
-    catalog.alter_table("db.t", [penstock.SetOption(option, "b")])
     catalog.alter_table("db.t", [penstock.AddColumn("d", "INT")])
-    assert [column.name for column in catalog.table("db.t").schema] == ["b", "c", "d"]
+    assert option in table_options_without_effect(catalog.table("db.t").definition)
+    with pytest.raises(ConfigError, match=f"{option} names 'b', which is not a column"):
+        catalog.alter_table("db.t", [penstock.DropColumn("b")])
+    with pytest.raises(ConfigError, match=f"{option} names 'x', which is not a column"):
+        catalog.alter_table("db.t", [penstock.SetOption(option, "a,x")])
+    with catalog.table("db.t").writer() as writer:
+        writer.write(pa.table({name: pa.array([1], pa.int32()) for name in "bcdk"}))
+        writer.commit()
+    catalog.table("db.t").compact(full=True)
+    catalog.alter_table("db.t", [penstock.SetOption(option, "b")])
+    with pytest.raises(ConfigError, match=f"{option} names 'a', which is not a column") as refused:
+        catalog.alter_table("db.t", [penstock.SetOption(option, "a,b")])
+    assert refused.value.hint == "columns are b, c, k, d; remove a dropped one from the option"

@@ -22,7 +22,7 @@ from penstock.ingest.postgres.log.partitions import LoggedPartition, LoggedParti
 from penstock.ingest.postgres.log.stream import WalRange, streamed
 from penstock.ingest.postgres.log.unchanged import completed
 from penstock.ingest.postgres.offsets import barrier_from
-from penstock.ingest.postgres.relation import FULL
+from penstock.ingest.postgres.relation import FULL, NeedsText
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.log_sample import LogSample, require_same_log
@@ -53,10 +53,6 @@ log = logging.getLogger(__name__)
 _REMEDY = "then start with --resnapshot, which reads the tables again"
 _DROPPED = "it was created or renamed after the last batch and is gone: its primary key is not known any more"
 _KEPT = "its rows stay in the target table; read the table again with --reset TABLE"
-
-
-class _NeedsText(Exception):
-    """A table of the log has a type whose binary values are not decoded."""
 
 
 @dataclass(slots=True)
@@ -111,7 +107,7 @@ class PgRangeReading:
                     oddities.update(counted)
                     counted.clear()
                     yield chunk
-            except _NeedsText:
+            except NeedsText:
                 # The server sends all values in one format: read the range again as text, without the rows so far.
                 binary = False
             else:
@@ -190,7 +186,7 @@ class PgRangeReading:
         if relation is None or not relation.key or not self._is_planned(name):
             return None
         if binary and not relation.is_binary:
-            raise _NeedsText
+            raise NeedsText
         return relation
 
     def _is_planned(self, name: list[str]) -> bool:

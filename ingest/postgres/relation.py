@@ -82,6 +82,10 @@ class Column:
     comment: str | None = None
 
 
+class NeedsText(Exception):
+    """A table in the log has a type whose binary values are not decoded: its range is read again as text."""
+
+
 @dataclass(frozen=True)
 class Relation:
     """A table with its columns in order; `key` is its primary key, `kind` as in pg_class."""

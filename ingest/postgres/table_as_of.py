@@ -21,11 +21,11 @@ from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions
 from penstock.ingest.database.past_rows import keys_before, row_numbers, with_newest_columns
 from penstock.ingest.postgres.errors import IdentityTooWeak, TableEmptied
-from penstock.ingest.postgres.log import messages as log_messages
 from penstock.ingest.postgres.log.decode import LogDecoder
 from penstock.ingest.postgres.log.messages import MessageBlock
 from penstock.ingest.postgres.log.stream import WalRange, streamed
-from penstock.ingest.postgres.relation import FULL
+from penstock.ingest.postgres.log.visible_transactions import SeenMessages, VisibleTransactions
+from penstock.ingest.postgres.relation import FULL, NeedsText
 from penstock.ingest.postgres.server.catalog import Types, logged_relation, qualified, quoted, relations
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import lsn_text, reachable_end
@@ -35,7 +35,7 @@ from penstock.ingest.source import PastUnknown
 from penstock.row_kinds import INSERT
 
 if TYPE_CHECKING:
-    from penstock.byte_buffers import Bools, Int64s
+    from penstock.byte_buffers import Bools
     from penstock.formats.demand import DemandPolicy
     from penstock.ingest.postgres.relation import LoggedRelation, Relation
     from penstock.ingest.postgres.server.address import PgAddress
@@ -45,27 +45,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _NO_SUCH_TABLE, _DENIED = "42P01", "42501"
 _TRIES = 3
-_XIDS, _HALF = 1 << 32, 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class VisibleTransactions:
-    """The transactions that a snapshot of the server sees: those before `next` that were not running."""
-
-    next: int
-    running: frozenset[int]
-
-    @classmethod
-    def of(cls, text: str) -> VisibleTransactions:
-        """Return what `pg_current_snapshot()` printed, such as `42006:42008:42006`."""
-        _, next_, running = text.split(":")
-        return cls(int(next_), frozenset(map(int, filter(None, running.split(",")))))
-
-    def includes(self, xids: Int64s) -> Bools:
-        """Return which of these transactions are seen. The log contains only the lower 32 bits of a number."""
-        whole = self.next + (xids - self.next + _HALF) % _XIDS - _HALF
-        seen: Bools = (whole < self.next) & ~np.isin(whole, np.array(sorted(self.running), np.int64))
-        return seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +156,6 @@ def _touched(batch: ChangeBatch, changes: list[ChangeBatch]) -> Bools:
     return found
 
 
-class _NeedsText(Exception):
-    """The table had a type whose binary values are not decoded."""
-
-
 def changes_since(log: SlotLog, relation: Relation, at: int, visible: VisibleTransactions) -> list[ChangeBatch]:
     """Return the changes of a table after the position `at` that a snapshot sees, with both images of updates.
 
@@ -193,7 +168,7 @@ def changes_since(log: SlotLog, relation: Relation, at: int, visible: VisibleTra
         return []
     try:
         return _changes(log, relation, at, visible, end, binary=relation.is_binary)
-    except _NeedsText:
+    except NeedsText:
         return _changes(log, relation, at, visible, end, binary=False)
 
 
@@ -213,10 +188,10 @@ def _changes(
             then = logged_relation(catalog, types, logged, relation.key)
             assert then is not None
             if binary and not then.is_binary:
-                raise _NeedsText
+                raise NeedsText
             return then
 
-        decoder, seen = LogDecoder(described, DecodeOptions(), Counter()), _SeenMessages(visible)
+        decoder, seen = LogDecoder(described, DecodeOptions(), Counter()), SeenMessages(visible)
         for messages in streamed(stream, part):
             try:
                 decoded, emptied = decoder.decode(seen.of(MessageBlock.of(messages)))
@@ -244,20 +219,3 @@ def _unknown(log: SlotLog, relation: Relation, at: int) -> PastUnknown:
         position=lsn_text(at),
         hint=f"ALTER TABLE {qualified(relation.name)} REPLICA IDENTITY FULL;  {log.remedy}",
     )
-
-
-@dataclass(slots=True)
-class _SeenMessages:
-    """A filter for consecutive blocks: rows of transactions that a snapshot does not see are left out."""
-
-    visible: VisibleTransactions
-    _is_seen: bool = False  # the transaction that was open at the end of the block before
-
-    def of(self, block: MessageBlock) -> MessageBlock:
-        begins = block.tag == log_messages.BEGIN
-        # A BEGIN message has its kind, a position and a time of 8 bytes each, and the number of its transaction.
-        seen = np.concatenate([[self._is_seen], self.visible.includes(block.unsigned(np.flatnonzero(begins), 17))])
-        self._is_seen = bool(seen[-1])
-        rows = np.isin(block.tag, [log_messages.INSERT, log_messages.UPDATE, log_messages.DELETE])
-        rows |= block.tag == log_messages.TRUNCATE
-        return block.chosen(seen[np.cumsum(begins)] | ~rows)

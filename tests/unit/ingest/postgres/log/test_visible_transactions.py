@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.ingest.postgres.table_as_of import VisibleTransactions
+from penstock.ingest.postgres.log.visible_transactions import VisibleTransactions
 
 
 def seen(snapshot: str, *xids: int) -> list[bool]:

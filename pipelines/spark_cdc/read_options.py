@@ -12,19 +12,17 @@ import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
-
-from penstock.errors import ConfigError, did_you_mean
+from penstock.errors import ConfigError
 from penstock.ingest.connector import Connector, SourceConfig
 from penstock.ingest.connector_requests import SourceRequest, TableName, TableSelection
 from penstock.ingest.connectors import connector_named
 from penstock.ingest.source import NO_LIMIT, Limit
+from penstock.pipelines.spark_cdc.source_section import section_of
 from penstock.row_kinds import ROWKIND
 from penstock.schema_evolution.types.mapping import TypeMapping
-from penstock.settings import Wrong, size
+from penstock.settings import size
 from penstock.storage.state_folder import StateFolder
 
 PREFIX = "_cdc_"
@@ -43,7 +41,6 @@ _OWN = {
     "max-batch.bytes": "bytes of a batch",
 }
 SAMPLED = 1000
-_PAGE = "see docs/spark-sources.md"
 _NO_FOLDER = "penstock-no-state-"
 
 
@@ -94,7 +91,7 @@ class CdcRead:
                 raise ConfigError("a stream has the rows of one table", option="tables", hint="set table instead")
             written["tables"] = r"\.".join(re.escape(part) for part in table)
         mapping = TypeMapping.of([own.get("type-mapping", "")])
-        config = section_of(connector, written)
+        config = section_of(connector, written, _OWN)
         tasks = _number("parallelism", own.get("parallelism", str(os.cpu_count() or 1)))
         readers = connector.readers(config)
         request = _request(connector, config, own, table, mapping)
@@ -200,79 +197,3 @@ def _number(name: str, text: str) -> int:
             hint="write a whole number from 1 upwards, or leave the option out",
         )
     return int(text)
-
-
-def section_of(connector: Connector[Any], given: Mapping[str, str]) -> SourceConfig:
-    """Return the validated section `source` that flat options describe."""
-    section: dict[str, Any] = {}
-    for name, value in given.items():
-        if name == "type" or not _place(section, connector.config, name, value):
-            known = sorted({*_OWN, *_names(connector.config)} - {"type"})
-            raise ConfigError(
-                f"{name!r} is not an option of {connector.name}-cdc",
-                option=name,
-                hint=did_you_mean(name, known, f"the options are {', '.join(known)}"),
-            )
-    try:
-        config: SourceConfig = connector.config.model_validate({**section, "type": connector.name})
-    except ValidationError as error:
-        raise _config_error(error) from error
-    return config
-
-
-def _config_error(error: ValidationError) -> ConfigError:
-    fault = error.errors()[0]
-    option = ".".join(map(str, fault["loc"])) or None
-    wrong = fault.get("ctx", {}).get("error")
-    if isinstance(wrong, Wrong):
-        return ConfigError(wrong.message, option=option, hint=wrong.hint, **wrong.facts)
-    if fault["type"] == "missing":
-        return ConfigError(f"the option {option} is missing", hint=_PAGE)
-    # Without the value, which may be a secret.
-    return ConfigError(str(fault["msg"]).removeprefix("Value error, "), option=option, hint=_PAGE)
-
-
-def _place(section: dict[str, Any], model: type[BaseModel], name: str, value: str) -> bool:
-    """Put an option into the section. Return False if the model has no such key."""
-    for key, field in _keys(model).items():
-        inner = _inner(field)
-        if name == key and inner is None:
-            section[key] = value
-            return True
-        rest = name.removeprefix(f"{key}.")
-        if inner is None or rest == name:
-            continue
-        below = section.setdefault(key, {})
-        if not issubclass(inner, BaseModel):
-            below[rest] = value
-            return True
-        if _place(below, inner, rest, value):
-            return True
-    return False
-
-
-def _keys(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    return {field.alias or name.replace("_", "-"): field for name, field in model.model_fields.items()}
-
-
-def _inner(field: FieldInfo) -> type[BaseModel] | type[dict[str, str]] | None:
-    """Return the model of an inner section, dict for one with any keys, None for a plain value."""
-    kinds = [field.annotation, *get_args(field.annotation)]
-    for kind in kinds:
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            return kind
-    return dict if getattr(field.annotation, "__origin__", None) is dict else None
-
-
-def _names(model: type[BaseModel]) -> list[str]:
-    """Return the names of all options that the model stands for; `*` for any key."""
-    found = []
-    for key, field in _keys(model).items():
-        inner = _inner(field)
-        if inner is None:
-            found.append(key)
-        elif issubclass(inner, BaseModel):
-            found += [f"{key}.{name}" for name in _names(inner)]
-        else:
-            found.append(f"{key}.*")
-    return found

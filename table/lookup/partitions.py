@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.partition_text import partition_values
+from penstock.table.values.partition_values import partition_values
 
 if TYPE_CHECKING:
     from penstock.table.read.splits import Split

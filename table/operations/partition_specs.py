@@ -9,7 +9,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
 from penstock.table.values.arguments import mappings
 from penstock.table.values.binary_row import decode_row
-from penstock.table.values.partition_text import partition_values
+from penstock.table.values.partition_values import partition_values
 
 
 class PartitionSpecs:

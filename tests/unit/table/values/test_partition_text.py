@@ -12,7 +12,8 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.internal import from_internal, internal_values
-from penstock.table.values.partition_text import no_folder, partition_path, partition_values, row_text, value_text
+from penstock.table.values.partition_text import no_folder, partition_path, row_text, value_text
+from penstock.table.values.partition_values import partition_values
 from penstock.table.values.texts import to_text
 from penstock.table.values.types import Field, parse_type
 

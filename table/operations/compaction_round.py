@@ -12,7 +12,8 @@ from penstock.table.commit.seen_files import check_seen
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.operations.compact import BucketCompaction, BucketUnit, assign_rows, discard_compactions
+from penstock.table.operations.bucket_compaction import BucketCompaction, BucketUnit
+from penstock.table.operations.compact import assign_rows, discard_compactions
 from penstock.table.operations.executor import Executor
 from penstock.table.operations.selection import Selection
 

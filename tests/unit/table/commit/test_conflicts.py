@@ -16,7 +16,8 @@ from penstock.table.commit.conflicts import check_levels
 from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import index_entries, live_entries
-from penstock.table.operations.compact import BucketCompaction, _messages
+from penstock.table.operations.bucket_compaction import BucketCompaction
+from penstock.table.operations.compact import _messages
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.selection import Selection
 from penstock.table.values.binary_row import decode_row, encode_row

@@ -11,7 +11,8 @@ from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.entries import DELETION_VECTORS
 from penstock.table.meta.live import index_entries, live_entries
-from penstock.table.operations.compact import BucketCompaction, _messages
+from penstock.table.operations.bucket_compaction import BucketCompaction
+from penstock.table.operations.compact import _messages
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.operations.selection import Selection
 from tests.invariants import check_invariants

@@ -15,7 +15,7 @@ from penstock.errors import ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
-from penstock.table.operations.compact import BucketCompaction, BucketUnit
+from penstock.table.operations.bucket_compaction import BucketCompaction, BucketUnit
 from penstock.table.operations.executor import OfUnit, ProcessPool, Result, Work
 from penstock.table.operations.selection import Selection
 from tests.invariants import check_invariants

@@ -23,7 +23,8 @@ from penstock.ingest.mysql.server.catalog import definitions, generated_columns,
 from penstock.ingest.mysql.server.connection import connected
 from penstock.ingest.mysql.snapshot.chunk import Chunk, key_rows
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
-from penstock.ingest.mysql.snapshot.read import BLOCK_BYTES, select
+from penstock.ingest.mysql.snapshot.read import BLOCK_BYTES
+from penstock.ingest.mysql.snapshot.text_rows import select
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 

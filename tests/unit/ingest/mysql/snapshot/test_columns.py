@@ -18,7 +18,7 @@ from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.mysql.definition import MySqlColumn, parse_type
 from penstock.ingest.mysql.snapshot.columns import column_of
-from penstock.ingest.mysql.snapshot.read import HEAD
+from penstock.ingest.mysql.snapshot.text_rows import HEAD
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 BUFFER = 64  # a block of the wire is longer than this

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.ingest.database.buffers import with_spare_bytes
-from penstock.ingest.mysql.snapshot.read import RowBlock
+from penstock.ingest.mysql.snapshot.text_rows import RowBlock
 
 VALUES = st.one_of(st.none(), st.binary(max_size=40), st.binary(min_size=245, max_size=300))
 

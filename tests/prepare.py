@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark.quick_start import archive_path, use_lean_home
-from penstock.pipelines.spark.session import prepare_environment
+from penstock.pipelines.spark.session_settings import prepare_environment
 from tests.golden.cases import unpacked
 from tests.integration.install.environments import WHEELS
 from tests.interop.duckdb_iceberg import client as duckdb_iceberg

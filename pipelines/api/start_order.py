@@ -18,7 +18,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.source_request import source_for_a_question
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import refuse_second_driver
-from penstock.pipelines.spark.session import is_local
+from penstock.pipelines.spark.session_settings import is_local
 
 
 def may_run_here(spec: PipelineSpec, master: str | None, settings: Mapping[str, str]) -> bool:

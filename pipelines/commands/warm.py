@@ -22,7 +22,8 @@ def command(name: str, words: list[str]) -> int:
     from penstock.pipelines.job.build import job
     from penstock.pipelines.job.job_run import JobRun
     from penstock.pipelines.spark.quick_start import archive_path, make_flags, use_lean_home
-    from penstock.pipelines.spark.session import JVM_FLAGS, LOG_FLAG, open_session, prepare_environment
+    from penstock.pipelines.spark.session import open_session
+    from penstock.pipelines.spark.session_settings import JVM_FLAGS, LOG_FLAG, prepare_environment
 
     prepare_environment()
     use_lean_home()

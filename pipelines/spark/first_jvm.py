@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.pipelines.spark.java import cache_folder
 from penstock.pipelines.spark.named_programs import check_spark_home, check_worker_python
 from penstock.pipelines.spark.quick_start import use_lean_home
-from penstock.pipelines.spark.session import SUBMITTED, is_local, jvm_settings, prepare_environment
+from penstock.pipelines.spark.session import SUBMITTED
+from penstock.pipelines.spark.session_settings import is_local, jvm_settings, prepare_environment
 from penstock.pipelines.spark.versions import check_version
 
 if TYPE_CHECKING:

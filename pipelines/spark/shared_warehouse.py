@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark.session import is_local
+from penstock.pipelines.spark.session_settings import is_local
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.seen_files import SHARED, check_seen
 from penstock.table.meta.entries import CommitMessage

@@ -96,7 +96,7 @@ def jar_without_session() -> Path:
         )
     from pyspark.java_gateway import launch_gateway
 
-    from penstock.pipelines.spark.session import prepare_environment
+    from penstock.pipelines.spark.session_settings import prepare_environment
 
     prepare_environment()
     gateway = launch_gateway()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from penstock.pipelines.spark.session import JVM_FLAGS, prepare_environment
+from penstock.pipelines.spark.session_settings import JVM_FLAGS, prepare_environment
 from tests.chaos.driver import kill_session
 from tests.servers.launch import free_port
 from tests.waiting import until

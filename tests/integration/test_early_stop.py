@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.spark.session import package_home
+from penstock.pipelines.spark.session_settings import package_home
 from tests.servers.launch import free_port
 from tests.shop import Shop, insert
 

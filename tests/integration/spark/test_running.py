@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pipelines.spark.session import package_home
+from penstock.pipelines.spark.session_settings import package_home
 from tests import waiting
 from tests.chaos.driver import session_of
 from tests.servers.launch import free_port

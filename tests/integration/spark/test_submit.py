@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from penstock.pipelines.spark.code_zip import zip_code
-from penstock.pipelines.spark.session import package_home, prepare_environment
+from penstock.pipelines.spark.session_settings import package_home, prepare_environment
 from tests.pages import ROOT, blocks
 from tests.shop import Shop, insert
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.spark.session import prepare_environment
+from penstock.pipelines.spark.session_settings import prepare_environment
 from penstock.pipelines.spark_catalog.catalog_jar import EXTENSIONS
 from penstock.table.catalog.catalog import Catalog
 

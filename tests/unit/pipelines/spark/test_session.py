@@ -14,7 +14,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.spark import code_zip
 from penstock.pipelines.spark.code_zip import zip_code
 from penstock.pipelines.spark.quick_start import use_lean_home
-from penstock.pipelines.spark.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings
+from penstock.pipelines.spark.session_settings import LOG_SETTINGS, local_cores, prepare_environment, session_settings
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -76,7 +76,7 @@ def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
 def test_a_machine_whose_host_name_does_not_resolve_can_run_spark(
     known: bool, address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pipelines.spark.session.has_address", lambda: known)
+    monkeypatch.setattr("penstock.pipelines.spark.session_settings.has_address", lambda: known)
     with patch.dict(os.environ):
         os.environ.pop("SPARK_LOCAL_IP", None)
         prepare_environment()

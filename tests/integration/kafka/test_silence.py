@@ -16,7 +16,7 @@ from tests.chaos.proxy import Proxy, proxied
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.test_kafka_source import settled_end
 from tests.servers import launch
-from tests.waiting import at_most
+from tests.waiting import at_most, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -34,12 +34,14 @@ def behind_a_proxy(folder_of: pytest.TempPathFactory) -> Iterator[tuple[Broker, 
 
 def until_committed(source: KafkaSource, end: Offsets, is_there: Callable[[], object]) -> None:
     """A broker that makes its first group is slow to answer, and a mirror is asked for once only."""
-    for _ in range(10):
+
+    def are_committed() -> object:
         source.mirror(end)
         with contextlib.suppress(ConfigError):
-            if is_there():
-                return
-    raise AssertionError("no offsets were committed")
+            return is_there()
+        return False
+
+    until(are_committed, "the committed offsets")
 
 
 def test_every_request_survives_a_silent_connection(

@@ -14,7 +14,7 @@ from penstock.errors import PositionLost, SourceError
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest, SegmentCutter
 from penstock.ingest.mysql.binlog.gtid import packed_set
-from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ServerIdClash
+from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, GtidDiverged, ServerIdClash
 from penstock.ingest.mysql.position import FIRST_EVENT, MySqlGtidSet
 from penstock.ingest.mysql.server.connection import ask, connect, server_facts
 from penstock.ingest.mysql.server.refusals import is_lost, lost_reason, refused
@@ -145,6 +145,14 @@ def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: Dum
             reason=reason,
             hint="read the tables again (--resnapshot), or continue at the oldest binlog file with a gap "
             "(--accept-gap); keep binlogs longer: SET PERSIST binlog_expire_logs_seconds = 604800",
+        )
+    if request.by_gtid and re.search(r"not in the (master|source)'s binlog", reason):
+        return GtidDiverged(
+            "the new server does not have all transactions that this pipeline has read, and has written others",
+            gtid=request.start.gtid,
+            reason=reason,
+            hint="changes may be missing, and tables may have rows that the server lacks: connect to the former "
+            "server, or read the tables again (--resnapshot)",
         )
     if code == _FATAL_READ and re.search(r"impossible position|position > file size", reason):
         return BinlogReset(

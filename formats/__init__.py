@@ -6,7 +6,7 @@ This package knows no Paimon types: columns are text or native Arrow, next to th
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.errors import ConfigError
@@ -48,19 +48,26 @@ def format_named(name: str) -> Format:
 
 def decode(name: str, messages: Messages, options: DecodeOptions | None = None) -> DecodeResult:
     """Decode all messages in chunks. Never raises for a bad record; ConfigError if the format is unknown."""
-    read = format_named(name).decode
+    format_ = format_named(name)
     options = options or DecodeOptions()
     keep_freed_memory()
     decoded = DecodeResult()
     with _without_cycle_collection():
-        for start, stop in _chunks(messages):
-            decoded.extend(read(messages.slice(start, stop), options))
+        for start, stop in _chunks(messages, format_.leads or _is_whole):
+            decoded.extend(format_.decode(messages.slice(start, stop), options))
     return decoded
 
 
-def _chunks(messages: Messages) -> Iterator[tuple[int, int]]:
-    for start in range(0, len(messages), CHUNK):
-        stop = min(start + CHUNK, len(messages))
+def _is_whole(value: bytes | None) -> bool:
+    return False
+
+
+def _chunks(messages: Messages, leads: Callable[[bytes | None], bool]) -> Iterator[tuple[int, int]]:
+    stop = 0
+    while stop < len(messages):
+        start, stop = stop, min(stop + CHUNK, len(messages))
+        while stop < len(messages) and leads(messages.values[stop - 1]):
+            stop += 1
         if sum(map(len, filter(None, messages.values[start:stop]))) <= CHUNK_BYTES:
             yield start, stop
         else:

@@ -213,4 +213,15 @@ def _date_text(value: object) -> str | None:
     return text_of(value)
 
 
-FORMAT = Format("aliyun-json", decode)
+def leads(value: bytes | None) -> bool:
+    """Return whether a message has the old row of an update, whose new row is in the next message."""
+    if not value or b"UPDATE_BEFOR" not in value:
+        return False
+    try:
+        envelope = _read_envelope(value)
+    except UNREADABLE:
+        return False  # a bad record, or one that is repaired and decoded alone
+    return envelope.payload is not None and ROW_OPERATIONS.get(envelope.payload.op or "") == "UPDATE_BEFORE"
+
+
+FORMAT = Format("aliyun-json", decode, leads=leads)

@@ -19,8 +19,9 @@ class Format:
     `decode` never raises for a record that it cannot read, but returns it in `DecodeResult.bad`. With `needs_key` the
     source fetches the keys of messages, where the format finds the primary key; with `needs_registry` a schema
     registry must be configured. `row_columns` is for formats that declare all columns of a table but may send rows
-    without some: it returns the columns of a message's first row, or None if the message has none. `typing_hint` says
-    how producers can be made to declare types.
+    without some: it returns the columns of a message's first row, or None if the message has none. `leads` is for
+    formats with two messages for a change: it returns whether a message is decoded with the next one of its partition.
+    `typing_hint` says how producers can be made to declare types.
     """
 
     name: str
@@ -28,4 +29,5 @@ class Format:
     needs_key: bool = False
     needs_registry: bool = False
     row_columns: RowColumns | None = None
+    leads: Callable[[bytes | None], bool] | None = None
     typing_hint: str = ""

@@ -9,7 +9,7 @@ from penstock.storage.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from penstock.formats.demand import ConditionLanguage, DemandPolicy
-    from penstock.ingest.decoded_source import Extra
+    from penstock.ingest.fetched_messages import Extra
 
 TableName: TypeAlias = tuple[str, str]  # database and table
 Keyless: TypeAlias = Literal["leave-out", "append", "fail"]

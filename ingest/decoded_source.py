@@ -1,91 +1,20 @@
-"""The chunks that a source of messages fetches, and a source that decodes them by a message format."""
+"""A source that decodes the messages of another source by a message format."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import numpy as np
-
-from penstock.formats import decode
-from penstock.formats.change import DecodeOptions, DecodeResult, Messages
+from penstock.formats import decode, format_named
+from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.ingest.deferred_ranges import DeferringSource
+from penstock.ingest.fetched_messages import FetchedMessages, joined
+from penstock.ingest.paired_messages import LookingBack, whole_pairs
 from penstock.ingest.source import Barrier, Limit, Offsets, Range, SmallBatchSource, Source
 
 if TYPE_CHECKING:
     from penstock.formats.debezium.schema_registry import SchemaRegistry
-
-# parts of a record that are fetched only if requested, because they cost time
-Extra: TypeAlias = Literal["key", "timestamp", "headers"]
-
-
-class MessageIds(Protocol):
-    """The ids of messages by their number in a chunk."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: int, /) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedMessages:
-    """Messages of one partition in order; `topic` is the file's name if files are read.
-
-    Parts that were not requested are None.
-    """
-
-    topic: str
-    partition: int
-    messages: Messages
-    size: int  # bytes of all values
-    headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None
-    timestamp_types: Sequence[int] | None = None
-    ids: MessageIds | None = None  # how the source names the messages, if not by their offsets
-    format: str | None = None  # the name of the messages' format, once they are decoded
-
-
-class _ChainedIds:
-    """The ids of several chunks as one sequence, which asks each chunk only for the ids that are needed."""
-
-    def __init__(self, parts: Sequence[MessageIds]) -> None:
-        self._parts, self._ends = parts, list(accumulate(map(len, parts)))
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def __getitem__(self, number: int, /) -> str:
-        part = bisect_right(self._ends, number)
-        return self._parts[part][number - (self._ends[part - 1] if part else 0)]
-
-
-def joined(parts: Sequence[FetchedMessages]) -> FetchedMessages:
-    """Return consecutive chunks as one; a single chunk is returned unchanged."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    messages = [part.messages for part in parts]
-    times = [message.timestamps for message in messages if message.timestamps is not None]
-    return FetchedMessages(
-        first.topic,
-        first.partition,
-        Messages(
-            values=[value for message in messages for value in message.values],
-            offsets=np.concatenate([message.offsets for message in messages]),
-            keys=None if first.messages.keys is None else [key for message in messages for key in message.keys or ()],
-            # The times of messages are one array without nulls, and dead letters of some ranges may have none.
-            timestamps=np.concatenate(times) if len(times) == len(parts) else None,
-        ),
-        sum(part.size for part in parts),
-        headers=None if first.headers is None else [header for part in parts for header in part.headers or ()],
-        timestamp_types=None
-        if first.timestamp_types is None
-        else [type_ for part in parts for type_ in part.timestamp_types or ()],
-        ids=None if first.ids is None else _ChainedIds([part.ids for part in parts if part.ids is not None]),
-    )
-
 
 # The cost per row falls with the number of rows of the same table in a chunk. If chunks have fewer than FEW rows per
 # table, as in topics with many tables, they are joined until they have WIDE_ROWS or WIDE_BYTES.
@@ -178,15 +107,22 @@ class DecodedSource:
         return self.source if isinstance(self.source, DeferringSource) else None
 
     def read_next(self, ranges: Sequence[Range]) -> None:
-        if isinstance(self.source, AheadSource):
+        # Between two ranges, messages of pairs are looked up, which ends a fetch of several ranges.
+        if isinstance(self.source, AheadSource) and format_named(self.format).leads is None:
             self.source.read_next(ranges)
 
     def fetched(self, range_: Range) -> Iterator[FetchedMessages]:
-        """Yield the messages of a range."""
-        return self.source.read(range_)
+        """Yield the messages of a range, those of a pair together."""
+        fetches, leads = self.source.read(range_), format_named(self.format).leads
+        if leads is None:
+            return fetches
+        if not isinstance(self.source, LookingBack):
+            return whole_pairs(fetches, leads, None, lambda _: False)
+        source = self.source
+        return whole_pairs(fetches, leads, source.last_before(range_), lambda at: source.is_shown_next(range_, at))
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
-        return self.decoded(self.source.read(range_), options)
+        return self.decoded(self.fetched(range_), options)
 
     def decoded(self, fetches: Iterable[FetchedMessages], options: DecodeOptions) -> Iterator[DecodedChunk]:
         """Yield the messages of a range as decoded chunks."""

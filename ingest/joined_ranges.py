@@ -16,7 +16,8 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Int64s
-from penstock.ingest.decoded_source import WIDE_BYTES, DecodedChunk, DecodedSource, FetchedMessages, joined
+from penstock.ingest.decoded_source import WIDE_BYTES, DecodedChunk, DecodedSource
+from penstock.ingest.fetched_messages import FetchedMessages, joined
 from penstock.ingest.source import Range
 
 # Ranges with more rows per table gain little.

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from penstock.formats.change import Messages
-from penstock.ingest.decoded_source import DecodedSource, FetchedMessages
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.kafka.source import KafkaSource
 from penstock.ingest.source import Offsets, Range

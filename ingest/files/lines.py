@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import PositionLost, SourceError, StoreError
 from penstock.formats.change import Int64s, Messages
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.storage.base import Storage
 
 Codec: TypeAlias = Literal["gzip", "zstd", "bz2"]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SourceError
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.files.lines import compression_of, read_lines
 from penstock.ingest.source import SMALL_BYTES, Limit, Offsets, Range, cut, piece_size
@@ -24,6 +24,7 @@ from penstock.storage.open import open_storage
 from penstock.storage.state_folder import StateFolder
 
 SMALLEST_PIECE_BYTES = 16 << 20
+_LOOKS_BACK = 1 << 20  # bytes, in which the line before a piece is looked for first
 SAMPLE_BYTES = 256 << 10
 # Names of files that writers have not finished, of checksums, and of markers such as _SUCCESS.
 _UNFINISHED = ("*.tmp", "*.inprogress", "*.crc", "*.part", ".*", "_*")
@@ -98,6 +99,22 @@ class FilesSource:
         store, folder = _opened(self.settings.path)
         begin, size = range_.start
         return read_lines(store, folder, range_.place, begin, range_.end, size)
+
+    def last_before(self, range_: Range) -> FetchedMessages | None:
+        """Return the last line of the file before a range."""
+        begin, size = range_.start
+        store, folder = _opened(self.settings.path)
+        first, step = begin, _LOOKS_BACK
+        while first:
+            first, step = max(0, first - step), 16 * step
+            found = list(read_lines(store, folder, range_.place, first, begin, size))
+            if found:
+                return found[-1].part(len(found[-1].messages) - 1, len(found[-1].messages))
+        return None
+
+    def is_shown_next(self, range_: Range, offset: int) -> bool:
+        """Return whether the file goes on after a range: messages of different files do not belong together."""
+        return bool(range_.end < range_.start[1])
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         return {file.name: file.size for file in self._new_files(int(offsets["batch"]) + 1, None)}

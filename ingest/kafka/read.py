@@ -10,7 +10,7 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from penstock.formats.change import Messages
-from penstock.ingest.decoded_source import Extra, FetchedMessages
+from penstock.ingest.fetched_messages import Extra, FetchedMessages
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, is_unknown_topic, patiently
 from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
 from penstock.ingest.kafka.cluster import place_of

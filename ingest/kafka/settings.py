@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from penstock.ingest.decoded_source import Extra
+from penstock.ingest.fetched_messages import Extra
 from penstock.ingest.kafka.cluster import Place
 
 StartupMode = Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"]

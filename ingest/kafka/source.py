@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
-from penstock.errors import ConfigError
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.errors import ConfigError, PositionLost
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
 from penstock.ingest.kafka.leader_epochs import LeaderEpochs, recorded_epochs
@@ -152,6 +152,22 @@ class KafkaSource:
             yield from read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
         elif records:
             yield fetched_messages(*place_of(range_), records, settings.extras)
+
+    def last_before(self, range_: Range) -> FetchedMessages | None:
+        """Return the message at the offset before a range; None if the broker does not have it."""
+        if not range_.start:
+            return None
+        before = replace(range_, start=range_.start - 1, end=range_.start)
+        try:
+            found = list(read_range(self.settings.properties, before, extras=self.settings.extras))
+        except PositionLost:
+            log.warning("event=message_before_batch_gone place=%s offset=%d", range_.place, before.start)
+            return None
+        return found[0] if found else None
+
+    def is_shown_next(self, range_: Range, offset: int) -> bool:
+        """Return whether the message is at the offset before the next range, which may have gaps."""
+        return offset == int(range_.end) - 1
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as in a new pipeline, it reads from the beginning of its startup mode.

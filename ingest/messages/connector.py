@@ -11,7 +11,8 @@ from penstock.ingest.connector_requests import KeylessRule, SourceRequest
 from penstock.ingest.messages.config import MessagesConfig
 
 if TYPE_CHECKING:
-    from penstock.ingest.decoded_source import DecodedSource, Extra, MessageSource
+    from penstock.ingest.decoded_source import DecodedSource, MessageSource
+    from penstock.ingest.fetched_messages import Extra
 
 C = TypeVar("C", bound=MessagesConfig)
 

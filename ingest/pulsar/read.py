@@ -9,7 +9,7 @@ import pulsar
 from _pulsar import Message
 
 from penstock.formats.change import Messages
-from penstock.ingest.decoded_source import Extra, FetchedMessages
+from penstock.ingest.fetched_messages import Extra, FetchedMessages
 from penstock.ingest.patience import patience_seconds
 from penstock.ingest.pulsar.errors import PATIENCE_SECONDS, broker_error
 from penstock.ingest.pulsar.ids import EntryIds

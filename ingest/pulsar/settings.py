@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.ingest.decoded_source import Extra
+from penstock.ingest.fetched_messages import Extra
 from penstock.ingest.pulsar.option_names import ADMIN_URL, SERVICE_URL, SUBSCRIPTION
 
 StartupMode = Literal["earliest", "latest", "message-id", "publish-time"]

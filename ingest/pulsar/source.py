@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import pulsar
 
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.pulsar.cluster import PulsarCluster
 from penstock.ingest.pulsar.lost_messages import (
     accepted_gaps,

@@ -14,7 +14,8 @@ import numpy as np
 from penstock.errors import ConfigError
 from penstock.formats.change import Messages
 from penstock.ingest.connectors import connector_of
-from penstock.ingest.decoded_source import DecodedSource, FetchedMessages
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.source import Limit, Offsets, Range
 from penstock.pipelines.api.dead_letters import Letter
 from penstock.pipelines.config.model import PipelineSpec

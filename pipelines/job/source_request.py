@@ -12,7 +12,8 @@ from penstock.formats.demand import DemandPolicy
 from penstock.ingest.connector import Connector
 from penstock.ingest.connector_requests import SourceRequest, TableSelection
 from penstock.ingest.connectors import connector_of
-from penstock.ingest.decoded_source import ChangeSource, Extra
+from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.fetched_messages import Extra
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.schema_evolution.filter_language import FilterLanguage

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.table.schema.type_text import read_type
 from penstock.table.values.types import DataType, with_nullability
 

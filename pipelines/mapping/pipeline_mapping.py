@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.pipelines.mapping.metadata_columns import Values, values_of

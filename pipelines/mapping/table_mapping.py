@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.formats.change import BadRecord, Bools, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.schema_evolution.expectations import CheckedRows
 from penstock.schema_evolution.fit import FittedRows

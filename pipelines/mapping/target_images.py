@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from penstock.formats import format_named
 from penstock.formats.change import Bools, ChangeBatch, ImageRule, RowBatch, SourceField, SourceSchema
 from penstock.formats.message_format import RowColumns
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, RowBatch
 from penstock.formats.row_message import row_message
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.source import Range
 from penstock.pipelines.tasks import bad_records
 from penstock.pipelines.tasks.kept_rows import rows_with_letter

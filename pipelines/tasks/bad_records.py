@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import BadRecord
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
-from penstock.ingest.decoded_source import DecodedChunk, DecodedSource, FetchedMessages
+from penstock.ingest.decoded_source import DecodedChunk, DecodedSource
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.freshness_source import source_of_messages
 from penstock.ingest.joined_ranges import PLACES_KEPT, JoinedRanges, fetched_together, joinable, remember
 from penstock.ingest.source import Offsets, Range

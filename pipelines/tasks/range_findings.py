@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.formats.change import ChangeBatch, RowBatch, SourceSchema
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.pipelines.mapping.table_mapping import SeenSchema, TableMapping
 from penstock.pipelines.mapping.target_images import updates
 from penstock.pipelines.tasks.range_report import RangeReport

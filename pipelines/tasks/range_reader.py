@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError, PositionLost
 from penstock.formats.change import BadRecord, ChangeBatch
-from penstock.ingest.decoded_source import DecodedChunk, FetchedMessages
+from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.deferred_ranges import lost_for
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.lookup_run import LookupRun

@@ -16,7 +16,8 @@ from penstock.formats.change import Messages
 from penstock.ingest.connector import Capabilities, Connector, SourceConfig
 from penstock.ingest.connector_answers import Sampler
 from penstock.ingest.connector_requests import KeylessRule, SourceRequest
-from penstock.ingest.decoded_source import DecodedSource, FetchedMessages
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, shares
 
 Message = tuple[bytes | None, bytes | None]  # key and value

@@ -133,8 +133,8 @@ FLOORS = {
     ],
     "ingest": [
         {"source", "carried_errors", "patience", "sync_actions", "freshness"},
-        {"batch_pace"},
-        {"decoded_source", "deferred_ranges", "spark_admission", "spark_stream", "source_draft"},
+        {"batch_pace", "fetched_messages"},
+        {"decoded_source", "deferred_ranges", "paired_messages", "spark_admission", "spark_stream", "source_draft"},
         {"connector_requests", "freshness_source", "joined_ranges"},
         {"connector_answers"},
         {"connector"},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import PenstockError, SourceError
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.kafka.source import KafkaSource
 from penstock.ingest.source import Range
 from penstock.pipelines.driver.batch_driver import BatchDriver

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.kafka import open_transactions, range_progress
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS
 from penstock.ingest.kafka.range_progress import RangeProgress

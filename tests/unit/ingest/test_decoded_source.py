@@ -9,7 +9,8 @@ import pytest
 
 from penstock.formats.change import DecodeOptions, Messages
 from penstock.ingest import decoded_source as decoding
-from penstock.ingest.decoded_source import DecodedSource, FetchedMessages, joined
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.fetched_messages import FetchedMessages, joined
 from penstock.ingest.source import Limit, Offsets, Range
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -10,10 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PositionLost, SourceError
+from penstock.formats.change import DecodeOptions
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.files import source as files_source
 from penstock.ingest.files.ledger import COMPLETE_EVERY, Ledger
 from penstock.ingest.files.lines import read_lines
 from penstock.ingest.files.source import FilesSettings, FilesSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.storage.local import LocalStorage
 from penstock.storage.state_folder import StateFolder
 
@@ -183,3 +188,37 @@ def test_the_ledger_merges_entries_and_keeps_all_names(tmp_path: Path) -> None:
     kept = len(list((tmp_path / "ledger").glob("*.json")))
     assert kept <= 2 * COMPLETE_EVERY + 6
     assert len(Ledger(StateFolder(str(tmp_path / "ledger"))).captured_before(total + 1)) == total
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 5, 9])
+def test_an_update_of_two_lines_is_one_change_with_any_cuts_of_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    monkeypatch.setattr(files_source, "SMALLEST_PIECE_BYTES", 1)
+    monkeypatch.setattr(files_source, "_LOOKS_BACK", 10)  # shorter than a line
+    schema = {"dataColumn": [{"name": "id", "type": "LONG"}], "primaryKey": ["id"], "source": {"tableName": "t"}}
+
+    def line(operation: str, number: int) -> str:
+        image = {"before" if operation == "UPDATE_BEFORE" else "after": {"dataColumn": {"id": number}}}
+        return json.dumps({"schema": schema, "payload": {"op": operation, **image}})
+
+    moves = [line(operation, 2 * n + at) for n in range(20) for at, operation in enumerate(_PAIR)]
+    put(folder, "a.json", "\n".join([*moves, line("UPDATE_BEFORE", 99)]) + "\n", 1)
+    put(folder, "b.json", line("UPDATE_AFTER", 100), 2)
+    files = DecodedSource(source(folder), "aliyun-json")
+    end = files.latest_offsets(files.initial_offsets(), NO_LIMIT)
+    found = [
+        (int(kind), int(row["id"]))
+        for item in files.plan(files.initial_offsets(), end, tasks)
+        for chunk in files.chunks(item, DecodeOptions())
+        for batch in chunk.decoded.batches
+        for kind, row in zip(batch.kinds, batch.rows.to_pylist(), strict=True)
+    ]
+    # Every key moves: a delete and an insertion. Lines of two files do not belong together.
+    assert found == [(DELETE if n % 2 == 0 else INSERT, n) for n in range(40)] + [
+        (UPDATE_BEFORE, 99),
+        (UPDATE_AFTER, 100),
+    ]
+
+
+_PAIR = ("UPDATE_BEFORE", "UPDATE_AFTER")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import DecodeError, SourceError
-from penstock.ingest.decoded_source import FetchedMessages
+from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.source import Range
 from tests.deferred_shop import MINUTE, SLOW, DeferredShop, TopicsSource, row
 

@@ -41,7 +41,7 @@ FURTHER = (
     "interop/(?!test_java_reads_ours|test_pypaimon)",
     # Each run has Kafka and MySQL, and on Spark the rows and definitions of the catalog.
     "integration/(postgres|mongodb|pulsar|hive)/",
-    "integration/spark_catalog/(?!test_rows|test_definitions|test_metastores)",
+    "integration/spark_catalog/(?!test_rows|test_changed_rows|test_definitions|test_metastores)",
     # Random orders, operations, statements and damaged inputs, the same ones in each run.
     "simulation/test_interleavings",
     "simulation/test_verbs",

@@ -7,7 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.statements.model import Cell, Model, ModelTable, Outcome, Step
+from tests.statements.model import Model, Outcome, Step
+from tests.statements.model_table import Cell, ModelTable
 from tests.statements.text import MAP, NEEDS_KEY, STRUCT, WRONG
 
 TYPES = [

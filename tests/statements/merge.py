@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.statements.model import Cell, ModelTable, Outcome, Row, Step, columns_of, holds, inputs, lost
+from tests.statements.model import Outcome, Step, inputs, lost
+from tests.statements.model_table import Cell, ModelTable, Row, columns_of, holds
 
 
 def merge(table: ModelTable, step: Step) -> Outcome:

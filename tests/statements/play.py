@@ -16,7 +16,8 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.sql.interpreter import Interpreter
 from tests.invariants import check_invariants
 from tests.statements.dice import Dice
-from tests.statements.model import Cell, Model, ModelTable, Outcome, Row, Step
+from tests.statements.model import Model, Outcome, Step
+from tests.statements.model_table import Cell, ModelTable, Row
 from tests.statements.text import MAP, STRUCT, Text
 
 OPTIONS = {"local.sync": "false"}
@@ -172,7 +173,7 @@ class Play:
     def _compare_read(self, step: Step, table: ModelTable, version: Any, found: list[Row]) -> None:
         columns, rows = version or (table.branches[step["name"]] if step["op"] == "branch_read" else table).state
         if step["op"] == "select":
-            from tests.statements.model import holds
+            from tests.statements.model_table import holds
 
             rows = [row for row in rows if holds(step["where"], row, columns)]
         self._same(step, found, rows, columns)

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 import penstock
 from penstock.pipelines.spark.session import open_session
 from penstock.table.catalog.catalog import Catalog
-from tests.statements.model import Row
+from tests.statements.model_table import Row
 from tests.statements.play import OPTIONS, Refused
 from tests.statements.text import Text
 

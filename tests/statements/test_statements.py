@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.statements.dice import Dice
-from tests.statements.model import Row
+from tests.statements.model_table import Row
 from tests.statements.play import DuckDb, Play, failure_of, kept, play_seed, shrunk
 from tests.statements.spark import Spark
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.statements.model import Cell, Step
+from tests.statements.model import Step
+from tests.statements.model_table import Cell
 
 WRONG = {
     "few values": "INSERT INTO {t} VALUES (1)",

@@ -25,8 +25,8 @@ from tests.simulation.story import Step, Story
 from tests.simulation.tellers import create_ours
 from tests.stories.older_penstock import OlderPenstock
 from tests.stories.peers import BY_JAVA, JavaPeer, OlderPeer, OurPeer, Peer, PypaimonPeer, RustPeer
-from tests.stories.performance import apply, fitted, same_columns, shown, widened
 from tests.stories.shelf import TableModel
+from tests.stories.steps import apply, fitted, same_columns, shown, widened
 
 
 def flat(step: Step) -> list[Step]:

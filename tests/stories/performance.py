@@ -17,14 +17,13 @@ from penstock.table.handle import Table
 from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.entry_cache import EntryCache
-from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot, parse_snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.operations.executor import OwnProcess
 from tests.golden.relations import Relation, difference
 from tests.invariants import check_invariants
 from tests.orphans import remove_orphans
-from tests.simulation.playing import PATH, is_visible
+from tests.simulation.playing import PATH
 from tests.simulation.store import MUTATIONS, Disk, Faults, Operation, SimStore, never
 from tests.simulation.story import Step, Story
 from tests.simulation.tellers import create_ours
@@ -32,6 +31,7 @@ from tests.stories.actor import Actor, ambient
 from tests.stories.looker import Looker, open_table
 from tests.stories.remembered_reads import RememberedReads
 from tests.stories.shelf import Line, TableModel
+from tests.stories.steps import apply, bare, fitted, has_buckets, is_altered, same_columns, shown, widened
 
 DAY = 86_400_000
 WEEK = 7 * DAY
@@ -452,102 +452,3 @@ class StoryFailed(AssertionError):
             return f"{kind} {re.sub(r'[0-9]+', '', str(self.error).splitlines()[0])}" if str(self.error) else kind
         words = str(self.error).split()
         return " ".join([kind, *(word for word in words if word.startswith("I") and word[1:2].isdigit())][:2])
-
-
-def bare(step: Step) -> Step:
-    """Return the step with the keys that `Ours` knows."""
-    if step["op"] == "delete_tag":
-        return {"op": "delete_tag", "name": step["tag"]}
-    return {key: value for key, value in step.items() if key not in {"columns", "which", "resident"}}
-
-
-def fitted(step: Step, model: TableModel) -> Step:
-    """Return a write with its rows arranged by the columns that the branch has now."""
-    given = step["columns"]
-    rows = []
-    for kind, *cells in step["rows"]:
-        row = dict(zip(given, cells, strict=True))
-        rows.append([kind, *(row.get(name) for name in model.names)])
-    return {**step, "columns": list(model.names), "rows": with_rows_to_retract(rows, model)}
-
-
-def with_rows_to_retract(rows: list[list[Any]], model: TableModel) -> list[list[Any]]:
-    """Return the rows with +I in place of a retract whose key an aggregation does not have.
-
-    Such a row is invisible until another one follows, unless a compaction has dropped it by then.
-    """
-    if model.options.get("merge-engine") != "aggregation":
-        return rows
-    keys, fitting = set(model.rows), []
-    for kind, *cells in rows:
-        key = model.key_of(cells)
-        fitting.append([kind if key in keys else "+I", *cells])
-        keys.add(key)
-    return fitting
-
-
-def has_buckets(store: TableStore, snapshot: Snapshot, options: Mapping[str, str]) -> bool:
-    """Return whether all files of a snapshot have the number of buckets that the options set."""
-    buckets = int(options.get("bucket", "-1"))
-    return buckets < 1 or all(entry.total_buckets == buckets for entry in live_entries(store, snapshot))
-
-
-def shown(table: Table, snapshot: Snapshot) -> bool:
-    """Return whether readers see everything written.
-
-    Postponed rows, and on some tables level 0, wait for compaction.
-    """
-    if not is_visible(table, snapshot):
-        return False
-    return all(entry.bucket >= 0 for entry in live_entries(table.store, snapshot))
-
-
-def is_altered(change: Mapping[str, Any], names: Sequence[str]) -> bool:
-    match change["kind"]:
-        case "add":
-            return change["name"] in names
-        case "drop":
-            return change["name"] not in names
-    return change["to"] in names
-
-
-def same_columns(model: TableModel, now: TableModel) -> bool:
-    """Return whether the table has only gained columns since."""
-    return now.names[: len(model.names)] == model.names
-
-
-def widened(model: TableModel, now: TableModel) -> TableModel:
-    made = model.copy()
-    for name, kind in now.columns[len(model.columns) :]:
-        made.add_column(name, kind)
-    return made
-
-
-def apply(step: Step, model: TableModel) -> None:
-    """Apply the step to the rows of the model."""
-    match step["op"]:
-        case "write" if "overwrite" in step:
-            model.overwrite(step["rows"], step["overwrite"])
-        case "write":
-            model.apply(step["rows"])
-        case "delete":
-            below = step["below"]
-            model.remove(lambda row: row["k"] < below)
-        case "truncate":
-            model.remove(lambda _: True)
-        case "drop_partition":
-            gone = step["partition"]["p"]
-            model.remove(lambda row: row["p"] == gone)
-        case "alter":
-            for change in step["changes"]:
-                alter(change, model)
-
-
-def alter(change: Mapping[str, Any], model: TableModel) -> None:
-    match change["kind"]:
-        case "add":
-            model.add_column(change["name"], change["type"])
-        case "drop":
-            model.drop_column(change["name"])
-        case "rename":
-            model.rename_column(change["name"], change["to"])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.buffers import array_like, decimal_words, fixed_values
+from penstock.table.values.buffers import array_like, decimal_words, filled_values, fixed_values
 from penstock.table.values.cast_rules import CastFailed
 from penstock.table.values.types import AtomicType
 
@@ -82,6 +82,26 @@ def _float_to_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
     encoded = array.dictionary_encode()
     values = [_rounded(value, target) for value in encoded.dictionary.to_pylist()]
     return pa.array(values, to_arrow(target)).take(encoded.indices)
+
+
+def decimals_of_floats(column: pa.Array, arrow: pa.Decimal128Type) -> pa.Array:
+    """Return floating-point numbers as decimals that are rounded half up, as in Java and DuckDB.
+
+    ArrowInvalid for a number that is too large, NaN and the infinities.
+    """
+    doubles = column.cast(pa.float64())
+    cast = doubles.cast(arrow)
+    # Arrow rounds half to even, takes 0.35 for less than a half, and shows the binary digits behind those of the
+    # shortest text. It is right for all but the numbers near a half and those with 15 digits or more.
+    scaled = np.abs(np.asarray(filled_values(doubles, np.float64), np.float64)) * 10.0**arrow.scale
+    near = (scaled >= 2.0**49) | (np.abs(scaled - np.floor(scaled) - 0.5) <= scaled * 2.0**-50)
+    if not near.any():
+        return cast
+    target = AtomicType("DECIMAL", precision=arrow.precision, scale=arrow.scale)
+    again = _float_to_decimal(doubles.filter(pa.array(near)), target)
+    if again.null_count:
+        raise pa.ArrowInvalid(f"a rounded number has more than the {arrow.precision} digits of {arrow}")
+    return pc.replace_with_mask(cast, pa.array(near), again)
 
 
 def _rounded(value: float, target: AtomicType) -> Decimal | None:

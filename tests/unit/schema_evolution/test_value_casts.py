@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.schema_evolution.text_casts import Misfits
@@ -64,3 +65,17 @@ def is_cast_alike(column: pa.Array, type_: Any, in_key: bool) -> None:
         assert value.equals(found) or str(value) == str(found), column[row]  # NaN does not equal itself
     assert refused == [row for row, (_, reasons, _) in enumerate(single) if reasons]
     assert changed == sum(count for _, _, count in single)
+
+
+def test_doubles_and_their_texts_become_the_same_decimals() -> None:
+    doubles = pa.array([0.25, 0.35, 2.5, -0.05, None])
+    cast_doubles, _, changed = cast(doubles, "DECIMAL(3, 1)", in_key=False)
+    assert cast_doubles == cast(pc.cast(doubles, pa.string()), "DECIMAL(3, 1)", in_key=False)[0]
+    assert [None if value is None else str(value) for value in cast_doubles.to_pylist()] == [
+        "0.3",
+        "0.4",
+        "2.5",
+        "-0.1",
+        None,
+    ]
+    assert changed == 3

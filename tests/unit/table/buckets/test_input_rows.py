@@ -71,3 +71,13 @@ def test_rows_of_more_than_two_gib_are_several_batches(tmp_path: Path, data: Cal
     assert [batch.column("id").to_pylist() for batch, _ in fitted] == [[1], [2], [3]]
     assert [list(kinds) for _, kinds in fitted] == [[0], [2], [3]]
     assert {batch.column("data").type for batch, _ in fitted} == {pa.binary()}
+
+
+def test_doubles_of_a_decimal_column_are_rounded_half_up(tmp_path: Path) -> None:
+    table = new_table(tmp_path, [("id", "INT"), ("price", "DECIMAL(3, 1)")], keys=("id",))
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [1, 2, 3], "price": [0.25, 0.35, -2.5]}))
+        with pytest.raises(RowRefused, match="'price' does not fit"):
+            writer.write(pa.table({"id": [4], "price": [99.95]}))
+        writer.commit()
+    assert [str(price) for _, price in content(table)] == ["0.3", "0.4", "-2.5"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import struct
+from decimal import ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.cast_numbers import decimals_of_floats
 from penstock.table.values.cast_rules import CastFailed, can_cast
 from penstock.table.values.casts import cast_array
 from penstock.table.values.internal import from_internal, internal_values
@@ -232,3 +235,22 @@ def test_texts_of_odd_forms_are_parsed_as_in_java(value: str, target: str, shown
 def test_the_smallest_doubles_have_two_digits(value: float, shown: str) -> None:
     assert cast_array(pa.array([value]), parse_type("DOUBLE"), STRING).to_pylist() == [shown]
     assert cast_array(pa.array([1e-44], pa.float32()), parse_type("FLOAT"), STRING).to_pylist() == ["9.8E-45"]
+
+
+@pytest.mark.parametrize("scale", [0, 1, 2, 5, 18])
+def test_doubles_are_rounded_half_up_from_their_shortest_text(scale: int) -> None:
+    chance = random.Random(scale)
+    near = [round(chance.uniform(-1000, 1000), scale) + chance.choice([0.5, -0.5]) * 10**-scale for _ in range(300)]
+    values = [*near, 0.35, 0.25, -0.25, 2.5, 1.005, 8.65, 0.0, -0.0, 1e-9, 123456.789, 2.0**40 + 0.5, None]
+    target = pa.decimal128(38, scale)
+    got = decimals_of_floats(pa.array([0.5, *values], pa.float64()).slice(1), target)
+    step = Decimal(1).scaleb(-scale)
+    assert got.to_pylist() == [
+        None if value is None else Decimal(repr(value)).quantize(step, ROUND_HALF_UP, Context(80)) for value in values
+    ]
+
+
+@pytest.mark.parametrize("value", [99.95, 1e30, float("nan"), float("inf")])
+def test_doubles_with_too_many_digits_before_the_point_are_no_decimals(value: float) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        decimals_of_floats(pa.array([1.0, value]), pa.decimal128(3, 1))

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog.base import parse_name, split_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
@@ -63,6 +63,7 @@ class Session:
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
         self._views_of_tables: set[str] = set()
+        self._below: dict[str, set[str]] = {}
         self._of_views: dict[str, set[tuple[str, str]]] = {}
         self._travelled: list[str] = []
         if database is not None:
@@ -105,14 +106,22 @@ class Session:
         if view.dropped and view.must_exist and view.name.lower() not in self._views:
             raise missing_view(view.name, self.views, is_table=self.place((view.name,)) is not None)
         # Before the view hides a table of its name.
-        reads = self.reads_tables(tokens_of(view.text))
+        tokens = tokens_of(view.text)
+        reads, views = self.reads_tables(tokens), self._views_below(tokens)
+        if view.name.lower() in views:
+            raise ConfigError(
+                f"the view {view.name} would read itself",
+                hint=f"choose another name, or write the table that it reads with its database: db.{view.name}",
+            )
         self.run(view.text)
         self._views_of_tables.discard(view.name.lower())
         if view.dropped:
             self._views.discard(view.name.lower())
             self._of_views.pop(view.name.lower(), None)
+            self._below.pop(view.name.lower(), None)
             return
         self._views.add(view.name.lower())
+        self._below[view.name.lower()] = views
         if reads:
             self._views_of_tables.add(view.name.lower())
         # Statements that name the view register them again; datasets with options of this one must stay registered.
@@ -122,6 +131,11 @@ class Session:
     def read_options(self, place: tuple[str, str]) -> dict[str, str]:
         """Return the options that the session sets for reads of a table, given as its database and its name."""
         return self._rows.session_reads(place)
+
+    def _views_below(self, tokens: Sequence[SqlToken]) -> set[str]:
+        """Return the temporary views that a query reads, and those that these read."""
+        named = {mention.names[0].lower() for mention in mentions(tokens) if self.names_view(mention)}
+        return named.union(*(self._below.get(name, set()) for name in named))
 
     @property
     def views(self) -> list[str]:

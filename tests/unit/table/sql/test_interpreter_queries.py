@@ -83,6 +83,24 @@ def test_a_cte_name_hides_a_table(shop: OrdersShop, query: str, ids: list[int]) 
     assert [row[0] for row in shop.rows(query)] == ids
 
 
+@pytest.mark.parametrize(
+    "above", ["SELECT id FROM {v}", "SELECT id FROM w", "SELECT id FROM shop.orders, (SELECT 1 FROM w)"]
+)
+@pytest.mark.parametrize("name", ["v", "V"])
+def test_a_view_that_would_read_itself_is_refused_and_the_old_one_remains(
+    shop: OrdersShop, name: str, above: str
+) -> None:
+    shop.run(
+        "CREATE TEMPORARY VIEW v AS SELECT id FROM orders WHERE id > 2; CREATE TEMPORARY VIEW w AS SELECT id FROM v"
+    )
+    with pytest.raises(ConfigError, match=f"the view {name} would read itself"):
+        shop.run(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {above.format(v=name.swapcase())}")
+    assert shop.rows("SELECT id FROM w") == [(3,)]
+    shop.run("DROP VIEW v; CREATE OR REPLACE TEMPORARY VIEW w AS SELECT id + 1 AS id FROM orders WHERE id = 1")
+    shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM w")
+    assert shop.rows("SELECT id FROM v") == [(2,)]
+
+
 @pytest.mark.slow
 def test_times_are_cut_to_the_precision_of_the_column(shop: OrdersShop) -> None:
     shop.run("CREATE TABLE times (a TIMESTAMP_LTZ(3), b TIMESTAMP_LTZ(0), c TIMESTAMP(3), d TIMESTAMP(0), e TIME(3))")

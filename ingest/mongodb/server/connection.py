@@ -201,7 +201,7 @@ def connect(server: MongoAddress) -> MongoConnection:
     return until_reachable(lambda: _open(server), server.where, server.patience)
 
 
-def _limit_of_silence(server: MongoAddress) -> dict[str, int]:
+def _limit_of_silence(server: MongoAddress) -> dict[str, Any]:
     """Return the option of pymongo, which would otherwise wait for ever for a server that a proxy has forgotten."""
     names = {option.partition("=")[0].lower() for option in server.options.split("&")}
     # Options of the client are preferred to those of the connection string.

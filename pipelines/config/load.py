@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from penstock.errors import ConfigError, did_you_mean, nearest
 from penstock.ingest.connectors import unknown_type
-from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.model import NAME_PATTERN, PipelineSpec
+from penstock.pipelines.config.sink import RETAINED_PATTERN
 from penstock.pipelines.config.source_section import UNKNOWN_TYPE
 from penstock.references import masked
 from penstock.settings import Wrong
@@ -84,6 +85,11 @@ _WANTED = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     "string_type": "one value",
 }
+# How a text is written that a pattern limits.
+_WRITTEN = {
+    NAME_PATTERN: "a name does not begin with a dot, and has no / and no \\: it is also that of a folder",
+    RETAINED_PATTERN: "write a number such as 10, or a range such as 10..100",
+}
 _NAMED = {
     "literal_error",
     "string_pattern_mismatch",
@@ -111,6 +117,8 @@ def _of_another_kind(fault: Any, place: Place, line: int | None) -> ConfigError:
         message = f"{shown} is not allowed here: {str(fault['msg']).replace('Input', 'it', 1)}"
         if fault["type"] == "literal_error":
             hint = did_you_mean(str(given), re.findall(r"'([^']+)'", fault["ctx"]["expected"]))
+        elif fault["type"] == "string_pattern_mismatch":
+            message, hint = f"{shown} is not allowed here", _WRITTEN[fault["ctx"]["pattern"]]
     else:
         message = f"expected {wanted}, not {shown}" if given is not None else f"a value is missing: expected {wanted}"
     if wanted == _MAPPING:

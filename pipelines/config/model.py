@@ -107,9 +107,12 @@ def _unless_auto(given: object) -> object:
     return None if given == "auto" else given
 
 
+# It is also the name of a folder.
+NAME_PATTERN = r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$"
+
+
 class PipelineConfig(Strict):
-    # it is also the name of a folder
-    name: str = Field(default="penstock", pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$")
+    name: str = Field(default="penstock", pattern=NAME_PATTERN)
     checkpoint: str | None = None  # default: <warehouse>/_penstock/<name>
     trigger: Seconds = 30.0
     until: Literal["forever", "caught-up"] = "forever"

@@ -101,12 +101,15 @@ class Compaction(Strict):
     maintenance_interval: Seconds = 60.0
 
 
+RETAINED_PATTERN = r"^\d+(\.\.\d+)?$"
+
+
 class Expire(Strict):
     """When old snapshots expire: an alternative spelling of table options. If both are set, the table options win."""
 
     snapshots_retained: str | None = Field(
         default=None,
-        pattern=r"^\d+(\.\.\d+)?$",
+        pattern=RETAINED_PATTERN,
         description="number of snapshots to keep, or a range: `10..100` (`snapshot.num-retained.min`, `.max`)",
     )
     time_retained: Seconds | None = Field(

@@ -183,7 +183,7 @@ def test_compaction_mode_none_creates_write_only_tables() -> None:
         ("{mode: initial}", "{file: bin.1, pos: 4}", "file has no effect without  mode: specific-offset"),
         ("new-tables: stream-only", "new-tables: ignore", "list the tables"),
         ("resume: true", "resume: no", "resume"),
-        ("snapshots-retained: 10..100", "snapshots-retained: many", "pattern"),
+        ("snapshots-retained: 10..100", "snapshots-retained: many", "is not allowed here"),
         ("metastore: filesystem", "metastore: glue", "metastore: glue is not supported"),
         ("position-lost: resnapshot", "position-lost: ignore", "'fail' or 'resnapshot'"),
     ],

@@ -124,7 +124,14 @@ def test_a_key_of_a_source_of_another_type_is_not_suggested_again(key: str, hint
         ("  database: ods", "  database: [ods]", "expected one value, not a list", None, 9),
         ("  database: ods", "  compaction: {mode: inlin}", "'inlin' is not allowed here", "did you mean inline?", 9),
         ("  database: ods", "  schema-init-max-read: many", "expected a whole number, not 'many'", None, 9),
-        ("\nsource:", "\npipeline: {name: ../up}\nsource:", "'../up' is not allowed here", None, 2),
+        (
+            "\nsource:",
+            "\npipeline: {name: ../up}\nsource:",
+            "'../up' is not allowed here",
+            "does not begin with a dot",
+            2,
+        ),
+        ("  database: ods", "  expire: {snapshots-retained: few}", "'few' is not allowed here", "10..100", 9),
         ("\nsource:", "\ntransform: [{source-table: a.b, filter: id >}]\nsource:", "it is incomplete", None, 2),
         ("\nsource:", "\ntransform: [{source-table: a.b, mask: {a: sha}}]\nsource:", "does not exist", "sha256", 2),
         (

@@ -50,7 +50,8 @@ def recognised_format(messages: Callable[[], list[bytes]], options: DraftOptions
     for name in sorted(FORMATS.names(), key=lambda name: name == "json"):
         if _fits(name, values):
             kind = "plain JSON objects" if name == "json" else name
-            return name, f"The first {len(values)} messages are {kind}."
+            seen = "message is" if len(values) == 1 else f"{len(values)} messages are"
+            return name, f"The first {seen} {kind}."
     raise ConfigError(
         "the messages are in no supported format", hint=f"set --format to one of {', '.join(FORMATS.names())}"
     )

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from penstock.errors import counted
 from penstock.ingest.connector import BYTES, Capabilities, Connector, SourceConfig
-from penstock.ingest.connector_answers import SourceCheck
+from penstock.ingest.connector_answers import SourceCheck, SourceFinding
 from penstock.ingest.connector_requests import KeylessRule, SourceRequest
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
+    from penstock.ingest.files.source import FilesSettings, FilesSource
     from penstock.ingest.source_draft import DraftOptions, SourceDraft
 
 _DRAFT = """
@@ -46,14 +47,16 @@ class FilesConnector(Connector[FilesConfig]):
     def open(self, config: FilesConfig, request: SourceRequest) -> DecodedSource:
         from penstock.formats import format_named
         from penstock.ingest.decoded_source import DecodedSource
-        from penstock.ingest.files.source import FilesSettings, FilesSource
+        from penstock.ingest.files.source import FilesSource
 
-        settings = FilesSettings(config.path, request.state, config.pattern, config.order)
-        return DecodedSource(FilesSource(settings), format_named(config.value_format).name)
+        return DecodedSource(FilesSource(_settings(config, request)), format_named(config.value_format).name)
 
     def check(self, config: FilesConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
-        names = self.open(config, request).available()["names"]
-        return SourceCheck(f"{config.path}: {counted(len(names), 'file')}")
+        from penstock.ingest.files.source import FilesSource
+
+        source = FilesSource(_settings(config, request))
+        place = f"{config.path}: {counted(len(source.available()['names']), 'file')}"
+        return SourceCheck(place, findings=() if source.available()["names"] else _other_names(config, source))
 
     def keyless(self, config: FilesConfig) -> KeylessRule:
         return "as-stated"
@@ -69,6 +72,22 @@ class FilesConnector(Connector[FilesConfig]):
         name, found = recognised_format(lambda: _first_messages(place), options, "The folder was not examined.")
         section = _DRAFT.format(path=place, format=name)
         return SourceDraft(section, found, place.rstrip("/").rpartition("/")[2] or self.name)
+
+
+def _settings(config: FilesConfig, request: SourceRequest) -> FilesSettings:
+    from penstock.ingest.files.source import FilesSettings
+
+    return FilesSettings(config.path, request.state, config.pattern, config.order)
+
+
+def _other_names(config: FilesConfig, source: FilesSource) -> list[SourceFinding]:
+    """Return a warning if a folder has files, and none with a name that the pattern accepts."""
+    others = source.other_names()
+    if not others:
+        return []
+    some = ", ".join(others[:3])
+    said = f"{counted(len(others), 'file')} in {config.path}, such as {some}, but none is named {config.pattern!r}"
+    return [SourceFinding("warning", said, 'correct  source: {pattern: ...} ; "*" accepts all names')]
 
 
 def _first_messages(folder: str) -> list[bytes]:

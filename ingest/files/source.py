@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -64,6 +64,12 @@ class FilesSource:
 
     def available(self) -> Offsets:
         return {"names": [file.name for file in self._found()]}
+
+    def other_names(self) -> list[str]:
+        """Return the complete files that the pattern leaves out."""
+        everything = FilesSource(replace(self.settings, pattern="*"))
+        accepted = {file.name for file in self._found()}
+        return [file.name for file in everything._found() if file.name not in accepted]
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         batch = int(start["batch"]) + 1

@@ -12,7 +12,7 @@ from penstock.ingest.patience import patience
 from penstock.ingest.source import Limit, Offsets
 from penstock.pipelines.api.findings import Finding, of_error
 from penstock.pipelines.api.plan import PlannedTable, planned
-from penstock.pipelines.api.sample import not_captured, sample
+from penstock.pipelines.api.sample import first_messages, not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.described_source import CaptureFindings, captured_tables, plan_tables
@@ -229,7 +229,7 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
         yield Finding(
             "source",
             "error" if level == "error" else "warning",
-            f"{len(seen.bad)} of the first {seen.messages} messages cannot be read: {first.message}",
+            f"{len(seen.bad)} of the {first_messages(seen.messages)} cannot be read: {first.message}",
             "check value.format; set  errors: {bad-record: dead-letter}  to keep such messages in a table",
             8 if level == "error" else 0,
         )
@@ -242,8 +242,8 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
         yield Finding(
             "source",
             "warning",
-            f"no table of the first {seen.messages} messages is captured: {', '.join(left[:5])}",
+            f"no table of the {first_messages(seen.messages)} is captured: {', '.join(left[:5])}",
             "correct the selection: its names are regular expressions that match the whole name. A run reads these"
             " messages and leaves them out",
         )
-    yield Finding("source", "ok", f"the first {seen.messages} messages can be read{of}")
+    yield Finding("source", "ok", f"the {first_messages(seen.messages)} can be read{of}")

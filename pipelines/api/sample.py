@@ -77,6 +77,10 @@ def not_captured(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> lis
     return sorted({f"{database}.{table}" for database, table in named if shape.target(database, table) is None})
 
 
+def first_messages(count: int) -> str:
+    return "first message" if count == 1 else f"first {counted(count, 'message')}"
+
+
 def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
     """Return a description of the examined records, and the planned tables that follow from them."""
     catalog = spec.sink.catalog
@@ -104,7 +108,7 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     left = not_captured(shape, seen.untransformed)
     bad += f"; not captured: {', '.join(left)}" if left else ""
     bad += _names_without_effect(spec, shape, seen.untransformed)
-    looked = f"{spec.source.type}: looked at the first {counted(seen.messages, 'message')}{bad}"
+    looked = f"{spec.source.type}: looked at the {first_messages(seen.messages)}{bad}"
     if not seen.messages:
         looked = f"{spec.source.type}: the source is empty so far"
     return looked, planned(shape, seen.schemas, now=warehouse.now_millis(), rules=spec.freshness)

@@ -139,6 +139,28 @@ def test_a_selection_without_a_table_is_reported_by_plan_and_check(shop: Shop) -
     assert said(".*") == ("files: looked at the first 2 messages", [])
 
 
+def test_a_pattern_that_accepts_no_file_is_reported_with_the_names_that_there_are(shop: Shop) -> None:
+    """`the source is empty so far` was all that a check said of a folder with files of other names."""
+    source = {"path": str(shop.inbox), "value.format": "canal-json", "pattern": "*.jsn"}
+    spec = shop.spec(source=source)
+
+    def warned() -> list[str]:
+        return [item.message for item in checked_spec(spec) if item.level == "warning"]
+
+    assert warned() == ["the source is empty so far"]
+    shop.put(".1.json", insert("orders", {"id": 1}))  # it is being written
+    assert warned() == ["the source is empty so far"]
+    for number in range(1, 6):
+        shop.put(f"{number}.json", insert("orders", {"id": 1}))
+    found, _ = warned()
+    assert found.startswith(f"5 files in {shop.inbox}, such as ")
+    assert found.endswith(", but none is named '*.jsn'")
+    shop.put("6.jsn", insert("orders", {"id": 1}))
+    assert warned() == []
+    assert "the first message can be read of shop.orders" in [item.message for item in checked_spec(spec)]
+    assert tables_planned(spec, 100)[0] == "files: looked at the first message"
+
+
 @pytest.mark.parametrize(
     ("naming", "said"),
     [

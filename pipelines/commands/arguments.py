@@ -48,10 +48,16 @@ def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description
     return given
 
 
-def parse_with_file(command: str, flags: Sequence[Flag], words: Sequence[str], description: str) -> tuple[str, Given]:
+def parse_with_file(
+    command: str,
+    flags: Sequence[Flag],
+    words: Sequence[str],
+    description: str,
+    help_text: str = "the pipeline, as YAML",
+) -> tuple[str, Given]:
     """Return the one FILE among the words, and the values of the flags."""
     parser = _parser(command, description)
-    parser.add_argument("file", metavar="FILE", help="the pipeline, as YAML")
+    parser.add_argument("file", metavar="FILE", help=help_text)
     given = _parsed(parser, flags, words)
     return str(given.pop("file")), given
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.table.catalog.settings import CatalogSettings
 
 
+# The help of the commands that accept either.
+FILE_OR_ACTION = "the pipeline, as YAML; or a sync action such as mysql-sync-database, whose flags follow it"
 WHERE = (
     *WAREHOUSE,
     Flag("checkpoint", "folder of the checkpoint (default: <warehouse>/_penstock/<name>)", metavar="PATH"),
@@ -47,7 +49,7 @@ class NamedPipeline:
 
 
 def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Given]:
-    word, given = parse_with_word(command, flags, words, does, "FILE", "the pipeline, as YAML")
+    word, given = parse_with_word(command, flags, words, does, "FILE", FILE_OR_ACTION)
     if word is None:
         raise ConfigError("no pipeline is given", hint=f"penstock {command} pipeline.yaml")
     return Path(word), given

@@ -12,7 +12,7 @@ from penstock.ingest.sync_actions import Flag
 from penstock.ingest.sync_actions import words as words_of
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.output import answer, shown, wants_json
-from penstock.pipelines.commands.pipeline_choice import action_of, spec_of_flags
+from penstock.pipelines.commands.pipeline_choice import FILE_OR_ACTION, action_of, spec_of_flags
 from penstock.pipelines.commands.target import JSON, number, text
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(name: str, words: list[str]) -> int:
 def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
     if action_of(words) is not None:
         return spec_of_flags(name, words, FLAGS, _DOES)
-    file, given = parse_with_file(name, FLAGS, words, _DOES)
+    file, given = parse_with_file(name, FLAGS, words, _DOES, FILE_OR_ACTION)
     from penstock.pipelines.config import yaml_file
 
     return yaml_file.load(Path(file)), given

@@ -66,6 +66,16 @@ def test_an_unknown_command_is_reported_with_the_nearest(capsys: pytest.CaptureF
     assert "did you mean kafka-sync-table?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["check", "plan", "verify"])
+def test_a_command_says_that_it_accepts_a_sync_action_instead_of_a_file(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    shown = "".join(capsys.readouterr().out.split())  # a name may be divided at the end of a line
+    assert "orasyncactionsuchasmysql-sync-database,whoseflagsfollowit" in shown
+
+
 def test_a_typographic_dash_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kafka-sync-table", "\u2013\u2013warehouse", "/x"]) == 2
     assert "write --warehouse" in capsys.readouterr().err

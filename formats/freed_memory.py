@@ -1,4 +1,4 @@
-"""Freed memory: it stays with a process that needs it again soon, and goes back to the system otherwise."""
+"""Keeps freed memory in a process that needs it again soon, and otherwise returns it to the system."""
 
 from __future__ import annotations
 

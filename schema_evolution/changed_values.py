@@ -1,4 +1,4 @@
-"""Finds the values that a cast of Arrow has changed, because the type of the result holds less than was given."""
+"""Finds the values that a cast of Arrow has changed, because the type of the result cannot represent them."""
 
 from __future__ import annotations
 

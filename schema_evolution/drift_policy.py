@@ -1,4 +1,4 @@
-"""Schema drift: declarations of a source that a table lacks, and the policy which of them the table follows."""
+"""Schema drift: declarations of a source that a table lacks, and the policy that decides which of them it follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts with more than their value contains, such as more digits: two keys would become one."""
+"""Texts that contain more than the value they become, such as more digits: two keys would become one."""
 
 from __future__ import annotations
 

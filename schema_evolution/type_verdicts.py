@@ -1,4 +1,4 @@
-"""The decision what happens when a source column's type differs from the table's: one table of verdicts.
+"""The rules for a source column whose type differs from the table's: one table of verdicts.
 
 It is printed in the docs and run as tests; nothing else decides about type changes.
 """

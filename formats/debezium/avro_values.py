@@ -1,4 +1,4 @@
-"""Values in the form that Avro gives them, nested ones included, as values of Arrow."""
+"""Decoded Avro values, also nested ones, as values of Arrow."""
 
 from __future__ import annotations
 

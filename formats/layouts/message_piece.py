@@ -1,4 +1,4 @@
-"""Some messages as one text: what groups them by layout, and their comparison with one, sixteen bytes at a time."""
+"""Some messages as one text: the signatures that group them, and the comparison with a layout, 16 bytes at a time."""
 
 from __future__ import annotations
 

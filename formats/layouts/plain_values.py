@@ -1,4 +1,4 @@
-"""Values without quotation marks: which of them are JSON numbers, truth values or nulls beyond doubt.
+"""Recognizes JSON numbers, truth values and nulls among the values without quotation marks.
 
 Numbers with an exponent, -0 and everything unusual are not accepted here: the general parser has to read them.
 """

@@ -1,4 +1,4 @@
-"""Partitions that were made and are gone since the last plan: only the log shows that they were there.
+"""Partitions that were created and removed again since the last plan: only the log shows that they existed.
 
 The rows that they had when they were dropped or detached leave the table without a change in the log.
 """

@@ -1,4 +1,4 @@
-"""`penstock check FILE`: all that stands in the way of a pipeline, in one report. Changes nothing."""
+"""`penstock check FILE`: everything that prevents a pipeline from running, in one report. Changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock compact` and `penstock compact-database`: compaction as a job of its own."""
+"""`penstock compact` and `penstock compact-database`: compaction as a separate job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of an Arrow column as `penstock sql` prints them: as they were written, and maps by their keys."""
+"""Values of an Arrow column as `penstock sql` prints them: FLOATs by their shortest digits, maps as JSON objects."""
 
 from __future__ import annotations
 

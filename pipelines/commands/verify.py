@@ -1,4 +1,4 @@
-"""`penstock verify FILE`, or `penstock verify mysql-sync-... FLAGS`: is every table what its source is?"""
+"""`penstock verify FILE`, or `penstock verify mysql-sync-... FLAGS`: compares every table with its source."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A standalone Spark master on another machine: whether it answers, what a session that cannot be opened means, and
-whether the master still knows an application.
+"""Checks of a standalone Spark master on another machine.
+
+They find out whether the master answers, why a session cannot be opened, and whether it still knows an application.
 
 Spark itself tries for a minute to open a session, and then ends with an error about a context that was stopped.
 """

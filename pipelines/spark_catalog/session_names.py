@@ -1,6 +1,6 @@
-"""Refusals of statements on names in Spark's own catalog that would make or change an entry there, and no table.
+"""Refuses statements that would create or change an entry of Spark's own catalog, but no Paimon table.
 
-Spark asks a format of Python nobody about such statements. A class in Java sees their plans.
+Spark does not ask a data source in Python about such statements, so a class in Java checks their plans.
 """
 
 from __future__ import annotations

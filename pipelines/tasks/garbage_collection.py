@@ -1,4 +1,4 @@
-"""How often a process that reads and writes rows looks for garbage."""
+"""The pace at which a process that reads and writes rows collects garbage."""
 
 from __future__ import annotations
 

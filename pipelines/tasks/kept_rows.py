@@ -1,4 +1,4 @@
-"""Rows of a source snapshot that have a dead letter: when their table is read again, they need no second one."""
+"""Rows of a source snapshot that have a dead letter: when their table is read again, no second letter is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nulls in the members of nested values: refused where the column's type is NOT NULL, unless a value around is null."""
+"""Nulls in members of nested values: refused where the member is NOT NULL, unless an enclosing value is null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consistent view of the tables of a pipeline: of each table, the snapshot with exactly the batches up to one batch.
+"""A consistent view of the tables of a pipeline: for each, the snapshot with exactly the batches up to one batch.
 
 Tables are committed one by one, so their newest snapshots may belong to different batches while a batch is committed.
 Each snapshot of a pipeline carries the pipeline's name, its checkpoint (in the commit user), the batch, and how many

@@ -1,4 +1,4 @@
-"""The identity of a commit, which makes a commit that is repeated harmless."""
+"""The identity of a commit, by which a repeated commit is recognized and changes nothing."""
 
 from __future__ import annotations
 

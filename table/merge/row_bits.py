@@ -1,4 +1,4 @@
-"""Flags of the rows of a sorted run, a bit each."""
+"""Flags of the rows of a sorted run, one bit per row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table's changes as a stream of snapshots that a job processes one by one, and whose place it keeps itself."""
+"""A table's changes as a stream of snapshots that a job processes one by one. The job stores its own position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which system tables can be read as streams: those that Paimon streams."""
+"""The system tables that can be read as streams: those that Paimon streams."""
 
 from __future__ import annotations
 

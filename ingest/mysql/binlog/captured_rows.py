@@ -1,4 +1,4 @@
-"""Which row events of a binlog file are of captured tables, found by the table ids in their headers."""
+"""The row events of captured tables in a binlog file, found by the table ids in their headers."""
 
 from __future__ import annotations
 

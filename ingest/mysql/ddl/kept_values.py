@@ -1,4 +1,4 @@
-"""Which changes of a column keep the values of its rows: the binlog shows a statement, but not the values it makes."""
+"""The changes of a column that keep the values of its rows: the binlog has the statement, but not the new values."""
 
 from __future__ import annotations
 

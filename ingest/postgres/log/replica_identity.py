@@ -1,4 +1,4 @@
-"""Checks of the old rows in the log: which columns they have, by replica identity, and which the target table needs."""
+"""Checks that the old rows in the log have the columns that the target table needs; the replica identity decides."""
 
 from __future__ import annotations
 

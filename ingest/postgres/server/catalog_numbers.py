@@ -1,4 +1,4 @@
-"""Numbers that stand for rows of the catalog: another one once a statement has written one of the rows.
+"""Numbers that represent rows of the catalog: a number changes when a statement writes one of its rows.
 
 The offsets contain those of all tables, so they are short.
 """

@@ -1,4 +1,4 @@
-"""A sample of the log before a position: whether a server still has the log that was read up to there.
+"""A sample of the log before a position. It shows whether a server still has the log that was read up to there.
 
 A server whose disk was put back to an earlier state stays on its timeline, and writes another log from there on. Once
 that is longer than the position, neither the position nor the slot shows it. The bytes of the log do: records contain

@@ -1,4 +1,4 @@
-"""Which server and which of its timelines a connection leads to. A promoted standby begins a new timeline.
+"""The server and the timeline that a connection leads to. A promoted standby begins a new timeline.
 
 So does a backup that is restored to a point in time. A copy of the server's files or of its disk does not: the server
 continues on its timeline from an earlier position, and a sample of the log shows it (`log_sample.py`).

@@ -1,4 +1,4 @@
-"""Values of cells that a table cannot store. They are counted, and become null or lose what it cannot store."""
+"""Values of cells that a table cannot store. They are counted, and become null or are reduced to what it can store."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Texts of few different values: read as places in the dictionaries of the file, which costs half of reading them out.
+"""Columns of texts with few different values, read as indices into the dictionaries of the file.
 
-A Parquet file stores such a column as a dictionary and the place of each value in it.
+A Parquet file stores such a column as a dictionary and the index of each value in it. To read the indices costs half as
+much as to read the texts.
 """
 
 from __future__ import annotations

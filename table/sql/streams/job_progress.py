@@ -1,4 +1,4 @@
-"""How far the job of a streaming INSERT has read its source: the snapshots of its target say so.
+"""The progress of a streaming INSERT in its source, which the snapshots of its target record.
 
 The commit's user is the name of the job, its identifier the id of the source's snapshot. So a job that starts again
 continues behind that, exactly once, and without a checkpoint.

@@ -1,4 +1,4 @@
-"""A JOIN of a stream's rows with a dimension: which keys it looks up, and which of its columns the query names."""
+"""A JOIN of a stream's rows with a dimension: the keys that it looks up, and the columns that the query names."""
 
 from __future__ import annotations
 

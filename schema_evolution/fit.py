@@ -94,7 +94,7 @@ class Fit:
             if target is not None:
                 values = column.values(Columns(done, types, self.now_millis, misfits), len(batch))
                 done[column.name] = fit_column(values, target, self.rules.mapping, misfits)
-        misfits.inexact = inexact  # what an expression cuts is what it asks for
+        misfits.inexact = inexact  # an expression that cuts off digits does so on purpose
         return [done[field.name] for field in self.schema.fields]
 
     def _given(self, batch: ChangeBatch) -> list[pa.Array]:

@@ -154,7 +154,7 @@ def _problem_of_buckets(schema: TableSchema) -> str | None:
 def ended(rows: pa.RecordBatch, millis: int) -> pa.RecordBatch:
     """Return current versions of a table that was emptied at this time.
 
-    They keep the key of a current version: the source may still have the row, and then its version goes on.
+    They keep the key of a current version: the source may still have the row, and then its version continues.
     """
     begun = rows.column(VALID_FROM)
     now = pa.scalar(millis).cast(TIME).cast(begun.type)

@@ -143,7 +143,7 @@ class VersionChain:
     def _together(
         self, ended: pa.RecordBatch, ended_rows: Ints, last: Ints, times: Ints, *, with_old: bool
     ) -> tuple[pa.RecordBatch, RowKinds]:
-        # A current version of the table that goes on is not written again, unless the table was emptied in between.
+        # A current version that continues is not written again, unless the table was emptied in between.
         sizes = np.bincount(self.keys) if len(self.keys) else np.zeros(0, np.int64)
         emptied = ~_flags(self.rows.column(IS_CURRENT))
         new = ~self.in_table[last] | (emptied[last] & (sizes[self.keys[last]] > 1))

@@ -61,7 +61,7 @@ class FrameGap:
         self.size += len(text)
 
     def add_number(self, digits: int) -> None:
-        """Append a number of so many digits."""
+        """Append a number with this number of digits."""
         self.numbers.append((self.size, digits))
         self.size += digits
 

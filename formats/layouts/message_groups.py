@@ -43,7 +43,8 @@ class KnownLayouts:
     def __init__(self, *constant: MemberPath) -> None:
         self._constant = frozenset(constant)
         self._found: dict[int, tuple[LayoutPlans, ...]] = {}
-        # The layout of most messages with so many names. Usually all have it, and no signatures are needed.
+        # The layout that most messages with this number of names have. Usually all have it, and no signatures are
+        # needed.
         self.usual: dict[int, LayoutPlans] = {}
 
     def of(self, signature: int) -> tuple[LayoutPlans, ...]:
@@ -92,7 +93,7 @@ def _pieces(documents: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def have_many_layouts(documents: Sequence[bytes | None]) -> bool:
-    """Return whether a sample has so many layouts that the average one has too few rows to be worth its cost."""
+    """Return whether a sample has too many layouts: the average one would have too few rows to be worth its cost."""
     return layouts_in_sample(documents) > MOST_IN_SAMPLE
 
 

@@ -20,7 +20,7 @@ _ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")
 _ZEROS, _NINES, _TOP = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676), np.uint64(0x8080808080808080)
 _KEPT = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 _SIGN, _DOT = np.uint64(_MINUS ^ _ZERO), np.uint64(_POINT ^ _ZERO)
-# The high bit of the first and the last of so many bytes.
+# The high bits of the first and of the last byte, by the number of bytes.
 _TOP_OF_EDGES = np.array([0, *(0x80 | 0x80 << 8 * size for size in range(8))], np.uint64)
 _TOP_OF_SECOND = np.uint64(0x8000)
 _ONE, _SEVEN, _EIGHT = np.uint64(1), np.uint64(7), np.uint64(8)

@@ -12,7 +12,7 @@ from penstock.byte_buffers import Bools, Bytes, Int64s, at_every_byte, has_any, 
 
 UInt64s = npt.NDArray[np.uint64]
 
-# Every buffer ends with this many spare bytes, so that a read of so many bytes from the last cell stays inside.
+# Every buffer ends with this many spare bytes, so that a read of that length from the last cell stays inside.
 SPARE = 128
 
 

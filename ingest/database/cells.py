@@ -44,7 +44,7 @@ class Cells:
         return Cells(self.data, start, length, null, head, view)
 
     def after(self, first: int, length: Int64s | None = None) -> Cells:
-        """Return the cells without their first bytes, or parts of this length that begin so many bytes later."""
+        """Return the cells without their first bytes, or parts of this length after these bytes."""
         lengths = np.maximum(self.length - first, 0) if length is None else length
         head = None if self.head is None else self.head[:, first:]
         return Cells(self.data, self.start + first, lengths, self.null, head)
@@ -65,7 +65,7 @@ class Cells:
         return numbers
 
     def first_bytes(self, width: int) -> Bytes:
-        """Return so many bytes from the beginning of each cell, at most SPARE, as a matrix."""
+        """Return this number of bytes, at most SPARE, from the beginning of each cell, as a matrix."""
         if self.head is None or self.head.shape[1] < width:
             return gathered_rows(self.data, self.start, width)
         return self.head[:, :width]

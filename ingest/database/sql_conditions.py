@@ -34,7 +34,7 @@ def time_text(value: date) -> str:
 
 
 def described(demand: Demand, columns: int, where_: str | None) -> tuple[str, ...]:
-    """Return which part of a table with so many columns is selected, as sentences for people."""
+    """Return sentences for people about the selected part of a table with this number of columns."""
     said = []
     if demand.columns is not None:
         said.append(f"selects {len(demand.columns)} of {columns} columns: {', '.join(sorted(demand.columns))}")

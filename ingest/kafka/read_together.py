@@ -52,8 +52,8 @@ def fetch_together(
 ) -> dict[Range, Sequence[Message]]:
     """Return the records of ranges of different partitions.
 
-    Raise the error of the first range that cannot be read, or a retryable SourceError if one of them gets no record
-    for so many seconds.
+    Raise the error of the first range that cannot be read, or a retryable SourceError if one of them gets no record for
+    this number of seconds.
     """
     parts = {place_of(range_): _Part(range_, patience) for range_ in ranges}
     client = consumer_of(properties)

@@ -102,7 +102,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         return cut_chunk(connection, rest, rows)
 
     def _with_new_collections(self, connection: MongoConnection, progress: MongoProgress) -> MongoProgress:
-        """Return the state in which collections that came by a rename, or are captured again, are read as a whole.
+        """Return the state in which collections that got a captured name, or are captured again, are read as a whole.
 
         The events of a new collection are all in the log, but not the documents that a renamed one already had. They
         are read after the events of the collection that had the name before, which would overwrite and delete them.

@@ -86,7 +86,7 @@ def described(
 ) -> SourceSchema | None:
     """Return the columns of a collection, as its first document has them; None if it has no document.
 
-    With more `samples`, return the columns of so many of the first documents, and of so many of the last ones.
+    With more `samples`, return the columns of this number of the first documents, and of the last ones.
     """
     if documents.choice.fields:
         return documents.schema(name, ["_id", *(field for field, _ in documents.choice.fields if field != "_id")])

@@ -214,7 +214,7 @@ def lacking_tables(lacking: IncompleteTables, hint: str, left_out: Collection[st
 
 def _readable(spec: PipelineSpec) -> Iterator[Finding]:
     """Decode the first messages: a wrong format is reported now, not by the first batch."""
-    # As many as `run` looks at, which refuses what the tables need and these messages lack.
+    # As many messages as `run` samples before it refuses what they do not fit.
     rows = spec.sink.schema_sample.records or spec.sink.schema_init_max_read
     seen = sample(spec, Limit(rows=rows, bytes=_LOOK_BYTES))
     if not seen.messages:

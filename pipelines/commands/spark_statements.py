@@ -78,8 +78,8 @@ def spark_session(
             raise ConfigError(f"Spark finds no database {database}", warehouse=warehouse, hint=hint) from reason
         yield session
     except KeyboardInterrupt:
-        # The answer to the call that was interrupted is unread: py4j takes it for that of the next call, and then
-        # raises errors such as KeyError. The JVM ends with this process.
+        # The answer to the call that was interrupted is unread: py4j would use it as the answer to the next call, and
+        # raise errors such as KeyError. The JVM ends with this process.
         ignored = (Exception,)
         raise
     finally:

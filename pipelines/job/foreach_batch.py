@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 POOL = "compaction"
 ORDER = ("table", "partition", "bucket", "range", "position")
-# Up to so many buckets in all tables, one task writes small batches: it writes one file after the other.
+# If all tables have at most this many buckets, one task writes small batches: it writes one file after the other.
 FEW_BUCKETS = 16
 _BUCKETS_ASSUMED = 4  # of a table whose number of buckets grows with its keys
 

@@ -1,4 +1,4 @@
-"""The protocols of a run of a job: control of it while it goes on, and its start."""
+"""The protocols of a run of a job: its start, and its control while it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RunControl(Protocol):
         ...
 
     def resume(self) -> None:
-        """Ask a run that waits to go on."""
+        """Ask a waiting run to continue."""
         ...
 
 

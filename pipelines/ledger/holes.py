@@ -96,7 +96,7 @@ def lacking_messages(shaping: TableMapping, filled: FilledTables, *, retries_par
     replaced = _replaced(filled, goes_to, parked) if retries_parked else []
     # A parked table lacks batches that are recorded, and catches up with them.
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
-    # A table that the pipeline never filled, because no message came since its gap was accepted, lacks nothing more.
+    # A table that the pipeline never filled lacks no more rows: no message arrived since its gap was accepted.
     lacking = (
         difference
         for difference in found

@@ -107,7 +107,7 @@ def seconds_deferred(rules: FreshnessRules, sources: Mapping[str, Collection[tup
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at the source between batches: how much it still has, and whether that is nothing."""
+    """The lag between two batches: how much the source still has, and whether that is nothing."""
 
     millis: int
     lag: Mapping[str, int]

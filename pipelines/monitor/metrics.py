@@ -213,7 +213,7 @@ class Metrics:
             self.table_bytes.labels(table).set(size.bytes)
 
     def _age(self, now_millis: int) -> None:
-        """Set the ages of the tables. An idle table is as fresh as the last look at a source that had nothing more."""
+        """Set the ages of the tables. An idle table is as fresh as the last request that found its source empty."""
         ages = {
             table: max(0, now_millis - max(newest, self._caught_up or 0)) / 1000
             for table, newest in self._newest.items()

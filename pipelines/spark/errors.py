@@ -118,7 +118,8 @@ def tasks_lost(error: BaseException) -> TasksLost | None:
 def _planner_lost(error: BaseException) -> TasksLost | None:
     """Return a TasksLost error if the query ended because its planner process was killed, or None.
 
-    Spark's error has no text then. Its classes and frames tell it apart, which nothing of the source can look like.
+    Spark's error has no text then. Its classes and frames identify it, because no data of the source can look like
+    them.
     """
     origin = getattr(error, "_origin", None)
     try:

@@ -8,7 +8,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from penstock.pipelines.spark_source.source import PenstockDataSource
 
 REQUEST = "catalog-request"
-# The option of a read of what a stream has between two offsets.
+# The option of a read of the rows between two offsets of a stream.
 STREAM_RANGE = "stream-range"
 # The option of reads of a table of the database `sys`.
 GLOBAL_TABLE = "global-table"

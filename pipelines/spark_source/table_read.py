@@ -167,7 +167,7 @@ class TableRead:
         return Scan.of(store, where=self.where, options=self.place.table_options)
 
     def _planned(self, store: TableStore) -> Scan:
-        """Return the scan at the snapshot that its statement reads. A stream goes on after that one has expired."""
+        """Return the scan at the snapshot that its statement reads. SnapshotMissing if the snapshot has expired."""
         scan, planned = self.scan(store), self.place.planned_snapshot
         if planned is None or scan.travel.travels or scan.between is not None:
             return scan

@@ -177,7 +177,7 @@ class SparkInsert:
             self._record()
 
     def settle(self) -> None:
-        """Count a commit that is done, and whose end an interrupt came before."""
+        """Count a commit that was completed, although an interrupt came before it was reported."""
         if self._pending is not None and self.progress.commit_of(self._pending["next"] - 1) is not None:
             self._reached(self._pending)
 

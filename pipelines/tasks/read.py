@@ -91,7 +91,7 @@ class BatchReader:
         return inputs
 
     def small_inputs(self, start: Offsets, end: Offsets, times: int) -> list[TaskInput] | None:
-        """Return a batch as at most one input, or None if it weighs more than so many small batches."""
+        """Return a batch as at most one input, or None if it weighs more than this number of small batches."""
         ranges, readings = self._ranges(start, end)
         return self._known_inputs(start, end, ranges, readings, 1) if self._is_small(ranges, times) else None
 
@@ -127,7 +127,7 @@ class BatchReader:
         return self.source.small_weight() if isinstance(self.source, SmallBatchSource) else 0
 
     def leaves_much(self, end: Offsets, times: int) -> bool:
-        """Return whether more than so many small batches follow a batch whose size is limited."""
+        """Return whether more than this number of small batches follow a batch whose size is limited."""
         return self.limit != NO_LIMIT and sum(self.source.lag(end).values()) > times * self._small_weight
 
     def late_inputs(

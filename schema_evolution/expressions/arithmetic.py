@@ -49,7 +49,7 @@ def _decimal(sign: str, operation: Callable[[Values, Values], Values], left: Val
     """Return the exact result. Its type has at most 38 digits, also where the types of the operands allow for more."""
     try:
         return operation(left, right)
-    except pa.ArrowInvalid:  # of the types: Arrow gives a result so many digits that all values fit
+    except pa.ArrowInvalid:  # of the types: Arrow gives a result enough digits for all values
         pass
     try:
         result = operation(_with_76_digits(left), _with_76_digits(right))

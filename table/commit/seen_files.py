@@ -32,7 +32,7 @@ def check_seen(store: TableStore, messages: Iterable[CommitMessage]) -> None:
 def check_paths(store: TableStore, paths: Iterable[str]) -> None:
     """Raise ConfigError if one of these files is not on the local disk where the table is.
 
-    One look at each file. Stores that are not local disks are the same for all machines.
+    Each file is requested once. Stores that are not local disks are the same for all machines.
     """
     if not isinstance(store.storage, LocalStorage):
         return

@@ -148,7 +148,7 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
 
 
 def _fast_forward(main: TableStore, branch: TableStore, name: str) -> RollbackResult:
-    # By the hints and a look at the next file: a listing may miss the last snapshots, and they would be lost.
+    # By the hints and a request for the next file: a listing may miss the last snapshots, and they would be lost.
     first, last = branch.snapshots.earliest_id(), branch.snapshots.latest_id()
     if first is None or last is None:
         raise ConfigError(
@@ -243,7 +243,7 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
 
 
 def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:
-    """Return the first snapshot id of main afterwards: that of its own snapshots which lead to the branch's first."""
+    """Return the first snapshot id of main afterwards: of those that lead to the first one of the branch."""
     first = main.snapshots.earliest_id() or 0  # those before are being deleted, or were by a call that was interrupted
     kept = {number for number in main.snapshots.ids() if first <= number <= shared}
     earliest = ids[0]

@@ -82,7 +82,7 @@ class IcebergCatalogClient:
         return self._member(self._ask("POST", f"namespaces/{_quoted(database)}/tables", body), "metadata")
 
     def change(self, database: str, table: str, requirements: list[Any], updates: list[Any]) -> None:
-        """Create or change a table. EntryChanged if the requirements are not met: nothing has changed then."""
+        """Create or change a table. EntryChanged, and nothing is changed, if the requirements are not met."""
         identifier = {"namespace": [database], "name": table}
         body = {"identifier": identifier, "requirements": requirements, "updates": updates}
         self._ask("POST", _table(database, table), body)

@@ -108,7 +108,7 @@ class ProcessPool:
                     hint="if the machine ran out of memory, use a smaller --parallelism or write-buffer-size",
                 ) from reason
             except BaseException:
-                # The caller gave up or was interrupted: nobody takes what the processes would still do.
+                # The caller gave up or was interrupted: further results of the processes would not be used.
                 for process in set(multiprocessing.active_children()) - before:
                     process.terminate()
                 raise
@@ -162,6 +162,6 @@ def _prepare() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent was killed: nobody would commit what it writes."""
+    """End this process when its parent was killed: the files that it writes would never be committed."""
     wait_for_end([parent])
     os._exit(1)

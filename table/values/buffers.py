@@ -90,7 +90,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _too_long(wanted: int, rows: pa.Table | pa.RecordBatch) -> DecodeError:
-    """Return the error for so many rows; if they are more than `rows`, these are repeated."""
+    """Return the error for this number of rows; if it is more than `rows`, these are repeated."""
     size = f"{wanted} rows of {rows.nbytes} bytes"
     if wanted != rows.num_rows:
         size = f"{wanted} rows that repeat {rows.num_rows} rows of {rows.nbytes} bytes"

@@ -24,8 +24,8 @@ State = npt.NDArray[np.uint32]
 _SEED = 42
 # Number of rows mixed at a time. The state and the temporary arrays then fit into the second-level cache.
 _CHUNK = 32_768
-# Up to so many rows, Python's integers mix a word of each row faster than numpy mixes the word of all rows: the call
-# of numpy costs more. Long keys need it, since few of them have the same length.
+# Up to this number of rows, Python's integers mix a word of each row faster than numpy mixes the word of all rows: the
+# call of numpy costs more. Long keys need it, since few of them have the same length.
 _FEW = 16
 _BITS = 0xFFFFFFFF
 

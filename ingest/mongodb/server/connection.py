@@ -1,7 +1,7 @@
 """Connections by pymongo: small commands as dictionaries, and replies with many documents as bytes.
 
-pymongo does login, TLS and the search for the primary. Documents of data are not decoded by it: a reply is taken as it
-came, and ingest/mongodb/bson/ reads it in columns.
+pymongo does login, TLS and the search for the primary. Documents of data are not decoded by it: a reply stays bytes,
+and ingest/mongodb/bson/ reads it in columns.
 """
 
 from __future__ import annotations

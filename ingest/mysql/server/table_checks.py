@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 
 _UNLOGGED = "may change without being logged"
-# By engine: what is different from tables whose rows are kept and logged.
+# By engine: the difference from tables whose rows are kept and logged.
 _ENGINES = {
     "MEMORY": _UNLOGGED,
     "FEDERATED": _UNLOGGED,

@@ -124,7 +124,7 @@ def _year(pairs: UInt64s) -> Int64s:
 
 
 def _fraction(texts: Cells, first: int, count: int) -> Int64s:
-    """Return the microseconds of a fraction of `count` digits that begins so many bytes later."""
+    """Return the microseconds of a fraction of `count` digits that begins at this byte of each cell."""
     if not count:
         return np.zeros(len(texts.start), np.int64)
     digits = texts.after(first, np.full(len(texts.start), count, np.int64))

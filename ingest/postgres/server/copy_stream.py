@@ -35,7 +35,7 @@ _LONGEST, _LONGEST_DATA = 1 << 24, (1 << 30) + 64  # bytes of a frame; a value m
 _READ_BYTES, _BUFFER_BYTES = 1 << 20, 5 << 20
 # What arrives within these times in seconds is read at once: a reading costs as much as decoding some hundred rows.
 _GATHERED_S, _GATHERED_LONGEST_S, _LATE_S = 0.001, 0.01, 0.02
-# After a reading of so many bytes, more is waited for, and so long.
+# If a reading has at least this many bytes, the next one waits for more, for this long.
 _MUCH_BYTES, _MUCH_S = 64 << 10, 0.05
 
 
@@ -205,7 +205,7 @@ class SocketStream:
         return size
 
     def _reserve(self, size: int) -> None:
-        """Make room for so many bytes from the first frame on."""
+        """Make room for this number of bytes from the first frame on."""
         if self._first + size > len(self._data) - SPARE:
             # The rest begins a new buffer, because messages keep the old one.
             data = np.empty(max(_BUFFER_BYTES, size) + SPARE, np.uint8)
@@ -213,7 +213,7 @@ class SocketStream:
             self._data, self._first, self._filled = data, 0, self._waiting
 
     def _fill(self, wanted: int) -> bool:
-        """Receive up to so many bytes that are not taken. Return whether there were any."""
+        """Receive bytes until this number is waiting, at most for a moment. Return whether there were any."""
         self._reserve(wanted)
         if self._receive():
             return True
@@ -231,7 +231,7 @@ class SocketStream:
         return count > 0
 
     def _has_arrived(self, size: int, wait_s: float) -> bool:
-        """Wait for so many bytes, or for the end of the connection. Return whether they arrived within the time."""
+        """Wait until this number of bytes or the end has arrived; return False if neither arrived within the time."""
         # The server sends each message by itself, and waking up for each costs more than decoding it.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
         try:

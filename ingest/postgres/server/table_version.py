@@ -156,7 +156,7 @@ def new_in_key(connection: PgConnection, before: TableVersion, now: PgTableFacts
 
 
 def with_unknown_places(names: str, columns: int) -> str:
-    """Return the unordered names of an older release as the names of a version with so many columns."""
+    """Return the unordered names of an older release as the names of a version with this number of columns."""
     return names and _UNKNOWN * columns + names
 
 

@@ -165,7 +165,7 @@ def read(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches as `parquet.read` does, but without skipping: every block must be decompressed whole.
 
-    Holds so many blocks in memory as are decoded together, and their rows.
+    Holds in memory the blocks that are decoded together, and their rows.
     """
     first_row = 0
     for batch in _batches(_windows(source, fields), batch_rows):
@@ -174,7 +174,7 @@ def read(
 
 
 def _windows(source: Any, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of so many blocks as are decoded together."""
+    """Yield the rows of the blocks that are decoded together."""
     try:
         blocks = AvroBlocks(io.BufferedReader(source))
         plain = without_logical_types(fastavro.parse_schema(json.loads(blocks.schema)))

@@ -150,7 +150,7 @@ def _wrong_end(starts: Places, last: Places, ends: Places, counts: Places) -> st
 
 
 def _as_met(order: Places, walking: Places, counts: Places) -> Places | None:
-    """Return at which place of the walk each record was met; None if they were met in their order."""
+    """Return the place in the walk of each record; None if the walk passed the records in their order."""
     total = int(counts.sum())
     if len(walking) <= 1 and total == len(order):
         return None

@@ -164,7 +164,7 @@ def _spark_options(tokens: Sequence[SqlToken], place: int) -> tuple[dict[str, st
 
 
 def _solid_tokens(tokens: Sequence[SqlToken], place: int, most: int) -> Iterator[SqlToken]:
-    """Yield at most so many tokens from here on, without blanks."""
+    """Yield at most this number of tokens from here on, without blanks."""
     for _ in range(most):
         place = _solid(tokens, place)
         if place == len(tokens):

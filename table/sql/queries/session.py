@@ -172,7 +172,7 @@ class Session:
             return list(self._connection.sql(prepared).columns), rows.schema
 
     def bound(self, threads: int | None, folder: str) -> None:
-        """Use at most so many threads (None: one per core), and write what exceeds DuckDB's memory into a folder."""
+        """Limit the threads (None: one per core), and name the folder that DuckDB writes to when memory is short."""
         if threads is not None:
             self._connection.execute(f"SET threads = {threads}")
         self._connection.execute("SET temp_directory = '{}'".format(folder.replace("'", "''")))

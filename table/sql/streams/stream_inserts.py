@@ -134,7 +134,7 @@ class StreamInsert:
             self._record()
 
     def settle(self) -> None:
-        """Count a commit that is done, and whose end an interrupt came before."""
+        """Count a commit that was completed, although an interrupt came before it was reported."""
         if self._pending is None:
             return
         (source, rows), self._pending = self._pending, None

@@ -31,6 +31,7 @@ from penstock.schema_evolution.text_values import (
     HasOffset,
     OutsideOfDay,
     Zero,
+    clock_of_micros,
     parser_of,
 )
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -72,7 +73,10 @@ def cast_texts(
     encoded = column.dictionary_encode()
     values: list[object] = []
     inexact: list[int] = []
-    for number, text in enumerate(encoded.dictionary.to_pylist()):
+    texts: list[str] = encoded.dictionary.to_pylist()
+    if mapping.time_micros and target.root == "TIME":
+        texts = list(map(clock_of_micros, texts))
+    for number, text in enumerate(texts):
         value, reason = _one(parse, text, mapping, in_key=in_key)
         if value is not None and not approximate and not is_exact(text, value, target):
             inexact.append(number)

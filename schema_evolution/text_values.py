@@ -208,9 +208,19 @@ def _millis(number: int) -> int:
     if not 0 <= number < DAY_MILLIS:
         raise ValueError(
             "is not within one day as milliseconds, in which numbers without a declared type count; Debezium sends "
-            "microseconds unless time.precision.mode is connect: let it send schemas, or make the column BIGINT"
+            "microseconds unless time.precision.mode is connect: let it send schemas, or set --type-mapping "
+            "time-micros and read the table again, whose times before 00:01:26 are wrong otherwise"
         )
     return number
+
+
+def clock_of_micros(text: str) -> str:
+    """Return a number of microseconds as a time; other texts are returned as they are."""
+    if not _INTEGER.fullmatch(text):
+        return text
+    seconds, micros = divmod(abs(int(text)), 1_000_000)
+    sign = "-" if text.startswith("-") and (seconds or micros) else ""
+    return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
 
 
 def _within_day(millis: int) -> int:

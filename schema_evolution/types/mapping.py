@@ -22,6 +22,7 @@ class TypeMapping:
     allow_non_string_to_string: bool = False
     allow_lossless: bool = False
     time_to_string: bool = False
+    time_micros: bool = False  # of numbers without a declared type
     # the default, unless zero dates are an error; the option exists so that it can be written
     zero_date_to_null: bool = True
     zero_date_error: bool = False

@@ -320,3 +320,35 @@ def test_a_text_is_the_same_value_beside_every_other_text(type_text: str, in_key
     for _ in range(400):
         text = odd_text(dice)
         assert cast(text) == cast(text, "of no type"), text
+
+
+@pytest.mark.parametrize(
+    ("micros", "value"),
+    [
+        ("0", dt.time(0)),
+        ("5000000", dt.time(0, 0, 5)),
+        ("86399999", dt.time(0, 1, 26, 399_000)),
+        ("45296789000", dt.time(12, 34, 56, 789_000)),
+        ("86399999999", dt.time(23, 59, 59, 999_000)),
+        ("12:34:56", dt.time(12, 34, 56)),
+    ],
+)
+def test_numbers_of_a_time_are_microseconds_with_the_option(micros: str, value: dt.time) -> None:
+    values, misfits = fitted([micros], "TIME(3)", TypeMapping.of(["time-micros"]))
+    assert (values, misfits.reasons) == ([value], {})
+    assert misfits.inexact == int(micros.endswith("999"))
+
+
+@pytest.mark.parametrize("micros", ["-1", "-5000000", "86400000000", "3020399000000"])
+def test_microseconds_outside_of_a_day_follow_the_rule_of_durations(micros: str) -> None:
+    values, misfits = fitted([micros], "TIME(3)", TypeMapping.of(["time-micros"]))
+    assert (values, misfits.nulled, misfits.reasons) == ([None], 1, {})
+    _, strict = fitted([micros], "TIME(3)", TypeMapping.of(["time-micros", "zero-date-error"]))
+    assert list(strict.reasons) == [0]
+
+
+def test_a_number_longer_than_a_day_names_the_option() -> None:
+    _, misfits = fitted(["86400000"], "TIME(3)")
+    assert "--type-mapping time-micros" in misfits.reasons[0]
+    values, _ = fitted(["86399999"], "TIME(3)")
+    assert values == [dt.time(23, 59, 59, 999_000)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.merge.aggregates.function import Inputs
+from penstock.table.merge.aggregates.list_elements import ListElements, firsts_of_equal, lasts_of_equal, offsets_of
 from penstock.table.merge.engine_rows import combined, identities, valid_rows
-from penstock.table.values.buffers import Flags, Ints, fixed_values
+from penstock.table.values.buffers import Flags, Ints
 from penstock.table.values.types import ArrayType, DataType, MapType, RowType
 
 
@@ -22,7 +21,7 @@ def listagg(inputs: Inputs) -> pa.Array:
     texts = inputs.values().take(pa.array(chosen))
     # The order goes key by key, so the texts of a key are adjacent, and lists of them need only offsets.
     counts = np.add.reduceat(counted, inputs.work.starts, dtype=np.int64)
-    lists = pa.ListArray.from_arrays(pa.array(_offsets(counts), pa.int32()), texts, mask=pa.array(counts == 0))
+    lists = pa.ListArray.from_arrays(pa.array(offsets_of(counts), pa.int32()), texts, mask=pa.array(counts == 0))
     return pc.binary_join(lists, inputs.aggregate.delimiter)
 
 
@@ -32,13 +31,13 @@ def collect(inputs: Inputs) -> pa.Array:
     Elements are in order of arrival. With `ignore-retract`, those of a late row precede the others, as in Java.
     """
     order = inputs.in_merge_order() if inputs.aggregate.ignore_retract else np.arange(inputs.work.size)
-    elements = _Elements.of(inputs, order)
+    elements = ListElements.of(inputs, order)
     distinct = inputs.aggregate.distinct
     retracted = inputs.any_of(elements.retracting)
     ids = identities(elements.items, _element_type(inputs.type)) if distinct or retracted.any() else None
     chosen = elements.bulk(retracted)
     if ids is not None and distinct:
-        chosen = _firsts(chosen, elements.key, ids)
+        chosen = firsts_of_equal(chosen, elements.key, ids)
     # Keys without retracts are done in bulk above. A retract removes an element that is in the list at that moment, so
     # its key is processed row by row.
     made: dict[int, list[int] | None] = {}
@@ -47,7 +46,7 @@ def collect(inputs: Inputs) -> pa.Array:
     return elements.lists(chosen, made)
 
 
-def _collect_one(elements: _Elements, key: int, ids: Ints, distinct: bool) -> list[int] | None:
+def _collect_one(elements: ListElements, key: int, ids: Ints, distinct: bool) -> list[int] | None:
     result: list[int] | None = None
     for row, retracts in elements.events(key):
         brought = elements.of_row(row)
@@ -83,15 +82,15 @@ def _take_out(gone: list[int], id_: int) -> bool:
 
 def merge_map(inputs: Inputs) -> pa.Array:
     """Return the union of each key's maps. Later entries replace earlier entries of the same map key."""
-    elements = _Elements.of(inputs, inputs.in_merge_order())
+    elements = ListElements.of(inputs, inputs.in_merge_order())
     retracted = inputs.any_of(elements.retracting)
     ids = identities(elements.items.field(0), _map_key_type(inputs.type))
-    chosen = _lasts(elements.bulk(retracted), elements.key, ids)
+    chosen = lasts_of_equal(elements.bulk(retracted), elements.key, ids)
     made = {key: _merge_map_one(elements, key, ids) for key in np.flatnonzero(retracted).tolist()}
     return elements.lists(chosen, made)
 
 
-def _merge_map_one(elements: _Elements, key: int, ids: Ints) -> list[int] | None:
+def _merge_map_one(elements: ListElements, key: int, ids: Ints) -> list[int] | None:
     result: dict[int, int] | None = None
     for row, retracts in elements.events(key):
         brought = {int(ids[e]): e for e in elements.of_row(row)}
@@ -107,7 +106,7 @@ def nested_update(inputs: Inputs) -> pa.Array:
 
     A single array is kept as it is.
     """
-    elements = _Elements.of(inputs, inputs.in_merge_order())
+    elements = ListElements.of(inputs, inputs.in_merge_order())
     aggregate = inputs.aggregate
     retracted = inputs.any_of(elements.retracting)
     # Which elements a count limit cuts off depends on the order of arrival, so such columns are always processed row by
@@ -122,7 +121,7 @@ def nested_update(inputs: Inputs) -> pa.Array:
     alone = chosen[~several[elements.key[chosen]]]
     merged = chosen[several[elements.key[chosen]] & present[chosen]]
     if aggregate.nested_key:
-        merged = _lasts(merged, elements.key, ids)
+        merged = lasts_of_equal(merged, elements.key, ids)
     made = {
         key: _nested_one(elements, key, ids, present, aggregate.count_limit, bool(aggregate.nested_key))
         for key in np.flatnonzero(slow).tolist()
@@ -138,7 +137,7 @@ def _nested_ids(items: pa.Array, row: DataType, nested_key: tuple[str, ...]) -> 
 
 
 def _nested_one(
-    elements: _Elements, key: int, ids: Ints, present: Flags, limit: int | None, keyed: bool
+    elements: ListElements, key: int, ids: Ints, present: Flags, limit: int | None, keyed: bool
 ) -> list[int] | None:
     result: list[int] | None = None
     for row, retracts in elements.events(key):
@@ -163,102 +162,3 @@ def _nested_union(
         return first
     union = [e for e in first if present[e]] + [e for e in retracted if present[e]][:room]
     return list({int(ids[e]): e for e in union}.values()) if keyed else union
-
-
-@dataclass(frozen=True, slots=True)
-class _Elements:
-    """The elements of all rows that count, in merge order; map entries are structs of key and value."""
-
-    inputs: Inputs
-    items: pa.Array
-    key: Ints  # for each element: the number of its key
-    row: Ints  # for each element: the position of its row
-    adding: Flags  # by position: rows that add a value
-    retracting: Flags
-    late: Flags
-    begins: Ints  # by position: where the elements of the row begin
-    sizes: Ints
-    type: pa.DataType
-
-    @classmethod
-    def of(cls, inputs: Inputs, order: Ints) -> _Elements:
-        valid = inputs.valid()
-        adding, retracting = inputs.adds & valid, inputs.retracts & valid
-        counted = order[(adding | retracting)[order]]
-        values = inputs.values().take(pa.array(counted))
-        offsets = np.asarray(fixed_values(values.offsets, np.int32), np.int64)
-        items = _items(values).slice(offsets[0], offsets[-1] - offsets[0])
-        # By position of the row; rows that do not count have no elements.
-        sizes, begins = np.zeros(inputs.work.size, np.int64), np.zeros(inputs.work.size, np.int64)
-        sizes[counted], begins[counted] = np.diff(offsets), offsets[:-1] - offsets[0]
-        row = np.repeat(counted, np.diff(offsets))
-        key = inputs.work.per_row(np.arange(len(inputs.work.starts)))[row]
-        return cls(
-            inputs,
-            items,
-            key,
-            row,
-            adding,
-            retracting,
-            inputs.late_rows(),
-            begins,
-            sizes,
-            inputs.work.table.schema.field(inputs.name).type,
-        )
-
-    def bulk(self, slow: Flags) -> Ints:
-        """Return the elements of added rows, except for the keys that are processed one by one."""
-        return np.flatnonzero(self.adding[self.row] & ~slow[self.key])
-
-    def events(self, key: int) -> list[tuple[int, bool]]:
-        """Return the rows of a key in order of arrival, each with whether it is a retraction.
-
-        A row that both adds a value and retracts it, as the first row of its key may do, is there twice.
-        """
-        rows = range(int(self.inputs.work.starts[key]), int(self.inputs.work.ends[key]))
-        steps = ((self.adding, False), (self.retracting, True))
-        return [(row, retracts) for row in rows for flags, retracts in steps if flags[row]]
-
-    def of_row(self, row: int) -> list[int]:
-        """Return the elements of a row."""
-        return list(range(int(self.begins[row]), int(self.begins[row] + self.sizes[row])))
-
-    def lists(self, chosen: Ints, made: dict[int, list[int] | None]) -> pa.Array:
-        """Return one list per key from the chosen elements and the lists made one by one; null if no row added any."""
-        present = self.inputs.any_of(self.adding)
-        for key, result in made.items():
-            present[key] = result is not None
-        extra = [(e, key) for key, result in made.items() for e in result or ()]
-        elements = np.concatenate([chosen, np.array([e for e, _ in extra], np.int64)])
-        keys = np.concatenate([self.key[chosen], np.array([key for _, key in extra], np.int64)])
-        # Stable: elements of a key keep their order when those made one by one are put between the others.
-        by_key = np.argsort(keys, kind="stable")
-        counts = np.bincount(keys, minlength=len(self.inputs.work.starts))
-        items = self.items.take(pa.array(elements[by_key]))
-        offsets, mask = pa.array(_offsets(counts), pa.int32()), pa.array(~present)
-        if pa.types.is_map(self.type):
-            return pa.MapArray.from_arrays(offsets, items.field(0), items.field(1), type=self.type, mask=mask)
-        return pa.ListArray.from_arrays(offsets, items, type=self.type, mask=mask)
-
-
-def _items(values: pa.Array) -> pa.Array:
-    if not pa.types.is_map(values.type):
-        return values.values
-    return pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
-
-
-def _offsets(counts: Ints) -> Ints:
-    offsets: Ints = np.append(0, np.cumsum(counts))
-    return offsets
-
-
-def _firsts(chosen: Ints, key: Ints, ids: Ints) -> Ints:
-    """Return the first of equal elements of a key."""
-    code = key[chosen] * (int(ids.max(initial=0)) + 1) + ids[chosen]
-    firsts: Ints = chosen[np.sort(np.unique(code, return_index=True)[1])]
-    return firsts
-
-
-def _lasts(chosen: Ints, key: Ints, ids: Ints) -> Ints:
-    """Return the last of equal elements of a key."""
-    return _firsts(chosen[::-1], key, ids)[::-1]

@@ -23,8 +23,12 @@ MOST_FILES = 100_000
 
 def delete_tag(store: TableStore, name: str) -> SweepResult:
     """Delete the tag, and the files that only it used. TagMissing when it does not exist."""
-    tag_files(store).get(name)
-    return delete_tags(store, [name])
+    tag = tag_files(store).get(name)
+    if not store.snapshots.exists(tag.snapshot.id):
+        return delete_tags(store, [name])
+    # The snapshot has all files of the tag, so that the other tags need not be read.
+    _remove(store, [name])
+    return SweepResult()
 
 
 def delete_tags(store: TableStore, names: Iterable[str]) -> SweepResult:
@@ -39,12 +43,7 @@ def delete_tags(store: TableStore, names: Iterable[str]) -> SweepResult:
 def _delete_first(store: TableStore, names: Sequence[str]) -> tuple[int, SweepResult]:
     """Delete the first of these tags; return how many they were, and what was deleted of their files."""
     taken, garbage = _garbage(store, {tag.name: tag for tag in tag_files(store).all()}, names[:MOST_TAGS])
-    for name in names[:taken]:
-        tag_files(store).delete(name)
-        if writes_success_file(store):
-            store.storage.delete(success_path(store, name))
-    store.commits.follow_tags(store, removed=names[:taken])
-    publish_if_enabled(store)
+    _remove(store, names[:taken])
     # A tag created from one of these in the meantime is seen now; one created later does not find them any more. The
     # same holds for a rollback to one of these.
     tags, swept = [tag.snapshot for tag in tag_files(store).all()] if garbage else [], SweepResult()
@@ -53,6 +52,15 @@ def _delete_first(store: TableStore, names: Sequence[str]) -> tuple[int, SweepRe
         if snapshot.id not in kept and not store.snapshots.exists(snapshot.id):
             swept += sweep(store, unused, snapshots=[], tags=_neighbours(store, snapshot, tags))
     return taken, swept
+
+
+def _remove(store: TableStore, names: Sequence[str]) -> None:
+    for name in names:
+        tag_files(store).delete(name)
+        if writes_success_file(store):
+            store.storage.delete(success_path(store, name))
+    store.commits.follow_tags(store, removed=names)
+    publish_if_enabled(store)
 
 
 def _garbage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import TypeAlias
 
 from penstock.errors import TableCorrupt, nearest
 from penstock.storage.base import Storage, file_exists, put_if_absent
@@ -12,6 +13,7 @@ from penstock.table.errors import TagMissing
 from penstock.table.meta.snapshot import Snapshot, snapshot_node, snapshot_of
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
+from penstock.table.schema.parsed_files import ParsedFiles
 from penstock.table.values.names import LONGEST_NEW, path_step
 
 NANOS = 1_000_000_000
@@ -29,6 +31,9 @@ class Tag:
     retained_nanos: int | None = None
 
 
+_Content: TypeAlias = tuple[Snapshot, int | None, int | None]
+
+
 def tag_json(tag: Tag) -> bytes:
     """Return the content of a tag's file: its snapshot, with the members of the tag."""
     node = snapshot_node(tag.snapshot)
@@ -42,13 +47,21 @@ def tag_json(tag: Tag) -> bytes:
 
 def parse_tag(data: bytes, name: str, where: str) -> Tag:
     """Return the tag in `data`, which was read from the file `where`."""
+    return Tag(name, *_CONTENTS.get(data, where))
+
+
+def _parsed(data: bytes, where: str) -> _Content:
     node = JsonFile.parse(data, where)
     try:
         created = _nanos_of_parts(node.values.get("tagCreateTime"))
         retained = _nanos_of_seconds(node.values.get("tagTimeRetained"))
     except (ArithmeticError, TypeError, ValueError) as reason:
         raise TableCorrupt(f"the times of the tag are invalid: {reason}", file=where) from reason
-    return Tag(name, snapshot_of(node), created, retained)
+    return snapshot_of(node), created, retained
+
+
+# Deletions of tags, expiry and rollbacks read all tags, each of them twice.
+_CONTENTS = ParsedFiles[_Content](_parsed, files=2048, largest=4 << 10)
 
 
 def _time_parts(nanos: int) -> list[int]:

@@ -263,6 +263,7 @@ CROSSING = {
     "table/read/test_random_expressions.py": "conditions in scans, datasets and counts, with the results of Arrow",
     "table/test_extreme_arguments.py": "arguments of all public functions of a catalog and a table",
     "table/test_many_columns.py": "the cost of operations of a table, by its number of columns",
+    "table/test_many_names.py": "the requests of operations of a table, by its number of tags, branches and snapshots",
     "table/test_many_partitions.py": "the cost of operations of a table, by its number of partitions",
     "table/test_names_and_paths.py": "names of tables, partitions and branches wherever they become paths",
     "table/test_walkthrough.py": "the life of a table, file by file",

@@ -9,25 +9,19 @@ from functools import partial
 import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.table.catalog.base import parse_name, split_name
+from penstock.table.catalog.base import split_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.read.lazy_dataset import Rows
 from penstock.table.sql.grammar.lookup_clauses import refuse_lookup_hints
-from penstock.table.sql.grammar.mentions import Mention, common_names, has_alias, mentions
+from penstock.table.sql.grammar.mentions import Mention, common_names, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
-from penstock.table.sql.queries.engine_errors import (
-    engine_error,
-    missing_table,
-    missing_view,
-    no_information_schema,
-    refuse_alike,
-)
-from penstock.table.sql.queries.global_tables import is_global
+from penstock.table.sql.queries.engine_errors import engine_error, missing_table, missing_view, no_information_schema
 from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
+from penstock.table.sql.queries.session_tables import SessionTables
 from penstock.table.sql.queries.table_rows import TableRows
 from penstock.table.values.optional import duckdb_module
 from penstock.table.values.sql_text import quoted
@@ -50,22 +44,19 @@ class Session:
 
         `read_options` are those of the session for reads of its tables; they may change between statements.
         """
-        self._catalog, self._database, self._catalog_name = catalog, database, catalog_name
+        self._catalog = catalog
         self._duckdb = duckdb_module()
         self._connection = self._duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
         # DuckDB's own returns `memory`, the name of its database: the warehouse's databases are its schemas.
         self._connection.execute("CREATE TEMP MACRO current_database() AS current_schema()")
-        self._known: set[tuple[str, str]] = set()
-        self._tables: dict[str, frozenset[str]] = {}
-        self._travels = 0
         self._rows = TableRows(catalog, catalog_name or "", {} if read_options is None else read_options)
+        self._tables = SessionTables(catalog, catalog_name, self._rows, self._connection)
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
         self._views_of_tables: set[str] = set()
         self._below: dict[str, set[str]] = {}
         self._of_views: dict[str, set[tuple[str, str]]] = {}
-        self._travelled: list[str] = []
         if database is not None:
             self.use(database)
 
@@ -89,14 +80,7 @@ class Session:
     def begin(self, statement: ScriptPart) -> None:
         """Begin a statement: it reads the tables at their newest snapshots, and its errors name their place."""
         self._statement, self._rows.failure = statement, None
-        # A table is registered again, at its newest snapshot, when it or a view that reads it is mentioned.
-        self._tables.clear()
-        for database, table in self._known:
-            self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
-        self._known.clear()
-        for name in self._travelled:
-            self._connection.unregister(name)
-        self._travelled.clear()
+        self._tables.forget()
 
     def run_view(self, view: View) -> None:
         """Create or drop a temporary view, which hides a table of its name.
@@ -125,8 +109,8 @@ class Session:
         if reads:
             self._views_of_tables.add(view.name.lower())
         # Statements that name the view register them again; datasets with options of this one must stay registered.
-        self._of_views.setdefault(view.name.lower(), set()).update(self._known)
-        self._travelled.clear()
+        self._of_views.setdefault(view.name.lower(), set()).update(self._tables.known)
+        self._tables.keep_options()
 
     def read_options(self, place: tuple[str, str]) -> dict[str, str]:
         """Return the options that the session sets for reads of a table, given as its database and its name."""
@@ -157,7 +141,7 @@ class Session:
 
     def use(self, database: str) -> None:
         """Make a database the default."""
-        self._database = database
+        self._tables.database = database
         self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}; USE {quoted(database)}")
 
     def types_of(self, schema: pa.Schema) -> list[str]:
@@ -208,8 +192,7 @@ class Session:
 
     def pin(self, name: str, snapshot: Snapshot | None) -> None:
         """Read a table (`database.table`) at a snapshot in the current statement."""
-        database, table = split_name(name)
-        self._know((database, table), snapshot)
+        self._tables.know(split_name(name), snapshot)
 
     def prepared(self, sql: str) -> str:
         """Return the statement in DuckDB's dialect, after registering every table it mentions."""
@@ -229,11 +212,10 @@ class Session:
                 continue
             if short in common:
                 # DuckDB decides whether the name is the table or the common table expression there.
-                if place not in self._known:
-                    self._know(place)
+                self._tables.know_once(place)
                 continue
             parts.append(duck_text(tokens[done : mention.start]))
-            parts.append(self._named(place, mention, tokens))
+            parts.append(self._tables.named(place, mention, tokens))
             done = mention.end
         return "".join(parts) + duck_text(tokens[done:])
 
@@ -244,58 +226,22 @@ class Session:
         travels = mention.options and len(mention.names) == 1 and name not in common and not self.names_view(mention)
         return bool(travels) or (len(mention.names) > 1 and (bool(mention.options) or name == "default"))
 
+    def place(self, names: Sequence[str]) -> tuple[str, str] | None:
+        """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
+        return self._tables.place(names)
+
     def _newest_partition(self, name: str) -> str | None:
         place = self.place(name.split("."))
         if place is None:
             raise missing_table(self._catalog, name, name, self._statement)
         return newest_partition(self._catalog.table(".".join(place)))
 
-    def place(self, names: Sequence[str]) -> tuple[str, str] | None:
-        """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
-        if len(names) == 3 and names[0] == self._catalog_name:
-            names = names[1:]
-        if len(names) == 1 and self._database is not None:
-            names = (self._database, names[0])
-        if len(names) != 2:
-            return None
-        database, table = names
-        if database not in self._tables:
-            known = database in self._catalog.databases()
-            self._tables[database] = frozenset(self._catalog.tables(database) if known else ())
-        if is_global((database, table)):
-            return database, table
-        return (database, table) if parse_name(table)[0] in self._tables[database] else None
-
-    def _named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[SqlToken]) -> str:
-        if mention.options:
-            self._travels += 1
-            name = f"travel_{self._travels}"
-            self._connection.register(name, self._rows.of(place, mention.options))
-            self._travelled.append(name)
-            return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
-        if place not in self._known:
-            self._know(place)
-        # Without an alias: the statement may qualify columns by the table, and by its database too.
-        return ".".join(map(quoted, place))
-
     def _know_tables_of_views(self, tokens: Sequence[SqlToken]) -> None:
         """Register the tables that the views in a statement read. It does not name them itself."""
         for view in {(token.name or "").lower() for token in tokens} & self._of_views.keys():
-            for place in self._of_views[view] - self._known:
+            for place in self._of_views[view]:
                 if self.place(place) is not None:
-                    self._know(place)
-
-    def _know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
-        database, table = place
-        refuse_alike(place, self._known)
-        # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
-        raw = f"rows of {database}.{table}"
-        self._connection.register(raw, self._rows.of(place, {}, snapshot))
-        self._connection.execute(
-            f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
-            f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
-        )
-        self._known.add(place)
+                    self._tables.know_once(place)
 
     @contextmanager
     def _errors_of(self, sql: str) -> Iterator[None]:

@@ -1,0 +1,93 @@
+"""The tables of a warehouse in a DuckDB connection: registered when a statement names them, for that statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.sql.grammar.mentions import Mention, has_alias
+from penstock.table.sql.grammar.tokens import SqlToken
+from penstock.table.sql.queries.engine_errors import refuse_alike
+from penstock.table.sql.queries.global_tables import is_global
+from penstock.table.sql.queries.table_rows import TableRows
+from penstock.table.values.sql_text import quoted
+
+
+class SessionTables:
+    """The tables that the current statement of a session has named, as views of the connection."""
+
+    def __init__(self, catalog: Catalog, catalog_name: str | None, rows: TableRows, connection: Any) -> None:
+        self.database: str | None = None  # of names without one
+        self._catalog, self._catalog_name, self._rows, self._connection = catalog, catalog_name, rows, connection
+        self._known: set[tuple[str, str]] = set()
+        self._tables: dict[str, frozenset[str]] = {}
+        self._travels = 0
+        self._travelled: list[str] = []
+
+    @property
+    def known(self) -> frozenset[tuple[str, str]]:
+        """Return the registered tables, without those that have options."""
+        return frozenset(self._known)
+
+    def forget(self) -> None:
+        """Remove all tables. Each is registered again, at its newest snapshot, when a statement or a view names it."""
+        self._tables.clear()
+        for database, table in self._known:
+            self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
+        self._known.clear()
+        for name in self._travelled:
+            self._connection.unregister(name)
+        self._travelled.clear()
+
+    def keep_options(self) -> None:
+        """Keep the tables with options that this statement has named, for a view that reads them."""
+        self._travelled.clear()
+
+    def place(self, names: Sequence[str]) -> tuple[str, str] | None:
+        """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
+        if len(names) == 3 and names[0] == self._catalog_name:
+            names = names[1:]
+        if len(names) == 1 and self.database is not None:
+            names = (self.database, names[0])
+        if len(names) != 2:
+            return None
+        database, table = names
+        if database not in self._tables:
+            known = database in self._catalog.databases()
+            self._tables[database] = frozenset(self._catalog.tables(database) if known else ())
+        if is_global((database, table)):
+            return database, table
+        return (database, table) if parse_name(table)[0] in self._tables[database] else None
+
+    def named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[SqlToken]) -> str:
+        """Return the text that names a table in DuckDB, after registering it with the options of its mention."""
+        if mention.options:
+            self._travels += 1
+            name = f"travel_{self._travels}"
+            self._connection.register(name, self._rows.of(place, mention.options))
+            self._travelled.append(name)
+            return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
+        self.know_once(place)
+        # Without an alias: the statement may qualify columns by the table, and by its database too.
+        return ".".join(map(quoted, place))
+
+    def know_once(self, place: tuple[str, str]) -> None:
+        """Register a table unless it is registered."""
+        if place not in self._known:
+            self.know(place)
+
+    def know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
+        """Register a table at its newest snapshot, or at this one."""
+        database, table = place
+        refuse_alike(place, self._known)
+        # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
+        raw = f"rows of {database}.{table}"
+        self._connection.register(raw, self._rows.of(place, {}, snapshot))
+        self._connection.execute(
+            f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
+            f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
+        )
+        self._known.add(place)

@@ -20,8 +20,8 @@ from penstock.table.schema.validation import check_default
 from penstock.table.values.cast_rules import can_cast
 from penstock.table.values.types import DataType, Field, with_nullability
 
-# Options whose value is a list of columns.
 _POSITIONS = "set one of first, last, after and before"
+# Options whose value is a list of columns.
 _LISTS = (
     "bucket-key",
     "changelog-producer.row-deduplicate-ignore-fields",

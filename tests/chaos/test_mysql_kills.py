@@ -14,10 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from pymysql import OperationalError
 
 from penstock.errors import PenstockError
 from penstock.ingest.mysql.errors import BinlogPurged
@@ -279,6 +280,59 @@ def test_a_network_failure_within_packets(server: Playground, tmp_path: Path) ->
     direct = Sync(server, tmp_path)
     direct.run()
     assert all(verdict.is_equal for verdict in direct.verified())
+
+
+@pytest.mark.parametrize(("piece", "delay"), [(1, 0.0), (0, 0.004)], ids=["one byte", "late"])
+def test_pieces_and_delays_change_nothing(server: Playground, tmp_path: Path, piece: int, delay: float) -> None:
+    with proxied(server.port) as proxy:
+        proxy.piece, proxy.delay = piece, delay
+        conf = ["scan.incremental.snapshot.chunk.size=60", f"port={proxy.port}"]
+        sync = Sync(server, tmp_path, conf=conf, flags=["--max-batch-rows", "150"])
+        with busy(server, 4):
+            sync.run()
+            sync.run()
+        sync.run()
+    direct = Sync(server, tmp_path)
+    direct.run()
+    assert all(verdict.is_equal for verdict in direct.verified())
+
+
+@contextmanager
+def killing_connections(server: Playground) -> Iterator[list[int]]:
+    """Kill all connections of the pipeline's user again and again while the block runs; yields their numbers."""
+    killer, dice, over = Playground(server.flavour, server.port), random.Random(6), threading.Event()
+    killed: list[int] = []
+
+    def kill() -> None:
+        while not over.wait(dice.uniform(0.02, 0.4)):
+            for (number,) in killer.rows("SELECT id FROM information_schema.processlist WHERE user = 'cdc'"):
+                with suppress(OperationalError):  # it has ended by itself
+                    killer.run(f"KILL {number}")
+                    killed.append(number)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        ended(thread)
+
+
+def test_connections_that_the_server_kills_again_and_again_lose_and_repeat_nothing(
+    server: Playground, tmp_path: Path
+) -> None:
+    sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
+    with busy(server, 5), killing_connections(server) as killed:
+        for _ in range(12):
+            try:
+                sync.run()
+            except PenstockError as error:
+                if not error.retryable:
+                    raise
+    assert len(killed) > 5
+    sync.run()
+    assert all(verdict.is_equal for verdict in sync.verified())
 
 
 @pytest.mark.spark

@@ -16,6 +16,8 @@ class Proxy:
     """`cuts` are numbers of bytes: each new connection takes the next and dies after so many bytes from the server.
 
     With `piece`, so many bytes arrive at a time, both ways. With `delay`, each reading arrives so many seconds later.
+    `replaced` are texts of the server and what the client gets instead, of the same length, such as an address that
+    would lead past the proxy.
     """
 
     port: int
@@ -23,15 +25,24 @@ class Proxy:
     cuts: list[int] = field(default_factory=list)
     cut: int = 0
     piece: int = 0
+    replaced: dict[bytes, bytes] = field(default_factory=dict)
     delay: float = 0.0
     _generation: int = 0
     _paused_until: float = 0.0
     _silent: list[socket.socket] = field(default_factory=list)
+    _ends: list[socket.socket] = field(default_factory=list)
     _open: bool = True
 
     def hush(self) -> None:
         """Let the connections of now stay open and carry nothing more; new ones are served."""
         self._generation += 1
+
+    def cut_open(self) -> None:
+        """End the connections of now. Clients that keep theirs open for long make new ones."""
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._ends.clear()
 
     def pause(self, seconds: float) -> None:
         """Carry nothing for so long, and then everything that has come meanwhile."""
@@ -49,6 +60,7 @@ class Proxy:
             except ConnectionRefusedError:  # the server is down, and so the client is refused
                 client.close()
                 continue
+            self._ends += [client, server]
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise pieces are joined on their way
             threading.Thread(target=self._carry, args=(client, server, -1), daemon=True).start()
@@ -61,6 +73,8 @@ class Proxy:
                 time.sleep(max(self.delay, self._paused_until - time.monotonic()))
                 if generation != self._generation:
                     continue
+                for text, instead in self.replaced.items():
+                    data = data.replace(text, instead)
                 if 0 <= left <= len(data):
                     sink.sendall(data[:left])
                     self.cut += 1

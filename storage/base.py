@@ -187,18 +187,23 @@ _LASTING = {
     errno.ENAMETOOLONG,
     errno.ELOOP,
 }
+_FULL = {
+    errno.ENOSPC: "the disk is full: free some space, and run the command again",
+    errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
+}
 
 
 def store_error(failure: OSError, message: str, *, hint: str | None = None, **facts: object) -> OSError:
     """Return the error to raise for a failure of the store.
 
-    It is a StoreError, which is retried, if the failure may be temporary, and otherwise the failure itself.
+    It is a StoreError, which is retried, if the failure may be temporary, and otherwise the failure itself. A disk that
+    is full may soon have room again.
     """
     # Some storages raise these two classes without an errno.
     lasts = isinstance(failure, PermissionError | FileExistsError) or failure.errno in _LASTING
     if lasts or isinstance(failure, PenstockError):
         return failure
-    return StoreError(message, hint=hint, reason=str(failure), **facts)
+    return StoreError(message, hint=hint or _FULL.get(failure.errno or 0), reason=str(failure), **facts)
 
 
 class Output:

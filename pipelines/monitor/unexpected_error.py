@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 
 from penstock.errors import PenstockError
@@ -48,9 +49,10 @@ def unexpected(error: Exception) -> PenstockError:
         )
     else:
         last = ": ".join(causes[-1]) if causes else ""
-        hint = next((repair for sign, repair in _WORKERS.items() if sign in last), None) or (
-            "unexpected error; run again with  --debug  and include the traceback in a bug report"
-        )
+        # Java's exceptions have no number, and Spark puts its own sentences before them.
+        full = _REPAIRS[errno.ENOSPC] if os.strerror(errno.ENOSPC) in text else None
+        hint = full or next((repair for sign, repair in _WORKERS.items() if sign in last), None)
+        hint = hint or ("unexpected error; run again with  --debug  and include the traceback in a bug report")
     return PenstockError(
         f"{kind}: {error.strerror}" if isinstance(error, OSError) and named else f"{kind}: {first[:300]}",
         file=error.filename if isinstance(error, OSError) and named else None,

@@ -1,12 +1,14 @@
-"""Creating a new file when the reply of the store is lost, wrong or late."""
+"""Creating a new file when the reply of the store is lost, wrong or late, and the errors of failures."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 import pytest
 
-from penstock.storage.base import put_if_absent
+from penstock.errors import StoreError
+from penstock.storage.base import put_if_absent, store_error
 from penstock.storage.open import StoreUnsafe, probe
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -87,3 +89,11 @@ def test_a_store_that_never_refuses_is_unsafe() -> None:
 
     with pytest.raises(StoreUnsafe):
         probe(Replacing(), "/t")
+
+
+@pytest.mark.parametrize(("number", "hint"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "")])
+def test_an_error_of_a_full_disk_has_a_hint(number: int, hint: str) -> None:
+    error = store_error(OSError(number, "no", "/lake/a"), "the store failed during a commit")
+    assert isinstance(error, StoreError)
+    assert (error.hint or "").startswith(hint)
+    assert bool(error.hint) == bool(hint)

@@ -51,6 +51,7 @@ def test_the_last_cause_of_a_spark_error_is_reported() -> None:
             "different version: 3.10 than that in driver: 3.11",
             "the workers need the Python version of the driver",
         ),
+        ("terminated with exception: java.io.IOException: No space left on device SQLSTATE: XXKST", "the disk is full"),
         ("ValueError: any other", "unexpected error"),
     ],
 )

@@ -82,6 +82,12 @@ BENCHMARKS = (
     Benchmark("quiet", "quiet", "30", ("pyspark", "java")),
     Benchmark("freshness", "trickle", "1000 80", JAVA[:1]),
     Benchmark("freshness-continuous", "trickle", "1000 80 --trigger continuous", JAVA[:1]),
+    Benchmark(
+        "freshness-sources",
+        "source_freshness",
+        "--rate 100 --seconds 40",
+        ("pymysql", "psql", "pymongo", "pulsar", "java"),
+    ),
     Benchmark("background", "trickle", "1000 30 write-only background --turns 2", JAVA[:1]),
     Benchmark("mysql", "mysql", "1000000 500000", ("pymysql",)),
     Benchmark("postgres", "postgres", "1000000 500000", ("psql",)),

@@ -9,14 +9,22 @@ import os
 import random
 import signal
 import subprocess
+import sys
+import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.bank import Bank, end
+from tests.chaos.bank import ROOT, Bank, end
 from tests.chaos.driver import session_of
 from tests.integration.kafka.conftest import Broker
+from tests.integration.postgres.conftest import server_port
+from tests.integration.postgres.sync import PgPlayground, PgSync
+from tests.waiting import until
+
+__all__ = ["server_port"]
 
 ROUNDS = int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "1"))
 SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "11"))
@@ -70,3 +78,48 @@ def test_a_stopped_driver_that_was_replaced_ends_with_an_error(
         bank.check_sound()
         assert bank.run() == 0, bank.log()
         bank.check_whole()
+
+
+@pytest.mark.postgres
+def test_a_stopped_reader_of_a_slot_that_was_replaced_ends_with_an_error(server_port: int, tmp_path: Path) -> None:
+    server, dice, log = PgPlayground(server_port), random.Random(SEED), tmp_path / "driver.log"
+    server.start_over()
+    server.create("account", "id int PRIMARY KEY, cents bigint")
+    server.run("INSERT INTO account SELECT n, 1000 FROM generate_series(1, 500) n")
+    sync = PgSync(server, tmp_path, flags=("--max-batch-rows", "100"))
+    sync_words = [word for word in sync.words if word != "--until-caught-up"]
+    driver = [sys.executable, "-W", "ignore", "-m", "tests.chaos.driver", "none", "1", sync.command]
+    run_through = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=False)
+    for _ in range(2 * ROUNDS):
+        with log.open("wb") as out:
+            stopped = subprocess.Popen(
+                [*driver, *sync_words, "--trigger", "continuous"],
+                cwd=ROOT,
+                env=os.environ | {"ON_HOST": "localhost"},
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        try:
+            changes = log.read_text().count("event=batch ")
+            until(lambda: log.read_text().count("event=batch ") > changes or stopped.poll() is not None, log.read_text)  # noqa: B023
+            server.run("UPDATE account SET cents = cents + 1")
+            time.sleep(dice.uniform(0, 0.7))
+            send_to_all(stopped.pid, signal.SIGSTOP)
+            server.run("UPDATE account SET cents = cents + 1 WHERE id % 3 = 0", "DELETE FROM account WHERE id % 50 = 1")
+            done = run_through([*driver, *sync.words])
+            assert done.returncode == 0, done.stderr
+            judged = run_through(
+                [sys.executable, "-W", "ignore", "-m", "penstock", "verify", sync.command, *sync.words]
+            )
+            assert judged.returncode == 0, judged.stdout + judged.stderr
+            send_to_all(stopped.pid, signal.SIGCONT)
+            server.run("INSERT INTO account SELECT coalesce(max(id), 0) + 1, 7 FROM account")
+            assert stopped.wait(240) not in {0, 1}, log.read_text()
+        finally:
+            end(stopped)
+        assert "Traceback" not in log.read_text()
+        done = run_through([*driver, *sync.words])
+        assert done.returncode == 0, done.stderr
+        judged = run_through([sys.executable, "-W", "ignore", "-m", "penstock", "verify", sync.command, *sync.words])
+        assert judged.returncode == 0, judged.stdout + judged.stderr

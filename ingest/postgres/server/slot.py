@@ -149,7 +149,8 @@ def require_slot(connection: PgConnection, slot: str, start: int) -> SlotFacts:
             slot=slot,
             position=lsn_text(start),
             confirmed=lsn_text(found.confirmed),
-            hint="set a different slot.name for each pipeline; then start with --resnapshot",
+            hint="if another driver of this pipeline has replaced this one, nothing is lost; otherwise set a different "
+            "slot.name for each pipeline, and start with --resnapshot",
         )
     return found
 

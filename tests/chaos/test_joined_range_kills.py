@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -108,7 +109,7 @@ def slow(worker: subprocess.Popen[bytes]) -> Iterator[None]:
     def disturb() -> None:
         while not over.wait(2):
             send(signal.SIGSTOP)
-            over.wait(4)
+            time.sleep(4)
             send(signal.SIGCONT)
 
     thread = threading.Thread(target=disturb)

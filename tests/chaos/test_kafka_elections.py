@@ -133,7 +133,7 @@ def test_records_lost_by_an_election_are_an_error_and_nothing_is_doubled(brokers
     assert set(range(150)) <= set(kept)
 
 
-def test_a_leader_that_dies_in_the_middle_of_a_run_loses_and_repeats_nothing(brokers: Brokers, tmp_path: Path) -> None:
+def test_a_leader_killed_in_the_middle_of_a_run_loses_and_repeats_nothing(brokers: Brokers, tmp_path: Path) -> None:
     admin = AdminClient({"log_level": 0, **brokers.properties})
     admin.create_topics([NewTopic("orders", 1, replica_assignment=[[LEADER, BEHIND]])])["orders"].result()
     until(lambda: brokers.leader("orders") == LEADER, "the first leader")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -40,6 +40,7 @@ class BatchPlanner(Protocol):
 
 S = TypeVar("S", bound=DatabaseSettings[Address])
 P = TypeVar("P", bound=BatchPlanner)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -77,9 +78,13 @@ class DatabaseSource(ABC, Generic[S, P]):
         return {}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        return self.repeated(lambda: self._end_of_batch(start, limit, until))
+
+    def repeated(self, work: Callable[[], T]) -> T:
+        """Return the result of a part of planning, which is repeated if the connection to the server is lost."""
         for attempt in range(_ATTEMPTS):
             try:
-                return self._end_of_batch(start, limit, until)
+                return work()
             except SourceError as error:
                 # A failed plan may have changed the planner's knowledge of tables; both are discarded.
                 self._planner = None

@@ -78,7 +78,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         # One range for the whole log of the batch, because a slot has one reader at a time.
         if progress.log > batch.start:
             first, last = lsn_text(batch.start), lsn_text(progress.log)
-            content: dict[str, Any] = {LOG: [first, last], "binary": self._is_binary()}
+            content: dict[str, Any] = {LOG: [first, last], "binary": self.repeated(self._is_binary)}
             if progress.versions:
                 content[KEYS] = {
                     str(version.oid): [*name, list(version.key)] for name, version in progress.versions.items()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from penstock.errors import PenstockError
 from penstock.ingest.batch_pace import BatchPace
 from penstock.ingest.source import TIMES_SMALL, Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver
@@ -12,12 +16,16 @@ from penstock.pipelines.driver.compaction import due_buckets
 from penstock.pipelines.driver.local_runner import write_rows
 from penstock.pipelines.driver.small_batches import MOST_BYTES, LeftToSpark, StopRequested, copied, read_rows
 from penstock.pipelines.job.batch_memory import BatchMemory
-from penstock.pipelines.job.job import Job
+from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.task_input import TaskInput
 
+log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
+# As many attempts as Spark makes of a task: a connection that is cut does not end a run.
+READ_ATTEMPTS = 4
 
 
 @dataclass(slots=True)
@@ -108,7 +116,7 @@ class LocalBatches:
         if planner.leaves_much(end, TIMES_SMALL):
             raise LeftToSpark("many small batches would follow")
         try:
-            rows = read_rows(copied(planner), inputs, lambda: self.signals.stopped)
+            rows = self._rows(inputs)
         except LeftToSpark:
             self.memory.used(MOST_BYTES)
             raise
@@ -119,3 +127,15 @@ class LocalBatches:
         size = rows.nbytes
         del rows
         self.memory.used(size)
+
+    def _rows(self, inputs: Sequence[TaskInput]) -> pa.Table:
+        """Read the rows of a batch, again if the source or the store failed for the moment: nothing is written yet."""
+        attempt = 1
+        while True:
+            try:
+                return read_rows(copied(self.planner), inputs, lambda: self.signals.stopped)
+            except (PenstockError, OSError) as error:
+                if attempt == READ_ATTEMPTS or not may_pass(error) or self.signals.interrupts():
+                    raise
+                attempt += 1
+                log.warning("event=read_again try=%d of=%d reason=%s", attempt, READ_ATTEMPTS, error)

@@ -57,6 +57,40 @@ def test_a_store_that_fails_is_tried_again_as_often_as_configured_in_the_file(
     assert (shop.ids("orders"), shop.snapshots("orders")) == ([1, 2], 2)
 
 
+def failing_reads(monkeypatch: pytest.MonkeyPatch, failures: int, error: Exception) -> list[int]:
+    """Let so many readings of a batch fail. Return the list in which readings are counted."""
+    read, readings = BatchReader.read, list[int]()
+
+    def failing(reader: BatchReader, task: TaskInput) -> Iterator[pa.RecordBatch]:
+        readings.append(len(readings))
+        if len(readings) <= failures:
+            raise error
+        yield from read(reader, task)
+
+    monkeypatch.setattr(BatchReader, "read", failing)
+    return readings
+
+
+def test_a_reading_that_loses_its_source_is_repeated_as_a_task_of_spark(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_a_file(shop)
+    readings = failing_reads(monkeypatch, 3, SourceError("the connection was lost", retryable=True))
+    local(shop).run()
+    assert (len(readings), shop.ids("orders"), shop.snapshots("orders")) == (4, [1, 2], 2)
+
+
+@pytest.mark.parametrize(("retryable", "times"), [(True, 4), (False, 1)])
+def test_a_source_that_stays_away_ends_the_run(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, retryable: bool, times: int
+) -> None:
+    add_a_file(shop)
+    readings = failing_reads(monkeypatch, 9, SourceError("the connection was lost", retryable=retryable))
+    with pytest.raises(SourceError, match="was lost"):
+        local(shop).run()
+    assert len(readings) == times
+
+
 def test_a_run_without_end_waits_for_rows_pauses_and_stops(shop: Shop) -> None:
     add_a_file(shop)
     found = local(shop, pipeline={"until": "forever", "trigger": "0s"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,7 +20,6 @@ from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.read import BatchReader
-from penstock.pipelines.tasks.task_input import TaskInput
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
@@ -101,7 +100,7 @@ class LocalBatches:
     def _take(self, batch: NextBatch, end: Offsets) -> None:
         """Take one batch, in the order of Spark: its end is stored before it is read, and its finish after it."""
         assert batch.start is not None
-        driver, planner = self.driver, self.planner
+        driver = self.driver
         # While a source plans, it may record new objects, such as a table, which are not new in the next plan. So if
         # the batch is left to Spark, Spark must read it up to the same end. In the first batch everything is new, so
         # Spark can determine its end itself.
@@ -110,13 +109,8 @@ class LocalBatches:
         if not self.takes_batches:
             raise LeftToSpark("there is something to read")
         driver.started_millis = self.job.warehouse.now_millis()
-        inputs = planner.small_inputs(batch.start, end, TIMES_SMALL)
-        if inputs is None:
-            raise LeftToSpark("the batch is large")
-        if planner.leaves_much(end, TIMES_SMALL):
-            raise LeftToSpark("many small batches would follow")
         try:
-            rows = self._rows(inputs)
+            rows = self._rows(batch.start, end)
         except LeftToSpark:
             self.memory.used(MOST_BYTES)
             raise
@@ -128,14 +122,23 @@ class LocalBatches:
         del rows
         self.memory.used(size)
 
-    def _rows(self, inputs: Sequence[TaskInput]) -> pa.Table:
+    def _rows(self, start: Offsets, end: Offsets) -> pa.Table:
         """Read the rows of a batch, again if the source or the store failed for the moment: nothing is written yet."""
         attempt = 1
         while True:
             try:
-                return read_rows(copied(self.planner), inputs, lambda: self.signals.stopped)
+                return self._rows_once(start, end)
             except (PenstockError, OSError) as error:
                 if attempt == READ_ATTEMPTS or not may_pass(error) or self.signals.interrupts():
                     raise
                 attempt += 1
                 log.warning("event=read_again try=%d of=%d reason=%s", attempt, READ_ATTEMPTS, error)
+
+    def _rows_once(self, start: Offsets, end: Offsets) -> pa.Table:
+        planner = self.planner
+        inputs = planner.small_inputs(start, end, TIMES_SMALL)
+        if inputs is None:
+            raise LeftToSpark("the batch is large")
+        if planner.leaves_much(end, TIMES_SMALL):
+            raise LeftToSpark("many small batches would follow")
+        return read_rows(copied(planner), inputs, lambda: self.signals.stopped)

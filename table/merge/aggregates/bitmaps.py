@@ -21,11 +21,15 @@ from penstock.table.merge.aggregates.function import Inputs
 def unite_hll(sketches: list[bytes]) -> bytes:
     """Return the union of HLL sketches."""
     library = _library()
-    parts = [_read(library.hll_sketch, sketch) for sketch in sketches]
-    union = library.hll_union(parts[0].lg_config_k)
-    for part in parts:
-        union.update(part)
-    return bytes(union.get_result(library.tgt_hll_type.HLL_4).serialize_compact())
+    result, *others = (_read(library.hll_sketch, sketch) for sketch in sketches)
+    for other in others:
+        # In pairs, as in Java, and with room for both: a union of more, or with room for less, loses most of the values
+        # when a sketch with fewer bits follows those with more.
+        union = library.hll_union(max(result.lg_config_k, other.lg_config_k))
+        union.update(result)
+        union.update(other)
+        result = union.get_result(library.tgt_hll_type.HLL_4)
+    return bytes(result.serialize_compact())
 
 
 def unite_theta(sketches: list[bytes]) -> bytes:

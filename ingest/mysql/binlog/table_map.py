@@ -220,6 +220,9 @@ def _collations(
     return found
 
 
+_BINARY = 63  # the collation of bytes
+
+
 def _labels(kinds: list[int], collations: dict[int, int], extras: dict[int, bytes]) -> dict[int, tuple[str, ...]]:
     labels: dict[int, tuple[str, ...]] = {}
     for kind, raw in ((SET, extras.get(5)), (ENUM, extras.get(6))):
@@ -235,10 +238,10 @@ def _labels(kinds: list[int], collations: dict[int, int], extras: dict[int, byte
 def _decoded(labels: list[bytes], collation: int | None) -> tuple[str, ...] | None:
     """Return the labels as text, None if their character set is unknown.
 
-    The first servers of MySQL 8.0 do not log the collations of ENUM and SET. Bytes that are valid UTF-8 are read as
-    UTF-8.
+    The first servers of MySQL 8.0 do not log the collations of ENUM and SET, and a column may be CHARACTER SET binary.
+    Bytes that are valid UTF-8 are then read as UTF-8, as a SELECT shows them.
     """
-    if collation is not None:
+    if collation is not None and collation != _BINARY:
         charset = charset_of_collation(collation)
         return tuple(charset.decode(label) if charset else label.decode("latin-1") for label in labels)
     try:

@@ -67,18 +67,19 @@ def columns_with_values(connection: Connection, table: TableName, *, is_mariadb:
 
     These are columns with a default, generated columns, and columns that cannot be null: they are 0 or empty there.
     """
+    # MariaDB writes a default of null as this word, and texts in quotation marks. Compared by the server, because the
+    # default of a binary column is bytes.
+    null = "NULLIF(HEX(COLUMN_DEFAULT), HEX('NULL'))" if is_mariadb else "COLUMN_DEFAULT"
     rows = ask(
         connection,
-        "SELECT COLUMN_NAME, COLUMN_DEFAULT, IS_NULLABLE, EXTRA FROM information_schema.COLUMNS"
+        f"SELECT COLUMN_NAME, {null} IS NOT NULL, IS_NULLABLE, EXTRA FROM information_schema.COLUMNS"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
         *table,
     )
-    # MariaDB writes a default of null as this word, and texts in quotation marks.
-    no_default = {None, "NULL"} if is_mariadb else {None}
     return [
         str(name)
-        for name, default, nullable, extra in rows
-        if default not in no_default or nullable == "NO" or "GENERATED" in str(extra).upper()
+        for name, has_default, nullable, extra in rows
+        if has_default or nullable == "NO" or "GENERATED" in str(extra).upper()
     ]
 
 

@@ -15,7 +15,7 @@ from penstock.ingest.mysql.errors import (
     RowImageError,
     ServerIdClash,
 )
-from penstock.ingest.mysql.server.connection import ask, server_facts, variables
+from penstock.ingest.mysql.server.connection import ask, ask_bytes, server_facts, variables
 from penstock.ingest.mysql.server.kind_checks import SETTINGS as KIND_SETTINGS
 from penstock.ingest.mysql.server.kind_checks import check_kind, logs_replicated
 from penstock.ingest.mysql.server.table_checks import CheckedPlan, check_labels, check_tables, setting_statement
@@ -200,11 +200,11 @@ def _prepared(connection: Connection, wanted: CheckedPlan) -> Iterator[ServerFin
 
     A table that is read now lacks them, and the log has only COMMIT later. MySQL shows them with XA_RECOVER_ADMIN.
     """
-    found = tried(connection, "XA RECOVER") if wanted.snapshot and wanted.tables else []
+    found = tried(connection, "XA RECOVER", ask_bytes) if wanted.snapshot and wanted.tables else []
     if isinstance(found, pymysql.MySQLError) or not found:
         return
     ids = (row[-1] for row in found[:5])
-    names = ", ".join(name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in ids)
+    names = ", ".join(name.decode(errors="replace") for name in ids)
     message = "rows that prepared XA transactions have changed are missing if tables are first read before their commit"
     fix = "XA COMMIT or XA ROLLBACK them before the first start, or read their tables again after it (--reset TABLE)"
     yield warning_finding(SourceError, message, names, "no prepared transaction", fix)

@@ -159,6 +159,15 @@ def ask(connection: Connection, sql: str, *values: object) -> list[Row]:
         return list(cursor.fetchall())
 
 
+def ask_bytes(connection: Connection, sql: str) -> list[Row]:
+    """Return the rows of a small query whose texts may be bytes in no character set; all values are bytes."""
+    connection.use_unicode = False
+    try:
+        return ask(connection, sql)
+    finally:
+        connection.use_unicode = True
+
+
 def server_facts(connection: Connection) -> ServerFacts:
     """Return version and identity of the server."""
     known = variables(connection, "version", "version_comment", "server_uuid", "server_id", "lower_case_table_names")

@@ -16,7 +16,7 @@ from penstock.ingest.mysql.errors import (
 )
 from penstock.ingest.mysql.server.catalog import list_tables, qualified
 from penstock.ingest.mysql.server.charsets import charset_named
-from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.server.connection import ask, ask_bytes
 from penstock.ingest.mysql.server.table_rights import tried
 from penstock.ingest.mysql.shown_times import repeats_times
 
@@ -160,13 +160,14 @@ def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator
 def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
     # MariaDB hides the catalog's list of constraints from users with read privileges only, but not SHOW CREATE TABLE.
     for database, table in sorted(tables):
-        shown = tried(connection, f"SHOW CREATE TABLE {qualified((database, table))}")
+        # With defaults of binary columns, which are bytes.
+        shown = tried(connection, f"SHOW CREATE TABLE {qualified((database, table))}", ask_bytes)
         if isinstance(shown, pymysql.MySQLError):
             message = f"it is not known whether foreign key cascades, which are not logged, change {database}.{table}"
             fix = f"GRANT SELECT ON {qualified((database, table))}  to the user shows it"
             yield warning_finding(MissingGrant, message, shown.args[-1], "a readable definition", fix)
             continue
-        text = str(shown[0][1])
+        text = shown[0][1].decode(errors="replace")
         for constraint, rules in _FOREIGN_KEY.findall(text):
             if "CASCADE" in rules or "SET NULL" in rules:
                 fix = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, Row
 
 
-def tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLError:
+def tried(
+    connection: Connection, statement: str, how: Callable[[Connection, str], list[Row]] = ask
+) -> list[Row] | pymysql.MySQLError:
     """Return the rows, or the server's refusal; a lost connection or a lock says nothing about privileges: raised."""
     try:
-        return ask(connection, statement)
+        return how(connection, statement)
     except pymysql.MySQLError as error:
         if is_lost(error) or is_locked_out(error):
             raise

@@ -100,12 +100,12 @@ def row_fields(schema: bytes) -> tuple[SourceField, ...] | None:
         members = {member.get("field"): member for member in declared["fields"]}
         row = members.get("after") or members["before"]
         others = sends_other_types((members.get("source") or {}).get("name"))
-        return tuple(_field(column, others) for column in row["fields"])
+        return tuple(_field(column, has_other_types=others) for column in row["fields"])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise DecodeError(f"the schema of the record does not describe a row: {error!r}", reason=BAD_VALUE) from error
 
 
-def _field(column: Mapping[str, Any], has_other_types: bool) -> SourceField:
+def _field(column: Mapping[str, Any], *, has_other_types: bool) -> SourceField:
     kind = connect_type(column)
     if has_other_types:
         kind = kind.without_source_type()

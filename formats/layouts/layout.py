@@ -149,7 +149,7 @@ def _measured(marked: bytes, members: list[tuple[MemberPath, Any]], name_ends: l
             if not value or isinstance(value, list):
                 stop = name_ends[number + 1] if number + 1 < len(members) else len(marked)
                 constants[path] = value
-                inner = _constant_marks(marked, start, stop, number + 1 < len(members))
+                inner = _constant_marks(marked, start, stop, named=number + 1 < len(members))
                 if inner is None:
                     return None
                 marks += inner
@@ -160,7 +160,7 @@ def _measured(marked: bytes, members: list[tuple[MemberPath, Any]], name_ends: l
     return _layout(members, constants, ScalarGaps((*gaps, marked[end:]), tuple(name_at)), marks)
 
 
-def _constant_marks(marked: bytes, start: int, stop: int, named: bool) -> int | None:
+def _constant_marks(marked: bytes, start: int, stop: int, *, named: bool) -> int | None:
     """Return the number of quotation marks of an array up to the end of the next name, less those of that name."""
     if ESCAPED in marked[start:stop]:
         return None

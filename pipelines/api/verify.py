@@ -115,7 +115,7 @@ class Verification:
         for target in known:
             yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
 
-    def _verdict_or_why_not(self, target: str, sources: Sequence[SourceSchema], must: bool) -> TableVerdict:
+    def _verdict_or_why_not(self, target: str, sources: Sequence[SourceSchema], *, must: bool) -> TableVerdict:
         """Return a verdict even if the table cannot be compared, so that the other tables are.
 
         If the user asked for this table, raise the error instead.

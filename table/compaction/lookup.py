@@ -77,17 +77,17 @@ class Lookup:
         found: list[Hits] = []
         for files in levels.upper[above:]:
             keyed = sorted((KeyedFile.of(file, self.spec.key_types()) for file in files), key=lambda k: k.low)
-            hits = [hit for file in keyed for hit in self._in_range(file, left, probes, vectors, with_rows)]
+            hits = [hit for file in keyed for hit in self._in_range(file, left, probes, vectors, with_rows=with_rows)]
             found += hits
             if hits:
                 # A smaller level has the newer row of a key, so that a key is not searched beyond its first hit.
                 left = np.setdiff1d(left, np.concatenate([hit.probes for hit in hits]), assume_unique=True)
             if len(left) == 0:
                 break
-        return _joined(found, with_rows)
+        return _joined(found, with_rows=with_rows)
 
     def _in_range(
-        self, keyed: KeyedFile, left: Ints, probes: Sequence[pa.Array], vectors: Vectors, with_rows: bool
+        self, keyed: KeyedFile, left: Ints, probes: Sequence[pa.Array], vectors: Vectors, *, with_rows: bool
     ) -> Iterator[Hits]:
         """Yield the remaining probes that are in this file."""
         ordered = _KeySubset(KeyRows(probes, self.spec.key_types()), left)
@@ -95,7 +95,7 @@ class Lookup:
         if len(wanted) == 0:
             return
         name = keyed.file.name
-        for which, positions, rows in self._in_file(keyed.file, _selected(probes, wanted), with_rows):
+        for which, positions, rows in self._in_file(keyed.file, _selected(probes, wanted), with_rows=with_rows):
             # A marked row was replaced earlier. Its key stays in the search, because a higher level may have a row
             # that is not marked.
             kept = ~np.isin(positions, vectors[name]) if name in vectors else np.ones(len(positions), np.bool_)
@@ -105,7 +105,7 @@ class Lookup:
                 yield Hits(wanted[which[kept]], (name,), np.zeros(len(places), np.int64), places, rows)
 
     def _in_file(
-        self, file: DataFile, probes: Sequence[pa.Array], with_rows: bool
+        self, file: DataFile, probes: Sequence[pa.Array], *, with_rows: bool
     ) -> Iterator[tuple[Ints, Ints, pa.Table | None]]:
         stored = self._stored(file, few=len(probes[0]) <= FEW_KEYS)
         if stored is None:
@@ -173,7 +173,7 @@ def _selected(probes: Sequence[pa.Array], wanted: Ints) -> list[pa.Array]:
     return [column.take(pa.array(wanted)) for column in probes]
 
 
-def _joined(parts: Sequence[Hits], with_rows: bool) -> Hits:
+def _joined(parts: Sequence[Hits], *, with_rows: bool) -> Hits:
     nothing = np.zeros(0, np.int64)
     if not parts:
         return Hits(nothing, (), nothing, nothing, None)

@@ -43,7 +43,7 @@ class _Form:
 
 
 @lru_cache(maxsize=1024)
-def _form_of(schema: TableSchema, level: int, changelog: bool) -> _Form:
+def _form_of(schema: TableSchema, level: int, *, changelog: bool) -> _Form:
     """Return the form of the files. ConfigError if rows of the table would be written incorrectly."""
     check_writable(schema.options)
     options = schema.typed
@@ -112,7 +112,7 @@ class RollingWriter:
         without_nulls: frozenset[str] = frozenset(),
     ) -> None:
         """Create the writer without opening a file."""
-        self._form = form = _form_of(schema, level, changelog)
+        self._form = form = _form_of(schema, level, changelog=changelog)
         self._folder, self._schema, self._level, self._source = folder, schema, level, source
         self._encoding = form.encoding
         self._changelog = changelog

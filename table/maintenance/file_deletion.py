@@ -100,10 +100,10 @@ def sweep(
         entries = [
             entry for entry in entries if (entry.partition, entry.bucket, entry.file.name) not in elsewhere.files
         ]
-    return _delete_files(store, entries, clean_folders) + _delete_metadata(store, doomed)
+    return _delete_files(store, entries, clean_folders=clean_folders) + _delete_metadata(store, doomed)
 
 
-def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_folders: bool) -> SweepResult:
+def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], *, clean_folders: bool) -> SweepResult:
     paths, folders = set(), set()
     for entry, folder in with_folders(store, entries):
         paths.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")

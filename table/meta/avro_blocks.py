@@ -99,7 +99,7 @@ def _inflated(data: bytes, room: int) -> bytes:
     # -15 means deflate without the header of zlib. One byte more than allowed shows that a block is too large,
     # without decompressing the rest of it.
     packed = zlib.decompressobj(-15)
-    return _whole(packed.decompress(data, room + 1), room, packed.eof)
+    return _whole(packed.decompress(data, room + 1), room, is_all=packed.eof)
 
 
 def _of_bzip2(data: bytes, room: int) -> bytes:
@@ -108,12 +108,12 @@ def _of_bzip2(data: bytes, room: int) -> bytes:
         found = packed.decompress(data, room + 1)
     except OSError as reason:  # it is not the store that failed
         raise ValueError(f"a block cannot be decompressed: {reason}") from reason
-    return _whole(found, room, packed.eof)
+    return _whole(found, room, is_all=packed.eof)
 
 
 def _of_xz(data: bytes, room: int) -> bytes:
     packed = lzma.LZMADecompressor()
-    return _whole(packed.decompress(data, room + 1), room, packed.eof)
+    return _whole(packed.decompress(data, room + 1), room, is_all=packed.eof)
 
 
 def _of_zstd(data: bytes, room: int) -> bytes:
@@ -121,7 +121,7 @@ def _of_zstd(data: bytes, room: int) -> bytes:
     # A block may consist of several frames.
     while data:
         packed = zstd.ZstdDecompressor()
-        found += _whole(packed.decompress(data, room - len(found) + 1), room - len(found), packed.eof)
+        found += _whole(packed.decompress(data, room - len(found) + 1), room - len(found), is_all=packed.eof)
         data = packed.unused_data
     return found
 
@@ -143,7 +143,7 @@ def _of_snappy(data: bytes, room: int) -> bytes:
     return found
 
 
-def _whole(found: bytes, room: int, is_all: bool) -> bytes:
+def _whole(found: bytes, room: int, *, is_all: bool) -> bytes:
     if len(found) > room:
         raise TooLarge("the file decompresses to more than a file of its size can contain")
     if not is_all:

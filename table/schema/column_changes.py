@@ -178,7 +178,7 @@ def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullab
 
     def retype(old: DataType) -> DataType:
         new = with_nullability(wanted, old.nullable) if keep_nullability else wanted
-        _check_nullability(schema, path, old, new.nullable)
+        _check_nullability(schema, path, old, nullable=new.nullable)
         # Members keep the ids by which they are found in files.
         if _without_ids(old) == _without_ids(with_nullability(new, old.nullable)):
             return with_nullability(old, new.nullable)
@@ -216,7 +216,7 @@ def set_nullability(schema: TableSchema, path: Path, nullable: bool) -> TableSch
         _refuse_keys(schema, path[0], schema.primary_keys, "made nullable")
 
     def change(old: DataType) -> DataType:
-        _check_nullability(schema, path, old, nullable)
+        _check_nullability(schema, path, old, nullable=nullable)
         return with_nullability(old, nullable)
 
     return replace(schema, fields=edit_type(schema.fields, path, change))
@@ -253,7 +253,7 @@ def _refuse_keys(schema: TableSchema, name: str, keys: Sequence[str], done: str)
         raise ConfigError(f"a {kind} column cannot be {done}", column=name, hint=hint)
 
 
-def _check_nullability(schema: TableSchema, path: Path, old: DataType, nullable: bool) -> None:
+def _check_nullability(schema: TableSchema, path: Path, old: DataType, *, nullable: bool) -> None:
     disabled = schema.typed[ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED]
     if disabled and old.nullable and not nullable:
         raise ConfigError(

@@ -50,7 +50,7 @@ def set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -
     if key == "bucket" and has_snapshots:
         _check_rescale(schema, value)
     if key == DELETION_VECTORS_ENABLED.key and has_snapshots:
-        _check_vectors(schema, DELETION_VECTORS_ENABLED.kind.parse(value))
+        _check_vectors(schema, enabled=DELETION_VECTORS_ENABLED.kind.parse(value))
     return replace(schema, options={**schema.options, key: value})
 
 
@@ -155,7 +155,7 @@ def _check_rescale(schema: TableSchema, value: str) -> None:
         )
 
 
-def _check_vectors(schema: TableSchema, enabled: bool) -> None:
+def _check_vectors(schema: TableSchema, *, enabled: bool) -> None:
     """Raise ConfigError when deletion vectors are switched on a table with rows, unless another option allows it."""
     options = schema.typed
     if options[DELETION_VECTORS_ENABLED] == enabled or options[DELETION_VECTORS_MODIFIABLE]:

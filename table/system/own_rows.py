@@ -51,7 +51,7 @@ def read_optimized(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
 def _rows(store: TableStore, snapshot: Snapshot | None, *, kinds: bool = False, top_only: bool = False) -> pa.Table:
     schema = _schema(store, snapshot)
     reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=kinds)
-    splits = _splits(store, schema, snapshot, top_only)
+    splits = _splits(store, schema, snapshot, top_only=top_only)
     return pa.Table.from_batches((batch for split in splits for batch in reader.read(split)), reader.schema)
 
 
@@ -64,20 +64,20 @@ def is_newest(store: TableStore, snapshot: Snapshot | None) -> bool:
     return snapshot is None or snapshot.id == store.snapshots.latest_id()
 
 
-def _splits(store: TableStore, schema: TableSchema, snapshot: Snapshot | None, top_only: bool) -> Iterator[Split]:
+def _splits(store: TableStore, schema: TableSchema, snapshot: Snapshot | None, *, top_only: bool) -> Iterator[Split]:
     """Yield the splits of the table, and of its fallback branch for partitions that the table does not have."""
-    yield from _planned(store, Layout.of(schema), snapshot, top_only)
+    yield from _planned(store, Layout.of(schema), snapshot, top_only=top_only)
     travels = not is_newest(store, snapshot)
     fallback = Fallback.of(store, store.schema().options, snapshot, travels=travels)
     if fallback is None:
         return
     branch = fallback.store.paths.branch or MAIN_BRANCH
-    for split in _planned(fallback.store, fallback.layout({}), fallback.snapshot, top_only):
+    for split in _planned(fallback.store, fallback.layout({}), fallback.snapshot, top_only=top_only):
         if split.partition not in fallback.hidden:
             yield replace(split, branch=branch, schema_id=fallback.schema.id)
 
 
-def _planned(store: TableStore, layout: Layout, snapshot: Snapshot | None, top_only: bool) -> tuple[Split, ...]:
+def _planned(store: TableStore, layout: Layout, snapshot: Snapshot | None, *, top_only: bool) -> tuple[Split, ...]:
     # The files of append tables are all on level 0 and need no merge.
     if not (top_only and layout.has_keys):
         return tuple(plan_state(store, layout, snapshot).splits)

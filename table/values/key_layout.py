@@ -98,10 +98,12 @@ def key_layout(
     """Return the narrowest layout for these columns. Joined with the layout of another input, it fits both inputs."""
     flags = tuple(descending) or (False,) * len(types)
     parts = zip(columns, types, flags, strict=True)
-    return KeyLayout(tuple(_column_layout(column, type_, flag) for column, type_, flag in parts), signed_zero)
+    return KeyLayout(
+        tuple(_column_layout(column, type_, descending=flag) for column, type_, flag in parts), signed_zero
+    )
 
 
-def _column_layout(column: pa.Array, type_: DataType, descending: bool) -> ColumnLayout:
+def _column_layout(column: pa.Array, type_: DataType, *, descending: bool) -> ColumnLayout:
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
         raise ConfigError(
             f"{type_} has no order: it cannot be a key or a sequence field", hint="name a column of another type"

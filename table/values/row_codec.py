@@ -72,9 +72,11 @@ def _put(out: bytearray, slot: int, value: object, type_: DataType, in_row: bool
     if root in _FORMATS:
         _FORMATS[root].pack_into(out, slot, value)
     elif root == "DECIMAL":
-        _put_decimal(out, slot, unscaled(cast(Decimal, value), cast(AtomicType, type_).scale), is_wide_decimal(type_))
+        _put_decimal(
+            out, slot, unscaled(cast(Decimal, value), cast(AtomicType, type_).scale), wide=is_wide_decimal(type_)
+        )
     elif root in {"TIMESTAMP", "TIMESTAMP_LTZ"}:
-        _put_timestamp(out, slot, cast(int, value), is_wide_timestamp(type_))
+        _put_timestamp(out, slot, cast(int, value), wide=is_wide_timestamp(type_))
     elif root in _TEXTS:
         _put_text(out, slot, value.encode() if isinstance(value, str) else cast(bytes, value))
     else:
@@ -93,7 +95,7 @@ def _put_text(out: bytearray, slot: int, data: bytes) -> None:
         out[slot : slot + 8] = data + bytes(7 - len(data)) + bytes([0x80 | len(data)])
 
 
-def _put_decimal(out: bytearray, slot: int, value: int, wide: bool) -> None:
+def _put_decimal(out: bytearray, slot: int, value: int, *, wide: bool) -> None:
     if not wide:
         _LONG.pack_into(out, slot, value)
         return
@@ -103,7 +105,7 @@ def _put_decimal(out: bytearray, slot: int, value: int, wide: bool) -> None:
     out.extend(value.to_bytes(size, "big", signed=True) + bytes(16 - size))
 
 
-def _put_timestamp(out: bytearray, slot: int, nanos: int, wide: bool) -> None:
+def _put_timestamp(out: bytearray, slot: int, nanos: int, *, wide: bool) -> None:
     millis, rest = divmod(nanos, _MILLI)
     if wide:
         _WORD.pack_into(out, slot, len(out) << 32 | rest)

@@ -143,20 +143,20 @@ def _fill(out: Bytes, arrays: Sequence[pa.Array], layout: KeyLayout) -> None:
     begin = 0
     for array, column in zip(arrays, layout.columns, strict=True):
         part = out[:, begin : begin + column.size]
-        _fill_column(part, array, column, layout.signed_zero)
+        _fill_column(part, array, column, signed_zero=layout.signed_zero)
         if column.descending:
             # The complement of all bytes reverses their order, including the byte for null and the length of a text.
             np.subtract(255, part, out=part)
         begin += column.size
 
 
-def _fill_column(out: Bytes, array: pa.Array, column: ColumnLayout, signed_zero: bool) -> None:
+def _fill_column(out: Bytes, array: pa.Array, column: ColumnLayout, *, signed_zero: bool) -> None:
     present = validity(array)
     body = out[:, 1:] if column.nullable else out
     if column.is_text:
         _fill_text(body, array, column)
     else:
-        body[:] = _sortable_bytes(array, column.type, signed_zero)
+        body[:] = _sortable_bytes(array, column.type, signed_zero=signed_zero)
     if column.nullable:
         out[:, 0] = 1 if present is None else present
     if present is not None:
@@ -174,7 +174,7 @@ def _fill_text(out: Bytes, array: pa.Array, column: ColumnLayout) -> None:
         out[:, column.width :] = suffix.reshape(-1, column.length_bytes)
 
 
-def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> Bytes:
+def _sortable_bytes(array: pa.Array, type_: AtomicType, *, signed_zero: bool) -> Bytes:
     """Return big-endian bytes whose unsigned order is the order of the values."""
     if type_.root == "BOOLEAN":
         return np.asarray(fixed_values(array, np.uint8), np.uint8).reshape(-1, 1)
@@ -186,7 +186,7 @@ def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> By
         return words.view(np.uint8)
     width = WIDTHS[type_.root]
     if type_.root in {"FLOAT", "DOUBLE"}:
-        bits = _float_bits(np.asarray(filled_values(array, f"<f{width}")), signed_zero)
+        bits = _float_bits(np.asarray(filled_values(array, f"<f{width}")), signed_zero=signed_zero)
     elif type_.root == "DECIMAL":
         bits = decimal_words(array)[0] ^ np.uint64(1 << 63)
     else:
@@ -194,7 +194,7 @@ def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> By
     return bits.astype(f">u{width}").view(np.uint8).reshape(-1, width)
 
 
-def _float_bits(values: npt.NDArray[np.floating], signed_zero: bool) -> npt.NDArray[np.unsignedinteger]:
+def _float_bits(values: npt.NDArray[np.floating], *, signed_zero: bool) -> npt.NDArray[np.unsignedinteger]:
     width = values.dtype.itemsize
     # Double.compare knows one NaN, whatever its bits.
     clean = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)

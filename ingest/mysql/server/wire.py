@@ -64,8 +64,8 @@ def read_timeout(connection: Connection, seconds: float | None) -> None:
 class PacketStream:
     """The packets that answer a command, collected until the caller fetches them.
 
-    The caller calls `fill` until the last packet ends the answer or the block is large enough, then `take`. Payloads
-    over 16 MiB are joined. Holds one block and the beginning of the next packet in memory.
+    The caller calls `fill` until the last packet ends the answer or the block is large enough, then `pop_packets`.
+    Payloads over 16 MiB are joined. Holds one block and the beginning of the next packet in memory.
     """
 
     def __init__(self, connection: Connection, block_bytes: int = _CHUNK) -> None:

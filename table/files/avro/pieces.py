@@ -56,12 +56,14 @@ def numbers(values: Ints, valid: Flags | None, *, nullable: bool) -> Iterator[Sh
     if most >> 56:
         high = zigzag >> np.uint64(56)
         rest = (high & np.uint64(0x7F)) | (high >> np.uint64(7)) * np.uint64(0x0180)
-    yield from _after_branch([(word, np.minimum(size, _WORD)), (rest, np.maximum(size - _WORD, 0))], valid, nullable)
+    yield from _after_branch(
+        [(word, np.minimum(size, _WORD)), (rest, np.maximum(size - _WORD, 0))], valid, nullable=nullable
+    )
 
 
 def fixed(words: Words, width: int, valid: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
     """Yield values of a fixed width."""
-    yield from _after_branch([(words, np.full(len(words), width, np.int64))], valid, nullable)
+    yield from _after_branch([(words, np.full(len(words), width, np.int64))], valid, nullable=nullable)
 
 
 def decimals(values: Ints, valid: Flags | None, *, nullable: bool) -> Iterator[ShortBytes]:
@@ -77,7 +79,7 @@ def decimals(values: Ints, valid: Flags | None, *, nullable: bool) -> Iterator[S
         parts: list[tuple[Words | None, Ints]] = [(head | word << np.uint64(8), size + 1)]
     else:
         parts = [(head, np.ones(len(values), np.int64)), (word, size)]
-    yield from _after_branch(parts, valid, nullable)
+    yield from _after_branch(parts, valid, nullable=nullable)
 
 
 def texts(array: pa.Array, valid: Flags | None, *, nullable: bool) -> Iterator[ShortBytes | Text]:
@@ -88,7 +90,7 @@ def texts(array: pa.Array, valid: Flags | None, *, nullable: bool) -> Iterator[S
 
 
 def _after_branch(
-    parts: Sequence[tuple[Words | None, Ints]], valid: Flags | None, nullable: bool
+    parts: Sequence[tuple[Words | None, Ints]], valid: Flags | None, *, nullable: bool
 ) -> Iterator[ShortBytes]:
     """Yield the parts after the branch of their union, if they are nullable: 2 and the value, or 0 only."""
     if valid is not None:

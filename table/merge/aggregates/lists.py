@@ -42,11 +42,11 @@ def collect(inputs: Inputs) -> pa.Array:
     # its key is processed row by row.
     made: dict[int, list[int] | None] = {}
     if ids is not None:
-        made = {key: _collect_one(elements, key, ids, distinct) for key in np.flatnonzero(retracted).tolist()}
+        made = {key: _collect_one(elements, key, ids, distinct=distinct) for key in np.flatnonzero(retracted).tolist()}
     return elements.lists(chosen, made)
 
 
-def _collect_one(elements: ListElements, key: int, ids: Ints, distinct: bool) -> list[int] | None:
+def _collect_one(elements: ListElements, key: int, ids: Ints, *, distinct: bool) -> list[int] | None:
     result: list[int] | None = None
     for row, retracts in elements.events(key):
         brought = elements.of_row(row)
@@ -123,7 +123,7 @@ def nested_update(inputs: Inputs) -> pa.Array:
     if aggregate.nested_key:
         merged = lasts_of_equal(merged, elements.key, ids)
     made = {
-        key: _nested_one(elements, key, ids, present, aggregate.count_limit, bool(aggregate.nested_key))
+        key: _nested_one(elements, key, ids, present, aggregate.count_limit, keyed=bool(aggregate.nested_key))
         for key in np.flatnonzero(slow).tolist()
     }
     return elements.lists(np.concatenate([alone, merged]), made)
@@ -137,7 +137,7 @@ def _nested_ids(items: pa.Array, row: DataType, nested_key: tuple[str, ...]) -> 
 
 
 def _nested_one(
-    elements: ListElements, key: int, ids: Ints, present: Flags, limit: int | None, keyed: bool
+    elements: ListElements, key: int, ids: Ints, present: Flags, limit: int | None, *, keyed: bool
 ) -> list[int] | None:
     result: list[int] | None = None
     for row, retracts in elements.events(key):
@@ -149,16 +149,16 @@ def _nested_one(
         elif result is None:
             result = brought
         else:
-            first, then = (brought, result) if elements.late[row] else (result, brought)
-            result = _nested_union(first, then, ids, present, limit, keyed)
+            first, second = (brought, result) if elements.late[row] else (result, brought)
+            result = _nested_union(first, second, ids, present, limit, keyed=keyed)
     return result
 
 
 def _nested_union(
-    first: list[int], retracted: list[int], ids: Ints, present: Flags, limit: int | None, keyed: bool
+    first: list[int], second: list[int], ids: Ints, present: Flags, limit: int | None, *, keyed: bool
 ) -> list[int]:
-    room = len(retracted) if limit is None else limit - len(first)
+    room = len(second) if limit is None else limit - len(first)
     if room <= 0 and limit is not None:
         return first
-    union = [e for e in first if present[e]] + [e for e in retracted if present[e]][:room]
+    union = [e for e in first if present[e]] + [e for e in second if present[e]][:room]
     return list({int(ids[e]): e for e in union}.values()) if keyed else union

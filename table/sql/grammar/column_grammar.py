@@ -133,7 +133,7 @@ def read_column_type(cursor: Cursor, spark: bool = False) -> DataType:
     if not text:
         raise error
     try:
-        return read_type(_TYPE_WORD.sub(lambda word: _type_word(word[0], spark), text))
+        return read_type(_TYPE_WORD.sub(lambda word: _type_word(word[0], spark=spark), text))
     except ConfigError as reason:
         cursor.back_to(begin)
         hint = f"write it as ARRAY<{text[:-2].strip()}>" if text.endswith("[]") else reason.hint
@@ -150,6 +150,6 @@ def _type_text(cursor: Cursor) -> str:
     return cursor.sql[begin:end]
 
 
-def _type_word(word: str, spark: bool) -> str:
+def _type_word(word: str, *, spark: bool) -> str:
     lower = word.lower()
     return _SYNONYMS.get(lower) or (_OF_SPARK.get(lower) if spark else None) or word

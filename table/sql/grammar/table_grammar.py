@@ -83,13 +83,13 @@ def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False)
     parts = _TableParts()
     if cursor.skip("("):
         while True:
-            _element(cursor, parts, dialect)
+            _element(cursor, parts, spark=dialect)
             if not cursor.skip(","):
                 break
         cursor.expect(")")
     # In any order: the two dialects have different ones.
     while not cursor.at_end:
-        _clause(cursor, parts, dialect)
+        _clause(cursor, parts, spark=dialect)
     path = parts.options.pop("path", None)
     if temporary and path is None:
         cursor.fail(
@@ -127,7 +127,7 @@ def _is_spark(cursor: Cursor) -> bool:
     return False
 
 
-def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+def _element(cursor: Cursor, parts: _TableParts, *, spark: bool) -> None:
     if cursor.skip("constraint"):
         cursor.name()
         if cursor.word() != "primary":
@@ -150,7 +150,7 @@ def _element(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
             parts.keys = (column.field.name,)
 
 
-def _clause(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
+def _clause(cursor: Cursor, parts: _TableParts, *, spark: bool) -> None:
     match cursor.word():
         case "comment":
             cursor.skip("comment")

@@ -6,8 +6,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
-import org.apache.spark.QueryContext;
-import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -56,7 +54,7 @@ class Request {
         }
     }
 
-    /** Returns the answer. An error of Python becomes an AnalysisException with only its message and its hint. */
+    /** Returns the answer. An error of Python becomes a Refusal with only its message and its hint. */
     JsonNode answer() {
         put(asked.putObject("options"), options);
         Map sent = new HashMap();
@@ -108,9 +106,7 @@ class Request {
     }
 
     static void fail(String message, Throwable cause) {
-        Platform.throwException(new AnalysisException(
-            message, scala.Option.empty(), scala.Option.empty(), scala.Option.apply(cause), scala.Option.empty(),
-            new scala.collection.immutable.HashMap(), new QueryContext[0]));
+        Platform.throwException(new Refusal(message, cause));
     }
 
     /** Throws the error of a read or a write without the text that Spark puts around it, if Penstock raised it. */

@@ -141,4 +141,6 @@ def test_the_shell_of_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     )
     assert "1150\trows" in done.stdout, done.stderr[-5000:]
     assert "'id' is a part of the key and cannot be changed" in done.stdout + done.stderr
+    # Errors of Spark's own statements are shown without the stack, too.
+    assert "at penstock.spark." not in done.stdout + done.stderr
     check_orders(tmp_path / "warehouse")

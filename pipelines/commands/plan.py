@@ -35,7 +35,7 @@ def command(name: str, words: list[str]) -> int:
     from penstock.settings import seconds
 
     prices = RequestPrices.parse(text(given, "request-prices"))
-    looked, tables = tables_planned(spec, number(given, "sample") or 1000)
+    looked, tables = tables_planned(spec, number(given, "sample", least=1) or 1000)
     kept = [
         (table.options, bool(table.primary_keys), seconds(table.freshness or "0s"))
         for table in tables

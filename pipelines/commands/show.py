@@ -30,7 +30,7 @@ def command(name: str, words: list[str]) -> int:
         word, given = parse_with_word(
             name, (*READING, _DATABASE), words, does, "WAREHOUSE", "folder or URL of the warehouse"
         )
-        return _tables(given if word is None else {**given, "warehouse": [word]})
+        return _tables(given if word is None else {**given, "warehouse": [*given.get("warehouse", ()), word]})
     word, given = parse_with_word(
         name, (*READING, *_NAMED, _SNAPSHOTS), words, does, "TABLE", "database.table, or the table's folder"
     )
@@ -114,7 +114,7 @@ def _show(table: Table, given: Given) -> int:
         {"column": field.name, "type": written(field.type), "comment": field.description}
         for field in table.definition.fields
     ]
-    snapshots = [_snapshot(snapshot) for snapshot in table.snapshots[-(number(given, "snapshots") or 5) :]]
+    snapshots = [_snapshot(snapshot) for snapshot in table.snapshots[-(number(given, "snapshots", least=1) or 5) :]]
     levels = _levels(table)
     if wants_json(given):
         named = {"columns": columns, "options": table.options, "snapshots": snapshots, "levels": levels}

@@ -17,7 +17,7 @@ from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import wants_json
 from penstock.pipelines.commands.sql_results import OUTPUTS, Results
-from penstock.pipelines.commands.target import READING, catalog_of, text, warehouse_and_options, yes
+from penstock.pipelines.commands.target import READING, catalog_of, number, text, warehouse_and_options, yes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,9 +52,7 @@ def command(name: str, words: list[str]) -> int:
     script, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", _QUERY)
     if script is None and "file" not in given and not _is_terminal(sys.stdin):
         script = _standard_input()
-    output = "json" if wants_json(given) else (text(given, "output") or "table").lower()
-    if output not in OUTPUTS:
-        raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
+    output = _output(given)
     if _on_spark(given):
         if script is None and "file" not in given:
             raise ConfigError(
@@ -76,6 +74,17 @@ def command(name: str, words: list[str]) -> int:
         _show(interpreter.run(script), lambda: interpreter.is_streaming, results)
         results.end()
     return 0
+
+
+def _output(given: Given) -> str:
+    """Return the form of the output. A number of rows that is not one is refused before a statement runs."""
+    number(given, "limit", least=0)
+    output = (text(given, "output") or ("json" if wants_json(given) else "table")).lower()
+    if output not in OUTPUTS:
+        raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
+    if wants_json(given) and output != "json":
+        raise ConfigError(f"--json and --output {output} are given", hint="leave one of them out")
+    return output
 
 
 def _on_spark(given: Given) -> bool:

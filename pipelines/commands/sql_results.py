@@ -46,7 +46,7 @@ class Results:
         elif self._output == "table":
             if last is not None:
                 print()
-            self._print_table(rows, 0 if is_stream else number(self._given, "limit"))
+            self._print_table(rows, 0 if is_stream else number(self._given, "limit", least=0))
         elif is_stream:
             self._write_arrow(rows)
         if is_stream:

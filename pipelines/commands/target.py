@@ -50,6 +50,10 @@ def warehouse_and_options(given: Given) -> tuple[str, dict[str, str]]:
     options = pairs(given.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
     warehouse = text(given, "warehouse") or named
+    if named not in {None, warehouse}:
+        raise ConfigError(
+            f"--warehouse is {warehouse}, and --catalog-conf warehouse={named}", hint="leave one of them out"
+        )
     if (file := text(given, "pipeline")) is not None:
         from penstock.pipelines.config import yaml_file
         from penstock.pipelines.mapping.target_tables import settings_of
@@ -87,7 +91,11 @@ def table_of(given: Given) -> Table:
 
 
 def text(given: Given, flag: str) -> str | None:
-    return given[flag][-1] if flag in given else None
+    """Return the one value of a flag; ConfigError if it has two, as in Paimon's actions."""
+    values = list(dict.fromkeys(given.get(flag, ())))
+    if len(values) > 1:
+        raise ConfigError(f"--{flag} has two values: {values[0]!r} and {values[1]!r}", hint="leave one of them out")
+    return values[0] if values else None
 
 
 def needed(given: Given, flag: str) -> str:
@@ -101,14 +109,18 @@ def yes(given: Given, flag: str) -> bool:
     return (text(given, flag) or "false").lower() == "true"
 
 
-def number(given: Given, flag: str) -> int | None:
+def number(given: Given, flag: str, least: int | None = None) -> int | None:
+    """Return an integer; ConfigError if it is less than `least`."""
     found = text(given, flag)
     if found is None:
         return None
     try:
-        return int(found)
+        value = int(found)
     except ValueError as reason:
         raise ConfigError(f"--{flag} {found!r} is not an integer", hint="write digits only, such as 100") from reason
+    if least is not None and value < least:
+        raise ConfigError(f"--{flag} {value} is too small", hint=f"the least is {least}")
+    return value
 
 
 def moment(given: Given, flag: str) -> datetime | None:

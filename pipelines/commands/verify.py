@@ -116,7 +116,7 @@ def _verification(spec: PipelineSpec, given: Given) -> Verification:
         source,
         shape,
         checkpoint.batches.progress().offsets,
-        number(given, "limit") or 20,
+        number(given, "limit", least=1) or 20,
         frozenset(words_of(given.get("ignore-columns", ()))),
         {table: str(parked["reason"]) for table, parked in checkpoint.parked().items()},
         spec.sink.ignore_incompatible,

@@ -13,6 +13,7 @@ _CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", r
 _DENIED = "change the permissions, or select another folder: this user may not access it"
 _REPAIRS = {
     errno.ENOENT: "check the path: the folder does not exist",
+    errno.ENOTDIR: "check the path: a part of it is a file, and not a folder",
     errno.EACCES: _DENIED,
     errno.EPERM: _DENIED,
     errno.EROFS: "select another folder: this disk is read-only",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -25,6 +26,9 @@ except ImportError as error:
     raise ConfigError(
         "the client of Hive metastores is not installed", hint="on all machines of the job:  pip install pymetastore"
     ) from error
+
+# Thrift logs what it raises, with a traceback.
+logging.getLogger("thrift").setLevel(logging.CRITICAL)
 
 # What Thrift and the classes that it reads into raise for damaged bytes.
 _DAMAGES = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError, EOFError, struct.error)

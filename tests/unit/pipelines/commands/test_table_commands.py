@@ -305,6 +305,26 @@ def test_showing_something_missing_reports_what_exists(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tables", "WAREHOUSE", "--warehouse", "other"], "--warehouse has two values: 'other'"),
+        (["tables", "--warehouse", "WAREHOUSE", "--warehouse", "other"], "and 'other'"),
+        (["tables", "--warehouse", "WAREHOUSE", "--catalog-conf", "warehouse=other"], "--catalog-conf warehouse=other"),
+        (["sql", "SELECT 1", "--json", "--output", "csv", "--warehouse", "WAREHOUSE"], "--json and --output csv"),
+        (["sql", "DROP TABLE shop.orders", "--limit", "-1", "--warehouse", "WAREHOUSE"], "--limit -1 is too small"),
+        (["show", "shop.orders", "--snapshots", "0", "--warehouse", "WAREHOUSE"], "--snapshots 0 is too small"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused_before_anything_is_done(
+    shop: Shop, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([shop.warehouse if word == "WAREHOUSE" else word for word in words]) == 2
+    assert message in capsys.readouterr().err
+    assert shop.words("tables", shop.warehouse, "--warehouse", shop.warehouse)  # twice the same is no contradiction
+    assert "shop.orders" in shop.words("tables", shop.warehouse)
+
+
 def test_a_table_without_a_warehouse_is_an_error_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "shop.orders"]) == 2
     assert "--warehouse PATH" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from penstock.pipelines.monitor.unexpected_error import unexpected
         (errno.ENOSPC, "the disk is full"),
         (errno.EACCES, "change the permissions"),
         (errno.ENOENT, "check the path"),
+        (errno.ENOTDIR, "check the path: a part of it is a file"),
         (errno.EIO, "check the disk, its permissions"),
     ],
 )

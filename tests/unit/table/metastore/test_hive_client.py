@@ -35,6 +35,13 @@ def test_a_metastore_that_cannot_be_reached_may_be_tried_again() -> None:
     assert caught.value.retryable
 
 
+def test_the_client_of_the_metastore_logs_no_traceback_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """Users saw it in front of the error that names the metastore."""
+    with pytest.raises(StoreError, match="the Hive metastore does not answer"):
+        HiveMetastore.of("thrift://nowhere.invalid:9083").table("shop", "orders")
+    assert caplog.text == ""
+
+
 @pytest.mark.slow
 def test_the_client_that_is_not_installed_is_named() -> None:
     code = "import sys; sys.modules['pymetastore'] = None\n"

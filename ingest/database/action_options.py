@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 
 
 def check_names(
@@ -17,7 +17,9 @@ def check_names(
     """
     for key in (*required, name) if names_table else required:
         if not conf.get(key):
-            raise ConfigError(f"{database}_conf [{key}] must be specified.", hint=f"set the option {key}")
+            near = nearest(key, [given for given in conf if given not in (*required, name)], 0.8)
+            misspelt = f"; there is no option {near}" if near else ""
+            raise ConfigError(f"{database}_conf [{key}] must be specified.", hint=f"set the option {key}{misspelt}")
     if not names_table and name in conf:
         raise ConfigError(
             f"{name} cannot be set for {database}_sync_database.",

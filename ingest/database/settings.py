@@ -52,6 +52,16 @@ class CapturedTables:
     names: str | None = None  # an expression for `database.table` as one text
     excluding_names: str | None = None
 
+    @property
+    def limits(self) -> dict[str, str | None]:
+        """Return the patterns that limit the tables further, as facts of an error that no table is left."""
+        return {
+            "including_tables": None if self.including == ".*" else self.including,
+            "excluding_tables": self.excluding or self.excluding_names,
+            "including_databases": None if self.including_databases == ".*" else self.including_databases,
+            "excluding_databases": self.excluding_databases,
+        }
+
     def includes(self, database: str, table: str) -> bool:
         return (database, table) not in self.left_out and self.matches(database, table)
 

@@ -107,6 +107,7 @@ def captured(connection: Connection, settings: FollowSettings, *, must: bool = T
             "no table of the server is selected" if not left else "none of the selected tables has a primary key",
             databases=settings.tables.databases,
             tables=settings.tables.names or settings.tables.tables,
+            **settings.tables.limits,
             without_key=", ".join(left) or None,
             seen=_seen(connection),
             hint="names are regular expressions that match the whole; tables that the user may not SELECT are not seen,"

@@ -88,6 +88,7 @@ def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: b
             "No table satisfies the given database name and table name.",
             schemas=settings.tables.databases,
             tables=settings.tables.names or settings.tables.tables,
+            **settings.tables.limits,
             without_key=", ".join(keyless) or None,
             seen=", ".join(seen[:8]) or "no table at all",
             hint="names are regular expressions that match the whole; tables need a primary key",

@@ -10,7 +10,13 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from penstock.ingest.database.findings import MissingGrant, ServerFinding, SourceNotReady, require_ready
+from penstock.ingest.database.findings import (
+    MissingGrant,
+    NothingCaptured,
+    ServerFinding,
+    SourceNotReady,
+    require_ready,
+)
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogFormatError
 from penstock.ingest.mysql.server import checks, table_checks
 from penstock.ingest.mysql.server.address import Secret, Tls
@@ -219,6 +225,20 @@ def test_another_reader_in_the_server_id_range_is_reported(server: Playground) -
         "6010",
     )
     assert "server-id" in found.fix
+
+
+@pytest.mark.mariadb
+def test_an_error_about_no_table_names_the_patterns_that_left_none(mariadb: Playground, tmp_path: Path) -> None:
+    """With `--including-tables ordrs` the error named the patterns `shop` and `.*`, which accept all tables."""
+    mariadb.start_over()
+    mariadb.run("CREATE TABLE orders (id INT PRIMARY KEY)")
+    sync = Sync(mariadb, tmp_path, flags=["--including-tables", "ordrs", "--excluding-tables", "x"])
+    with pytest.raises(NothingCaptured) as caught:
+        sync.run()
+    facts = caught.value.facts
+    assert (facts["including_tables"], facts["excluding_tables"]) == ("ordrs", "x")
+    assert "including_databases" not in facts
+    assert facts["seen"] == f"{DATABASE}.orders"
 
 
 def test_a_user_without_visible_tables_gets_the_missing_privileges(

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FIRST_EVENT = 4  # after the four magic bytes of the file
+DAMAGED_OFFSETS = (
+    "the checkpoint is damaged or of a newer release: restore it, or start with a new --checkpoint and --resnapshot"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class LogSample:
         match list(value):
             case [int(first), int(last), str(digest)]:
                 return cls(first, last, digest)
-        raise ConfigError("not a sample of a binlog", value=value)
+        raise ConfigError("the offsets contain no sample of a binlog", value=value, hint=DAMAGED_OFFSETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class LogPosition:
                 sample = value.get("sample")
                 known = LogSample.from_json(sample) if isinstance(sample, list) else None
                 return cls(file, pos, gtid, skip, time_ms, begun, known)
-        raise ConfigError("not a binlog position", value=dict(value))
+        raise ConfigError("the offsets contain no binlog position", value=dict(value), hint=DAMAGED_OFFSETS)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}" + (f"+{self.skip_events}" if self.skip_events else "")
@@ -186,7 +189,11 @@ class MariaDbGtidSet:
     def add(self, transaction: str) -> None:
         numbers = transaction.split("-")
         if len(numbers) != 3 or not all(number.isdecimal() for number in numbers):
-            raise ConfigError("not a GTID", gtid=transaction)
+            raise ConfigError(
+                "the text is not a GTID of MariaDB",
+                gtid=transaction,
+                hint="write it as 0-1-42: domain, server, sequence",
+            )
         domain, server, sequence = map(int, numbers)
         self._last[domain] = (server, sequence)
 

@@ -42,7 +42,11 @@ class Position:
     def of(cls, text: str) -> Position:
         found = _TEXT.fullmatch(text)
         if not found:
-            raise SourceError("the offsets in the checkpoint contain no position of a Pulsar topic", position=text)
+            raise SourceError(
+                "the offsets in the checkpoint contain no position of a Pulsar topic",
+                position=text,
+                hint="the checkpoint is damaged or of a newer release: restore it, or start with a new --checkpoint",
+            )
         index = _BEFORE if found[3] == "before" else int(found[3])
         return cls(int(found[1]), int(found[2]), index, (int(found[4]), int(found[5])) if found[4] else None)
 

@@ -134,4 +134,8 @@ def _fraction(kind: MysqlType) -> int:
         return 0
     if 21 <= length <= 26:
         return length - 20
-    raise SchemaConflict(f"a fraction of {length} digits is not supported", type=f"{kind.name}({length})")
+    raise SchemaConflict(
+        f"a fraction of {length} digits is not supported",
+        type=f"{kind.name}({length})",
+        hint="times have up to six digits: correct the type that the producer declares",
+    )

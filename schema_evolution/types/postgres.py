@@ -34,7 +34,11 @@ def postgres_type(declared: str, mapping: TypeMapping) -> DataType:
         return STRING if not _has_values(element) else ArrayType(postgres_type(element, mapping))
     found = _DECLARED.fullmatch(declared)
     if found is None:
-        raise SchemaConflict("a type of PostgreSQL cannot be parsed", type=declared)
+        raise SchemaConflict(
+            "a type of PostgreSQL cannot be parsed",
+            type=declared,
+            hint="change the column's type, or leave the table out",
+        )
     name, size, scale = found[1], found[2] and int(found[2]), int(found[3] or 0)
     if name in _TIMES:
         return _time(name, _MOST_FRACTION if size is None else int(size), mapping)

@@ -68,7 +68,10 @@ def _mapped(dialect: str, declared: str | None, mapping: TypeMapping) -> DataTyp
         # Reading the type back rejects lengths and precisions that Paimon does not allow.
         parse_type(type_json(type_))
     except ConfigError as error:
-        raise SchemaConflict(f"unknown declared type {(declared or '')[:80]}: {error.message}") from error
+        raise SchemaConflict(
+            f"unknown declared type {(declared or '')[:80]}: {error.message}",
+            hint="correct the type that the producer declares, or set  --type-mapping to-string",
+        ) from error
     return type_
 
 

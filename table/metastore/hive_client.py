@@ -104,9 +104,15 @@ class HiveMetastore:
             limits = {"string_length_limit": LARGEST_ANSWER, "container_length_limit": _LONGEST_LIST}
             yield ThriftHiveMetastore.Client(TBinaryProtocol(transport, **limits))
         except (ttypes.NoSuchObjectException, ttypes.UnknownDBException, ttypes.UnknownTableException) as error:
-            raise NameMissing(f"the metastore has no such name: {error.message}", metastore=str(self)) from error
+            raise NameMissing(
+                f"the metastore has no such name: {error.message}", metastore=str(self), hint="run the command again"
+            ) from error
         except ttypes.AlreadyExistsException as error:
-            raise NameExists(f"the metastore has this name already: {error.message}", metastore=str(self)) from error
+            raise NameExists(
+                f"the metastore has this name already: {error.message}",
+                metastore=str(self),
+                hint="run the command again",
+            ) from error
         # Before TException, the base class of two: the request may have taken effect, which other errors exclude.
         except (TTransportException, OSError) as error:
             raise _unreachable(str(self), error) from error

@@ -158,7 +158,7 @@ _SUMS = [
 ]
 
 
-def _summed(store: TableStore, sums: dict[tuple[object, ...], _Sum]) -> list[Sequence[object]]:
+def _summed(sums: dict[tuple[object, ...], _Sum]) -> list[Sequence[object]]:
     return [(*place, total.records, total.size, total.files, total.updated) for place, total in sums.items()]
 
 
@@ -168,7 +168,7 @@ def partitions(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     sums: dict[tuple[object, ...], _Sum] = {}
     for entry in readable_entries(store, snapshot, travels=not is_newest(store, snapshot)):
         sums.setdefault((_row_text(entry.partition, fields),), _Sum()).add(entry.file)
-    return table_of([("partition", pa.string()), *_SUMS], _summed(store, sums))
+    return table_of([("partition", pa.string()), *_SUMS], _summed(sums))
 
 
 def buckets(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
@@ -177,7 +177,7 @@ def buckets(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     sums: dict[tuple[object, ...], _Sum] = {}
     for entry in readable_entries(store, snapshot, travels=not is_newest(store, snapshot)):
         sums.setdefault((_row_text(entry.partition, fields), entry.bucket), _Sum()).add(entry.file)
-    return table_of([("partition", pa.string()), ("bucket", pa.int32()), *_SUMS], _summed(store, sums))
+    return table_of([("partition", pa.string()), ("bucket", pa.int32()), *_SUMS], _summed(sums))
 
 
 def table_indexes(store: TableStore, snapshot: Snapshot | None) -> pa.Table:

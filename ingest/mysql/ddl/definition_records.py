@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.definition import MySqlColumn, TableDefinition, parse_type
+from penstock.ingest.mysql.position import DAMAGED_OFFSETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,4 +52,4 @@ def _column_from(value: object, generated: object) -> MySqlColumn:
             text = None if comment is None else str(comment)
             of_others = isinstance(generated, list) and name in generated
             return MySqlColumn(name, parsed, nullable, None if charset is None else str(charset), text, of_others)
-    raise ConfigError("not a column of a schema history", column=value)
+    raise ConfigError("a column of the schema history is not valid", column=value, hint=DAMAGED_OFFSETS)

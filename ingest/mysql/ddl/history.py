@@ -19,7 +19,7 @@ from penstock.ingest.mysql.ddl.statements import DropTablesStatement, Unreadable
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood
-from penstock.ingest.mysql.position import file_number
+from penstock.ingest.mysql.position import DAMAGED_OFFSETS, file_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -78,7 +78,7 @@ class DefinitionVersion:
                 unclear, left_out = str(record.get("unclear", "")), str(record.get("left_out", ""))
                 definition = definition_of(database, table, record)
                 return cls((database, table), file, pos, definition, unclear, left_out)
-        raise ConfigError("not a record of a schema history", record=dict(record))
+        raise ConfigError("a record of the schema history is not valid", record=dict(record), hint=DAMAGED_OFFSETS)
 
 
 @dataclass(frozen=True, slots=True)

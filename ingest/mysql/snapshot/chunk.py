@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.definition import BYTES, INTEGER_BYTES
 from penstock.ingest.mysql.errors import NoUsableKey
+from penstock.ingest.mysql.position import DAMAGED_OFFSETS
 from penstock.ingest.mysql.server.catalog import definitions, quoted
 from penstock.ingest.mysql.server.connection import ask
 
@@ -106,7 +107,7 @@ class ChunkCursor:
             known = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}
             return cls(**known)  # type: ignore[arg-type]
         except TypeError as error:
-            raise ConfigError("not a chunk cursor", value=dict(value)) from error
+            raise ConfigError("the offsets contain no chunk cursor", value=dict(value), hint=DAMAGED_OFFSETS) from error
 
 
 def key_condition(key: tuple[str, ...], bound: Literals, strictly: str, last: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
+from penstock.ingest.database.findings import log_warnings
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.log_sample import require_same_log, with_sample
@@ -27,6 +28,7 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import RecordedHistory
 from penstock.ingest.mysql.server.catalog import definitions
 from penstock.ingest.mysql.server.connection import connected, server_facts, variables
+from penstock.ingest.mysql.server.table_checks import cascades
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.unlogged_columns import filled_columns, rewritten_in, tables_with_mixed_columns, with_filled
 from penstock.ingest.source import Barrier, Limit
@@ -162,6 +164,9 @@ class Planner:
         rules, start = LoggedDdlRules(self.settings, history), progress
         plan = self._log_plan(progress, limit, until, rules)
         self.at_barrier = plan.at_barrier
+        if plan.adds_cascade:  # the checks before the first batch could not see it
+            tables = [table.name for table in captured_facts(connection, self.settings)]
+            log_warnings(list(cascades(connection, facts, tables)))
         looked_up = self.recorded.looked_up(connection, plan, history)
         # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
         self.recorded.store(progress.server)

@@ -26,7 +26,7 @@ class LogPlan:
 
     `barrier` contains DDL that must be applied between batches: such a plan contains nothing else and no ranges.
     `at_barrier` is true for such a plan and for the plan that ends just before it. `caught_up` is true if the plan
-    reached the current end of the binlog.
+    reached the current end of the binlog, `adds_cascade` if a statement adds a foreign key that changes other rows.
     """
 
     ranges: tuple[BinlogRange, ...]
@@ -35,6 +35,7 @@ class LogPlan:
     barrier: tuple[LoggedDdl, ...] = ()
     caught_up: bool = False
     at_barrier: bool = False
+    adds_cascade: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ maps they need.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.address import ServerAddress
 
 _DDL = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET"})
+_CASCADE = re.compile(r"\bON\s+(?:DELETE|UPDATE)\s+(?:CASCADE|SET\s+NULL)\b", re.IGNORECASE)
 _QUERIES = np.zeros(256, np.bool_)
 _QUERIES[[events.QUERY, events.MARIADB_QUERY_COMPRESSED]] = True
 
@@ -99,7 +101,7 @@ class RangePlanner:
         self.savepoints = Savepoints()
         self.ddl: list[LoggedDdl] = []
         self.barrier: list[LoggedDdl] = []
-        self.at_barrier = False
+        self.at_barrier = self.adds_cascade = False
         self.start = start
         self.skip = start.skip_events
         self.seconds = start.time_ms // 1000
@@ -120,7 +122,8 @@ class RangePlanner:
     def _finished(self, end: LogPosition, *, caught_up: bool) -> LogPlan:
         # The end is in the file of the last segment, or where the plan began.
         end = replace(end, time_ms=self.seconds * 1000, begun=self.cut.begun, sample=self.sample)
-        return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up, self.at_barrier)
+        ddl, barrier = tuple(self.ddl), tuple(self.barrier)
+        return LogPlan(tuple(self.cut.ranges), end, ddl, barrier, caught_up, self.at_barrier, self.adds_cascade)
 
     def _end_in(self, segment: Segment) -> LogPosition | None:
         """Process a segment and return the end of the plan if it is within the segment."""
@@ -194,6 +197,7 @@ class RangePlanner:
             return None
         if self.transactions.alters_nothing:
             return None
+        self.adds_cascade |= _CASCADE.search(query.sql) is not None
         statements = parse_ddl(query, mariadb=self.history.mariadb, lower_names=self.history.lower_names)
         if not any(self.is_barrier(statement) for statement in statements):
             self.ddl += self._applied(query, segment, event)

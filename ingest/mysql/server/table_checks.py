@@ -82,10 +82,7 @@ def check_tables(connection: Connection, facts: ServerFacts, wanted: CheckedPlan
     yield from _charsets(connection, set(wanted.tables))
     yield from _times_in_keys(connection, set(wanted.tables))
     yield from _timestamps_in_keys(connection, set(wanted.tables), wanted.zone)
-    # MySQL 9.6 moved cascades out of InnoDB, and logs the rows that they change.
-    if facts.is_mariadb or facts.version < (9, 6, 0):
-        readable = [name for name in wanted.tables if name in known]
-        yield from _cascades(connection, readable)
+    yield from cascades(connection, facts, [name for name in wanted.tables if name in known])
 
 
 def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
@@ -157,7 +154,11 @@ def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator
             yield error_finding(SourceError, message, charset, "a character set that MySQL or MariaDB can convert", fix)
 
 
-def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
+def cascades(connection: Connection, facts: ServerFacts, tables: Collection[TableName]) -> Iterator[ServerFinding]:
+    """Yield a finding for each foreign key by which rows of these tables change without being logged."""
+    # MySQL 9.6 moved cascades out of InnoDB, and logs the rows that they change.
+    if not facts.is_mariadb and facts.version >= (9, 6, 0):
+        return
     # MariaDB hides the catalog's list of constraints from users with read privileges only, but not SHOW CREATE TABLE.
     for database, table in sorted(tables):
         # With defaults of binary columns, which are bytes.

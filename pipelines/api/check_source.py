@@ -87,8 +87,12 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     shape, filled = build.shape(spec, warehouse), build.filled_tables(spec, warehouse)
     checked = kind.check(spec.source, request, must=filled.is_new)
     names = [name_of(table) for table in checked.tables]
-    shown = ", ".join(map(".".join, names[:5]))
-    yield Finding("source", "ok", f"{checked.place}: {counted(len(names), 'table')} to capture: {shown}")
+    if names:
+        shown = ", ".join(map(".".join, names[:5]))
+        yield Finding("source", "ok", f"{checked.place}: {counted(len(names), 'table')} to capture: {shown}")
+    else:
+        fix = "check the names in the pipeline, and what its user may read; tables that appear later are captured"
+        yield Finding("source", "warning", f"{checked.place}: no table to capture so far", fix)
     yield from _of_source(checked)
     left_out_tables = kind.left_out(spec.source, request)
     for message, hint in unmet_patterns(spec, {*names, *left_out_tables}) if names else ():

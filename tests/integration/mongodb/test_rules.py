@@ -163,3 +163,13 @@ def test_check_and_run_refuse_a_history_that_documents_cannot_fill(server: Mongo
         run(sync.spec)
     assert findings[0].message == refused.value.message
     assert CatalogSettings.of(f"{tmp_path}/warehouse", {}).databases() == []
+
+
+def test_a_database_without_collections_is_a_warning_of_check(server: MongoPlayground, tmp_path: Path) -> None:
+    """With a misspelt name, the check said `0 tables to capture` and that the pipeline was ready."""
+    server.db.t.insert_one({"_id": 1})
+    sync = MongoSync(server, tmp_path, database="playy")
+    warnings = [finding.message for finding in checked_spec(sync.spec) if finding.level == "warning"]
+    assert [message for message in warnings if message.endswith("no table to capture so far")] == warnings != []
+    sync.database = "play"
+    assert [finding for finding in checked_spec(sync.spec) if finding.level == "warning"] == []

@@ -60,7 +60,7 @@ FURTHER = (
     r"integration/mysql/test_(running_job|memory)",
     "integration/postgres/test_while_written",
     "integration/spark_sources/test_streams",
-    r"chaos/test_(sql_stream_kills|compaction_kills|created_tables|soak|mariadb_kills)",
+    r"chaos/test_(sql_kills|sql_stream_kills|compaction_kills|created_tables|soak|mariadb_kills)",
     "integration/pulsar/test_restarts",
     # Types, conditions and settings of the catalog on Spark.
     r"integration/spark_catalog/test_(session_reads|metadata_conditions|old_values|row_metadata|char_columns)",

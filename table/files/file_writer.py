@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -151,8 +150,7 @@ class RollingWriter:
     def abort(self) -> None:
         """Remove every file this writer created. May be called twice, and after `finish`."""
         if self._open is not None:
-            with suppress(OSError):  # the file is deleted in any case
-                self._open.stream.close()
+            self._open.abandon()
             self._open = None
         for path in self._made:
             self._folder.storage.delete(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,6 +94,14 @@ class OpenFile:
     def _key_of(self, row: pa.Table) -> bytes:
         values = [internal_values(row.column(key.name), key.type)[0] for key in self._keys]
         return encode_row(values, [key.type for key in self._keys])
+
+    def abandon(self) -> None:
+        """Close the stream of a file that will be deleted."""
+        # Arrow's writers close themselves when they are collected: on a closed stream that prints a traceback.
+        with suppress(OSError, ValueError, pa.ArrowException):
+            self._writer.close()
+        with suppress(OSError):
+            self.stream.close()
 
     def close(self, level: int, source: FileSource, first_sequence: int, creation_millis: int) -> DataFile:
         """End the file and return its entry for a manifest."""

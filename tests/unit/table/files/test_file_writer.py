@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gc
 import io
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.storage import local
+from penstock.storage.local import LocalStorage
 from penstock.table.errors import FormatUnknown, NullRefused
 from penstock.table.files.encoding import encoding_of
 from penstock.table.files.file_reader import FileReader
@@ -157,6 +162,27 @@ def test_abort_removes_complete_and_incomplete_files_and_can_be_repeated() -> No
     opened.abort()
 
     assert store.files == {}
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_a_file_that_is_removed_prints_nothing_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    """Arrow's writer, collected without being closed, printed that its stream is closed."""
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    monkeypatch.setattr(local, "_OUTPUT_BUFFER", 16)  # so that the end of a file does not fit into the buffer
+    folder = f"{tmp_path}/bucket-0"
+    storage = LocalStorage()
+    made = FileFolder(storage, folder, FileNames("uuid"), lambda: 0)
+    opened = RollingWriter(made, replace(KEYED, options={"file.format": format_, "target-file-size": "1 mb"}))
+    opened.write(rows(30_000))
+    assert list(Path(folder).glob("*"))
+    opened.abort()
+    del opened
+    gc.collect()  # collects what the writer has left
+    assert printed == []
+    assert not list(Path(folder).glob("*"))
 
 
 def test_the_same_rows_clock_and_names_produce_the_same_bytes() -> None:

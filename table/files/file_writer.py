@@ -169,8 +169,10 @@ class RollingWriter:
         # A file ends only after a whole row group, so groups are small compared with the target size.
         room = min(_GROUP_BYTES, self._target // 4)
         by_bytes = self._buffered_rows * room // max(self._buffered_bytes, 1)
+        # The rows of a group are in memory: a thousand rows of 50 MB must not be one.
+        by_memory = self._buffered_rows * _GROUP_BYTES // max(self._buffered_bytes, 1)
         most = COMPACTED_GROUP_ROWS if self._level > 0 and not self._changelog else GROUP_ROWS
-        return max(_LEAST_GROUP_ROWS, min(most, by_bytes))
+        return max(1, min(_LEAST_GROUP_ROWS, by_memory), min(most, by_bytes))
 
     def _write_group(self, size: int) -> None:
         table = pa.Table.from_batches(self._buffered)

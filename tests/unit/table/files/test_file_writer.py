@@ -114,6 +114,19 @@ def test_a_short_last_row_group_is_avoided() -> None:
     assert file.row_count == 140_000
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_writer_of_long_rows_keeps_one_row_group_in_memory(file_format: str) -> None:
+    """A row group had a thousand rows or more, however long they were."""
+    before, kept = pa.total_allocated_bytes(), []
+    opened = writer(MemoryStore(), replace(APPEND, options={"file.format": file_format}))
+    for number in range(50):
+        opened.write(pa.record_batch({"id": [number], "name": [f"{number} " + "x" * (2 << 20)]}))
+        kept.append(pa.total_allocated_bytes() - before)
+    (file,) = opened.finish()
+    assert file.row_count == 50
+    assert max(kept) < 80 << 20
+
+
 def test_a_writer_without_rows_creates_no_file() -> None:
     store, files = written(rows(0))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.spark_catalog import partition_statements, row_statements, table_creation, table_statements
+from penstock.pipelines.spark_catalog.catalog_jar import is_of_these_classes
 from penstock.pipelines.spark_catalog.created_options import set_created_options
 from penstock.pipelines.spark_catalog.descriptions import describe
 from penstock.pipelines.spark_catalog.global_tables import describe_global, names_global
@@ -29,9 +30,21 @@ def answer(text: str) -> str:
     given = json.loads(text)
     try:
         return json.dumps({"value": _VERBS[given["verb"]](Request.of(given))})
-    # Other errors are bugs, and reach the user with their traceback.
     except PenstockError as error:
         return json.dumps({"error": str(error)})
+    except Exception as error:
+        if is_of_these_classes(given.get("jar")):
+            raise  # a bug, which reaches the user with its traceback
+        return json.dumps({"error": str(_other_jar(given, error))})
+
+
+def _other_jar(given: Mapping[str, Any], error: Exception) -> ConfigError:
+    return ConfigError(
+        "the jar of the catalog is of another release of Penstock, and its request cannot be answered",
+        request=given.get("verb"),
+        reason=f"{type(error).__name__}: {error}",
+        hint="write the jar again with  penstock spark-jar PATH  of this release, and start the session with it",
+    )
 
 
 def _database(request: Request) -> dict[str, str] | None:

@@ -21,6 +21,8 @@ CLASS_NAME = "penstock.spark.PenstockCatalog"
 # For spark.sql.extensions, which Spark reads when a session is created.
 EXTENSIONS = "penstock.spark.PenstockExtensions"
 SOURCES = Path(__file__).with_name("java")
+# Where the sources contain the digest of themselves, which each request then has.
+_DIGEST_MARK = "@digest@"
 _RELEASE = 8  # of the class files; newer ones are beyond Janino
 _BY_PATH = "tables are read and written by their path without it: see docs/spark.md"
 
@@ -40,7 +42,13 @@ def joined_source() -> str:
         lines = path.read_text(encoding="utf-8").splitlines()
         imports |= {line for line in lines if line.startswith("import ")}
         bodies += [line for line in lines if not line.startswith(("import ", "package "))]
-    return "\n".join(["package penstock.spark;", *sorted(imports), *bodies])
+    text = "\n".join(["package penstock.spark;", *sorted(imports), *bodies])
+    return text.replace(_DIGEST_MARK, hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+def is_of_these_classes(digest: str | None) -> bool:
+    """Return whether a jar with this digest, or one that has none yet, was compiled from the classes here."""
+    return digest is not None and f'"{digest}"' in joined_source()
 
 
 def catalog_jar(jvm: JVMView, spark_version: str) -> Path:

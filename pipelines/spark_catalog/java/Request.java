@@ -19,6 +19,8 @@ class Request {
     static final ObjectMapper JSON = new ObjectMapper();
     static final String SOURCE = "penstock";
     static final String ASKED = "catalog-request";
+    /** The digest of the classes: Python tells a jar of another release by it. */
+    static final String DIGEST = "@digest@";
 
     final ObjectNode asked = JSON.createObjectNode();
     private final Map options;
@@ -26,6 +28,7 @@ class Request {
     Request(String verb, Map options) {
         this.options = options;
         asked.put("verb", verb);
+        asked.put("jar", DIGEST);
     }
 
     Request table(Identifier identifier) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.pipelines.spark_catalog.answers import answer
+from penstock.pipelines.spark_catalog.catalog_jar import joined_source
 from penstock.pipelines.spark_catalog.source import CatalogDataSource
 from penstock.pipelines.spark_source.table_place import CatalogTable, TablePlace
 from penstock.pipelines.spark_source.table_read import TableRead
@@ -45,6 +47,18 @@ def described(catalog: Catalog, table: str, database: str = "shop", **given: Any
         "describe",
         **{"database": database, "table": table, "read": {}, "session": {}, "catalog": "lake", **given},
     )
+
+
+def test_a_request_of_the_jar_of_another_release_is_named(catalog: Catalog) -> None:
+    """Such a jar sends no "changes" for ALTER DATABASE."""
+    of_release = {"jar": "0123456789abcdef", "database": "shop"}
+    for request in ({"database": "shop"}, of_release):
+        refused = asked(catalog, "alter_database", **request)["error"]
+        assert "the jar of the catalog is of another release" in refused
+        assert "KeyError: 'changes'" in refused
+    digest = re.findall(r'DIGEST = "(\w+)"', joined_source())[0]
+    with pytest.raises(KeyError, match="changes"):
+        asked(catalog, "alter_database", **of_release | {"jar": digest})
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None or value in ((), {}) or isinstance(value, Strict):
         return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    shown = f"{value:g}s" if _kind(field) == "duration" and isinstance(value, float) else str(value)
+    return f"`{shown.lower() if isinstance(value, bool) else shown}`"
 
 
 SECTIONS: tuple[tuple[str, type[Strict]], ...] = (

@@ -62,6 +62,7 @@ class Catalog:
         self.warehouse = str(warehouse)
         self.options = dict(options or {})
         self._ambient = ambient or Environment()
+        self._is_reported = False  # that the warehouse is missing: a statement asks for the databases several times
         self.backend = backend or open_backend(self.warehouse, options or {}, self._ambient)
 
     def with_tables_by_path(self) -> tuple[Catalog, TablesByPath]:
@@ -82,7 +83,8 @@ class Catalog:
     def databases(self) -> list[str]:
         """Return the databases of the warehouse; an empty list, with a warning, when the folder does not exist yet."""
         found = self.backend.databases()
-        if not found and self.backend.is_missing():
+        if not found and not self._is_reported and self.backend.is_missing():
+            self._is_reported = True
             log.warning(
                 "event=warehouse_missing path=%s hint=%s",
                 self.warehouse,

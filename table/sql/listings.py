@@ -160,11 +160,13 @@ def _details(name: str, table: Table) -> Iterator[_Described]:
 
 def _described(columns: Sequence[_Described]) -> pa.Table:
     names, types, nullable, key, defaults, comments = zip(*columns, strict=True)
+    if None in nullable:  # rows of EXTENDED that are no columns: a boolean would be shown as NULL there
+        nullable = tuple("" if value is None else str(value).lower() for value in nullable)
     return pa.table(
         {
             "column": pa.array(names, pa.string()),
             "type": pa.array(types, pa.string()),
-            "nullable": pa.array(nullable, pa.bool_()),
+            "nullable": pa.array(nullable),
             "key": pa.array(key, pa.string()),
             "default": pa.array(defaults, pa.string()),
             "comment": pa.array(comments, pa.string()),

@@ -38,7 +38,7 @@ def test_a_table_is_created_from_a_query_or_like_another(shop: OrdersShop) -> No
 
 def test_describe_extended_shows_what_the_table_has_beside_columns(shop: OrdersShop) -> None:
     shop.run("ALTER TABLE orders SET COMMENT 'all of them'")
-    columns = shop.rows("DESCRIBE orders")
+    columns = [(*row[:2], str(row[2]).lower(), *row[3:]) for row in shop.rows("DESCRIBE orders")]
     expected = {
         "Name": "shop.orders",
         "Comment": "all of them",
@@ -51,6 +51,7 @@ def test_describe_extended_shows_what_the_table_has_beside_columns(shop: OrdersS
         described = shop.rows(f"DESCRIBE {words} orders")
         assert described[: len(columns)] == columns
         assert {row[0]: row[1] for row in described[len(columns) + 2 :]} == expected
+        assert {row[2] for row in described[len(columns) :]} == {""}  # and not NULL
     shop.run("CREATE TABLE bare (a INT)")
     assert [row[0] for row in shop.rows("DESCRIBE EXTENDED bare")][-2:] == ["Name", "Location"]
     assert shop.rows("DESCRIBE EXTENDED `orders$snapshots`") == shop.rows("DESCRIBE `orders$snapshots`")

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias
 from penstock.errors import ConfigError
 from penstock.extensions import Extensions
 
-# Pairs: a repeated k=v; list: repeated, or separated by commas.
-FlagKind = Literal["text", "list", "bool", "pairs"]
+# Texts: repeated, each as it is; list: repeated, or separated by commas; pairs: a repeated k=v.
+FlagKind = Literal["text", "texts", "list", "bool", "pairs"]
 FlagValues: TypeAlias = Mapping[str, Sequence[str]]  # flag name with hyphens -> its values, in the order of the flags
 
 
@@ -27,6 +27,10 @@ class Flag:
     metavar: str | None = None
     required: bool = False
     has_effect: bool = True
+
+    @property
+    def is_repeated(self) -> bool:
+        return self.kind not in {"text", "bool"}
 
 
 INCLUDE_KEYLESS = Flag(
@@ -101,7 +105,11 @@ def pairs(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise ConfigError(f"Invalid key-value string '{text}'. Please use format 'key=value'")
+            raise ConfigError(
+                f"{text!r} has no value",
+                hint=f"write  {text.strip() or 'key'}=value",
+                paimon_message=f"Invalid key-value string '{text}'. Please use format 'key=value'",
+            )
         found[key.strip()] = value.strip()
     return found
 

@@ -106,10 +106,23 @@ def _parsed(
         raise _unknown(rest[0], flags, parser.prog)
     # argparse has replaced the hyphens of the names by underscores.
     given = {name.replace("_", "-"): values for name, values in vars(known).items() if values}
+    for flag in flags:
+        if not flag.is_repeated and flag.name in given:
+            one_value(flag.name, given[flag.name])
     for name in idle:
         if name in given:
             print(f"warning: --{name} has no effect here", file=sys.stderr)
     return given
+
+
+def one_value(flag: str, values: Sequence[str]) -> str:
+    """Return the one value of a flag; ConfigError if it has two, as in Paimon's actions."""
+    different = list(dict.fromkeys(values))
+    if len(different) > 1:
+        raise ConfigError(
+            f"--{flag} has two values: {different[0]!r} and {different[1]!r}", hint="leave one of them out"
+        )
+    return different[0]
 
 
 def _normal(words: Sequence[str], *, watches: bool) -> list[str]:

@@ -147,7 +147,7 @@ ACTIONS = {
             Flag("retain-min", "minimum number of snapshots to keep", metavar="N"),
             Flag("older-than", f"keep snapshots younger than this: {_OLDER}", metavar="TIME"),
             Flag("max-deletes", "maximum number of snapshots to expire", metavar="N"),
-            Flag("options", "options that override the table's: a=b,c=d", metavar="K=V,..."),
+            Flag("options", "options that override the table's: a=b,c=d", "list", "K=V,..."),
         ),
     ),
     "create-tag": Action(create_tag, _tag(SNAPSHOT_FLAG, RETAINED_FLAG)),

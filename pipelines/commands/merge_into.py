@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _FLAGS = (
     *ON_TABLE,
     Flag("target-as", "alias of the table in the conditions", metavar="NAME"),
-    Flag("source-sql", "a statement to run first, which creates a view or table; may be repeated", metavar="SQL"),
+    Flag("source-sql", "a statement to run first, which creates a view or table; may be repeated", "texts", "SQL"),
     Flag("source-table", "the source table or view", metavar="NAME", required=True),
     Flag("on", "when rows match, as an SQL condition", metavar="SQL", required=True),
     Flag("merge-actions", "actions to perform, separated by commas", metavar="A,B", required=True),

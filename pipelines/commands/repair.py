@@ -38,7 +38,7 @@ _FLAGS = {
     "compact-manifest": (
         *ON_TABLE,
         _DRY,
-        Flag("options", "options that override the table's: a=b,c=d", metavar="K=V,..."),
+        Flag("options", "options that override the table's: a=b,c=d", "list", "K=V,..."),
     ),
     "remove-unexisting-files": (*ON_TABLE, PARTITION, _DRY, *without_effect("parallelism")),
     "remove-unexisting-manifests": (*ON_TABLE, _DRY),

@@ -47,7 +47,8 @@ _FLAGS = {
         Flag(
             "source-sql",
             "a statement to run first, which creates a view that the condition uses; may be repeated",
-            metavar="SQL",
+            "texts",
+            "SQL",
         ),
         *EXECUTION,
         *also("sink-parallelism"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.arguments import Given, one_value
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
@@ -34,9 +34,9 @@ READING = (
 DATABASE = Flag("database", "database of the warehouse", metavar="NAME", required=True)
 ON_TABLE = (*WAREHOUSE, DATABASE, Flag("table", "table of the database", metavar="NAME", required=True))
 PARTITION = Flag(
-    "partition", "partition, as values of all or some partition columns; may be repeated", "text", "K=V,K2=V2"
+    "partition", "partition, as values of all or some partition columns; may be repeated", "texts", "K=V,K2=V2"
 )
-NEEDED_PARTITION = Flag("partition", PARTITION.help, "text", PARTITION.metavar, required=True)
+NEEDED_PARTITION = Flag("partition", PARTITION.help, "texts", PARTITION.metavar, required=True)
 
 
 def catalog_of(given: Given) -> Catalog:
@@ -91,11 +91,8 @@ def table_of(given: Given) -> Table:
 
 
 def text(given: Given, flag: str) -> str | None:
-    """Return the one value of a flag; ConfigError if it has two, as in Paimon's actions."""
-    values = list(dict.fromkeys(given.get(flag, ())))
-    if len(values) > 1:
-        raise ConfigError(f"--{flag} has two values: {values[0]!r} and {values[1]!r}", hint="leave one of them out")
-    return values[0] if values else None
+    """Return the value of a flag that has only one."""
+    return one_value(flag, given[flag]) if flag in given else None
 
 
 def needed(given: Given, flag: str) -> str:

@@ -24,7 +24,7 @@ TABLE = Flag("table", "table of the warehouse; created if missing", metavar="NAM
 SHAPE = (
     Flag("partition-keys", "partition columns of new tables", "list", "A,B"),
     Flag("primary-keys", "primary key of new tables (default: the source's)", "list", "A,B"),
-    Flag("computed-column", "computed column: 'dt=date_format(created, yyyy-MM-dd)'; may be repeated", "text", "DEF"),
+    Flag("computed-column", "computed column: 'dt=date_format(created, yyyy-MM-dd)'; may be repeated", "texts", "DEF"),
     Flag(
         "metadata-column",
         "metadata columns, which say where a row came from; may be repeated or separated by commas",

@@ -65,7 +65,7 @@ def _config_error(fault: Any, line_of: Callable[[Place], int | None]) -> ConfigE
     if fault["type"] == "missing":
         return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint=_PAGE)
     if fault["type"] == UNKNOWN_TYPE:
-        return unknown_type(fault["ctx"]["given"], key=f"{where}.type", line=line_of((*place, "type")))
+        return _without_type(fault["ctx"], place, line_of)
     if fault["type"] in _WANTED or fault["type"] in _NAMED:
         return _of_another_kind(fault, place, line)
     # An error of our own that a validator raised, with its hint and facts.
@@ -73,6 +73,16 @@ def _config_error(fault: Any, line_of: Callable[[Place], int | None]) -> ConfigE
     if isinstance(wrong, Wrong):
         return ConfigError(wrong.message, key=where, line=line, hint=wrong.hint, **wrong.facts)
     return ConfigError(str(fault["msg"]).removeprefix("Value error, "), key=where or None, line=line, hint=_PAGE)
+
+
+def _without_type(found: Mapping[str, Any], place: Place, line_of: Callable[[Place], int | None]) -> ConfigError:
+    """Return the error for a section whose type is unknown, misspelt or missing."""
+    where = ".".join(map(str, place))
+    misspelt = nearest("type", [key for key in found["keys"] if isinstance(key, str) and "." not in key])
+    if found["given"] is None and misspelt is not None:
+        line = line_of((*place, misspelt))
+        return ConfigError(f"`{misspelt}` is unknown", key=f"{where}.{misspelt}", line=line, hint="did you mean type?")
+    return unknown_type(found["given"], key=f"{where}.type", line=line_of((*place, "type")))
 
 
 _PAGE = "see docs/options.md"

@@ -47,7 +47,9 @@ def _validated(given: Any) -> SourceConfig:
     except ConfigError as error:
         raise Wrong(error) from error
     if connector is None:
-        raise PydanticCustomError(UNKNOWN_TYPE, "the type of the source is missing or unknown", {"given": kind})
+        raise PydanticCustomError(
+            UNKNOWN_TYPE, "the type of the source is missing or unknown", {"given": kind, "keys": list(given)}
+        )
     config: SourceConfig = connector.config.model_validate(given)
     return config
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.pipelines.api import run as running
 from penstock.pipelines.commands import run, sync
 from penstock.pipelines.spark import first_jvm
@@ -52,3 +53,9 @@ def test_a_sync_action_does_the_same(flags: list[str], order: list[str], tmp_pat
     StartMark.of(["kafka-sync-table", *given]).note(needed=True)
     assert sync.command("kafka-sync-table", given) == 0
     assert order == ["run", "jvm", "run"]
+
+
+def test_a_run_with_two_values_of_one_flag_does_not_begin(order: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--checkpoint has two values: '/a' and '/b'"):
+        run.command("run", [str(tmp_path / "shop.yaml"), "--checkpoint", "/a", "--checkpoint", "/b"])
+    assert order == []

@@ -85,6 +85,7 @@ def test_broken_connector_stops_only_pipelines_that_name_it(site: Path, caplog: 
     ("source", "message", "key"),
     [
         ("{path: /in}", "`type` is missing", "source.type"),
+        ("{tyep: files, path: /in}", "`tyep` is unknown", "source.tyep"),
         ("{type: filez}", "unknown source type 'filez'", "source.type"),
         ("files", "a mapping", "source"),
     ],

@@ -100,10 +100,7 @@ def _run(words: Sequence[str]) -> int:
     if name in REFUSED:
         raise refusal(name)
     if name not in COMMANDS and sync_action(name) is None:
-        raise ConfigError(
-            f"unknown command {words[0]!r}",
-            hint=did_you_mean(name, COMMANDS, "penstock --help  lists them"),
-        )
+        raise _unknown(words[0], name)
     # Actions that packages add are not in the table.
     place, _ = COMMANDS.get(name, (_SYNC, ""))
     module = importlib.import_module(place)
@@ -114,6 +111,19 @@ def _run(words: Sequence[str]) -> int:
 def _name(words: Sequence[str]) -> str:
     """Return the command, as the tables of commands spell it."""
     return words[0].lower().replace("_", "-") if words else ""
+
+
+def _unknown(written: str, name: str) -> ConfigError:
+    """Return the error for a command that does not exist; some actions of Paimon are procedures only."""
+    from penstock.table.sql.procedures.procedure_calls import PROCEDURES, REFUSED_PROCEDURES
+
+    procedure = name.replace("-", "_")
+    hint = did_you_mean(name, COMMANDS, "penstock --help  lists them")
+    if procedure in PROCEDURES:
+        hint = f'it is a procedure:  penstock sql "{PROCEDURES[procedure].usage(procedure)}"'
+    elif procedure in REFUSED_PROCEDURES:
+        return ConfigError(f"{name} is not supported", hint=REFUSED_PROCEDURES[procedure])
+    return ConfigError(f"unknown command {written!r}", hint=hint)
 
 
 def _check_dashes(words: Sequence[str]) -> None:

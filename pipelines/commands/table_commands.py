@@ -60,12 +60,19 @@ _HIVE = (
     "it converts Hive tables to Paimon tables, and Penstock does not read tables of Hive",
     'read the Hive table with Spark and write it with  df.write.format("penstock")',
 )
+_SQL_SERVER = (
+    "Penstock does not read the log of SQL Server",
+    "let Debezium write its changes to Kafka, and read them with  kafka-sync-database  and value.format=debezium-json",
+)
 # Paimon's actions that have no counterpart here: the reason, and what to use instead.
 REFUSED = {
     "migrate-table": _HIVE,
     "migrate-database": _HIVE,
     "migrate-file": _HIVE,
-    "migrate-iceberg-table": _HIVE,
+    "migrate-iceberg-table": (
+        "it converts Iceberg tables to Paimon tables, and Penstock does not read tables of Iceberg",
+        'read the Iceberg table with Spark and write it with  df.write.format("penstock")',
+    ),
     "query-service": (
         "it serves lookups from a running Flink job",
         "use table.scan(where=...), which reads only the files that may contain a key",
@@ -74,6 +81,8 @@ REFUSED = {
         "Penstock does not write file indexes: scans skip files by their statistics",
         "use  compact --order-strategy zorder  so that statistics skip more files",
     ),
+    "sqlserver-sync-table": _SQL_SERVER,
+    "sqlserver-sync-database": _SQL_SERVER,
     "merge-branch": (
         "it came with Paimon 2, and Penstock has the actions of Paimon 1",
         "use  fast-forward  to replace main with a branch",

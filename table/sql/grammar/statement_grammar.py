@@ -170,7 +170,7 @@ def _call(cursor: Cursor) -> CallProcedure:
             cursor.expect("=", ">")
             named[name] = cursor.until(",")
         elif named:
-            cursor.fail("an argument without a name follows one with a name")
+            cursor.fail("an argument without a name follows one with a name", hint="write it as  name => value")
         else:
             positional.append(cursor.until(","))
         if not cursor.skip(","):

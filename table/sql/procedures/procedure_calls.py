@@ -29,16 +29,21 @@ PROCEDURES: Mapping[str, Procedure] = {
     **MERGE_PROCEDURES,
 }
 _COPY = "create the table and INSERT INTO it a SELECT from the files, which DuckDB and Spark can read"
+_NO_PRIVILEGES = (
+    "rights on folders and buckets, or those of a REST catalog, protect tables; privileges of Paimon do not"
+)
 _NO_FUNCTIONS = "the catalogs keep no functions; write the expression into the query"
 # Procedures of Paimon that are not here, each with the way out.
-_REFUSED = {
+REFUSED_PROCEDURES = {
     "purge_files": "TRUNCATE TABLE, then CALL sys.expire_snapshots(table => '...', retain_max => 1)",
     "migrate_table": _COPY,
     "migrate_database": _COPY,
     "migrate_iceberg_table": _COPY,
+    "migrate_file": _COPY,
     "clone": "penstock clone",
     "copy_files": "penstock copy-files",
-    "rewrite_file_index": "set file-index options before rows are written; penstock compact writes the files again",
+    "rewrite_file_index": "CALL sys.compact(table => '...', order_strategy => 'zorder', order_by => '...'): files are"
+    " skipped by their statistics, which a sort makes more useful; indexes are neither written nor read",
     "rollback_to_as_latest": "INSERT OVERWRITE t SELECT * FROM t VERSION AS OF ...",
     "alter_column_default_value": "ALTER TABLE t ALTER COLUMN c SET DEFAULT ...",
     "rename_branch": "create a branch with the other name from a tag, and delete this one",
@@ -49,6 +54,11 @@ _REFUSED = {
     "alter_view_dialect": "CREATE TEMPORARY VIEW: the catalogs keep no views",
     "query_service": "penstock.Catalog(...).table(name).scan(where=...) reads single rows by key",
     "refresh_object_table": "object tables are not supported",
+    "init_file_based_privilege": _NO_PRIVILEGES,
+    "create_privileged_user": _NO_PRIVILEGES,
+    "drop_privileged_user": _NO_PRIVILEGES,
+    "grant_privilege_to_user": _NO_PRIVILEGES,
+    "revoke_privilege_from_user": _NO_PRIVILEGES,
     "materialize_deletion_vectors": "CALL sys.compact(table => '...', compact_strategy => 'full')",
 }
 _TABLES = ("table", "target_table")
@@ -68,8 +78,8 @@ def call(context: SqlContext, statement: CallProcedure) -> pa.Table:
 
 def find_procedure(name: str) -> Procedure:
     """Return the procedure of a name."""
-    if name in _REFUSED:
-        raise ConfigError(f"the procedure {name!r} is not supported", hint=_REFUSED[name])
+    if name in REFUSED_PROCEDURES:
+        raise ConfigError(f"the procedure {name!r} is not supported", hint=REFUSED_PROCEDURES[name])
     if name not in PROCEDURES:
         hint = did_you_mean(name, PROCEDURES, "SHOW PROCEDURES lists them")
         raise ConfigError(f"there is no procedure {name!r}", hint=hint)

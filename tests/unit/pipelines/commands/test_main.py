@@ -61,6 +61,22 @@ def test_an_unsupported_action_names_an_alternative(action: str, capsys: pytest.
     assert 'write it with  df.write.format("penstock")' in stderr
 
 
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ("rollback_to_watermark", 'penstock sql "CALL sys.rollback_to_watermark(table, watermark)"'),
+        ("trigger-tag-automatic-creation", "CALL sys.trigger_tag_automatic_creation(table)"),
+        ("purge_files", "purge-files is not supported\n  to repair  TRUNCATE TABLE"),
+        ("sqlserver_sync_table", "kafka-sync-database  and value.format=debezium-json"),
+    ],
+)
+def test_an_action_that_is_only_a_procedure_names_it(
+    action: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([action, "--warehouse", "/x", "--database", "d", "--table", "t"]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_an_unknown_command_is_reported_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kafka_sync_tabel"]) == 2
     assert "did you mean kafka-sync-table?" in capsys.readouterr().err

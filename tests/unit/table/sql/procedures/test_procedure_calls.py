@@ -174,6 +174,10 @@ def test_a_call_of_the_guides_returns_what_it_did(app: App, call: str, results: 
         ("merge_into('visits')", "needs the argument 'source_table'"),
         ("merge_into(target_table => 'visits', source_table => 's', merge_condition => 'true')", "needs an action"),
         ("purge_files('visits')", "TRUNCATE TABLE, then CALL sys.expire_snapshots"),
+        ("remove_unexisting_files(table => 'visits', dry_run = true)", "write it as  name => value"),
+        ("rewrite_file_index('visits')", "order_strategy => 'zorder'"),
+        ("init_file_based_privilege('secret')", "rights on folders"),
+        ("migrate_file('hive', 'a.b', 'app.visits', true)", "INSERT INTO it a SELECT"),
         ("migrate_table(connector => 'hive', source_table => 'a.b')", "INSERT INTO it a SELECT"),
     ],
 )

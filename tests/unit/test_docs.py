@@ -17,6 +17,9 @@ from tests.pages import NEEDS, PAGES, ROOT, blocks, needs, pages, run_page
 
 LINKING = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+_LINK_TO_HEADING = re.compile(r"\]\(([^)#\s]*)#([^)]+)\)")
+_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _VERDICTS = {
     Verdict.SAME: "nothing to do",
     Verdict.WIDEN: "the column becomes {type}",
@@ -40,6 +43,19 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
 def test_links_of_a_page_exist(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def headings(page: Path) -> set[str]:
+    """Return the names by which links of GitHub find the headings of a page."""
+    found = _HEADING.findall(_CODE.sub("", page.read_text(encoding="utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_headings_that_a_page_links_to_exist(page: Path) -> None:
+    links = [link for link in _LINK_TO_HEADING.findall(page.read_text(encoding="utf-8")) if "://" not in link[0]]
+    targets = [(page.parent / path if path else page, heading) for path, heading in links]
+    assert [(path.name, heading) for path, heading in targets if heading not in headings(path)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)

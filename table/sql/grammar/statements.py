@@ -30,6 +30,7 @@ class View:
     text: str
     dropped: bool = False
     must_exist: bool = False
+    unless_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,11 @@ def create(cursor: Cursor) -> Statement:
             return _create_table(cursor, "any" if replaced else None, temporary)
         case "view" if temporary:
             cursor.skip("view")
-            cursor.skip("if", "not", "exists")
+            unless_exists = cursor.skip("if", "not", "exists")
             name = cursor.name()
             # DuckDB keeps the view, so it receives the whole text of the statement.
             cursor.back_to(begin)
-            return View(name, cursor.rest())
+            return View(name, cursor.rest(), unless_exists=unless_exists)
         case "view":
             cursor.fail("the catalog keeps no views", hint="CREATE TEMPORARY VIEW: it lasts as long as the script")
         case "catalog":

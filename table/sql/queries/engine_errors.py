@@ -99,6 +99,14 @@ def missing_view(name: str, views: Sequence[str], *, is_table: bool) -> ConfigEr
     return ConfigError(f"there is no temporary view {name}", hint=hint)
 
 
+def view_of_itself(name: str, reason: Exception) -> Exception:
+    """Return the error for a view that DuckDB cannot read because it reads itself; other reasons are returned."""
+    if "infinite recursion" not in str(reason):
+        return reason
+    hint = f"choose another name, or write the table that it reads with its database: db.{name}"
+    return ConfigError(f"the view {name} would read itself", hint=hint)
+
+
 def no_information_schema() -> ConfigError:
     """Return the error for a query on DuckDB's own information_schema, which does not know the warehouse's tables."""
     lists = "SHOW DATABASES, SHOW TABLES, SHOW COLUMNS IN t, DESCRIBE t; SELECT * FROM sys.all_table_options"

@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import PenstockError
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
@@ -18,7 +18,13 @@ from penstock.table.sql.grammar.mentions import Mention, common_names, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
-from penstock.table.sql.queries.engine_errors import engine_error, missing_table, missing_view, no_information_schema
+from penstock.table.sql.queries.engine_errors import (
+    engine_error,
+    missing_table,
+    missing_view,
+    no_information_schema,
+    view_of_itself,
+)
 from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.session_tables import SessionTables
@@ -55,7 +61,6 @@ class Session:
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
         self._views_of_tables: set[str] = set()
-        self._below: dict[str, set[str]] = {}
         self._of_views: dict[str, set[tuple[str, str]]] = {}
         if database is not None:
             self.use(database)
@@ -89,37 +94,50 @@ class Session:
         """
         if view.dropped and view.must_exist and view.name.lower() not in self._views:
             raise missing_view(view.name, self.views, is_table=self.place((view.name,)) is not None)
-        # Before the view hides a table of its name.
-        tokens = tokens_of(view.text)
-        reads, views = self.reads_tables(tokens), self._views_below(tokens)
-        if view.name.lower() in views:
-            raise ConfigError(
-                f"the view {view.name} would read itself",
-                hint=f"choose another name, or write the table that it reads with its database: db.{view.name}",
-            )
-        self.run(view.text)
-        self._views_of_tables.discard(view.name.lower())
-        if view.dropped:
-            self._views.discard(view.name.lower())
-            self._of_views.pop(view.name.lower(), None)
-            self._below.pop(view.name.lower(), None)
+        if view.unless_exists and view.name.lower() in self._views:
             return
+        # Before the view hides a table of its name.
+        reads = self.reads_tables(tokens_of(view.text))
+        if view.dropped:
+            self.run(view.text)
+            self._views.discard(view.name.lower())
+            self._views_of_tables.discard(view.name.lower())
+            self._of_views.pop(view.name.lower(), None)
+            return
+        self._create_view(view)
         self._views.add(view.name.lower())
-        self._below[view.name.lower()] = views
+        self._views_of_tables.discard(view.name.lower())
         if reads:
             self._views_of_tables.add(view.name.lower())
         # Statements that name the view register them again; datasets with options of this one must stay registered.
         self._of_views.setdefault(view.name.lower(), set()).update(self._tables.known)
         self._tables.keep_options()
 
+    def _create_view(self, view: View) -> None:
+        """Create or replace a view. ConfigError for one that would read itself: the former view remains."""
+        prepared = self.prepared(view.text)
+        with self._errors_of(view.text), self._whole_or_not():
+            self._connection.execute(prepared)
+            # DuckDB creates a view that reads itself, and refuses to describe it. Only DuckDB knows: the views that it
+            # reads may have been replaced, and a common table expression may have its name.
+            try:
+                self._connection.execute(f"DESCRIBE {quoted(view.name)}")
+            except self._duckdb.BinderException as reason:
+                raise view_of_itself(view.name, reason) from reason
+
+    @contextmanager
+    def _whole_or_not(self) -> Iterator[None]:
+        self._connection.begin()
+        try:
+            yield
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._connection.commit()
+
     def read_options(self, place: tuple[str, str]) -> dict[str, str]:
         """Return the options that the session sets for reads of a table, given as its database and its name."""
         return self._rows.session_reads(place)
-
-    def _views_below(self, tokens: Sequence[SqlToken]) -> set[str]:
-        """Return the temporary views that a query reads, and those that these read."""
-        named = {mention.names[0].lower() for mention in mentions(tokens) if self.names_view(mention)}
-        return named.union(*(self._below.get(name, set()) for name in named))
 
     @property
     def views(self) -> list[str]:
@@ -256,7 +274,9 @@ class Session:
             return self._rows.failure
         if isinstance(reason, self._duckdb.CatalogException):
             unknown = (
-                ".".join(mention.names) for mention in mentions(tokens_of(sql)) if self.place(mention.names) is None
+                ".".join(mention.names)
+                for mention in mentions(tokens_of(sql))
+                if self.place(mention.names) is None and not self.names_view(mention)
             )
             # DuckDB names the table alone, or with its schema.
             if (name := next((full for full in unknown if full.rpartition(".")[2] in str(reason)), None)) is not None:

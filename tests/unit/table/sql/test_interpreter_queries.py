@@ -101,6 +101,31 @@ def test_a_view_that_would_read_itself_is_refused_and_the_old_one_remains(
     assert shop.rows("SELECT id FROM v") == [(2,)]
 
 
+def test_a_view_that_reads_itself_by_views_that_were_replaced_is_refused(shop: OrdersShop) -> None:
+    shop.run(
+        "CREATE TEMPORARY VIEW u AS SELECT id FROM orders WHERE id > 2; CREATE TEMPORARY VIEW v AS SELECT id FROM orders;"
+        "CREATE TEMPORARY VIEW w AS SELECT id FROM v; CREATE OR REPLACE TEMPORARY VIEW v AS SELECT id FROM u"
+    )
+    with pytest.raises(ConfigError, match="the view u would read itself"):
+        shop.run("CREATE OR REPLACE TEMPORARY VIEW u AS SELECT id FROM w")
+    assert shop.rows("SELECT id FROM w") == [(3,)]
+    shop.run("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT id + 1 AS id FROM orders WHERE id = 3")
+    shop.run("CREATE OR REPLACE TEMPORARY VIEW u AS SELECT id FROM w")
+    assert shop.rows("SELECT id FROM u") == [(4,)]
+
+
+def test_a_common_table_expression_and_a_view_that_is_there_already_are_no_view_of_itself(shop: OrdersShop) -> None:
+    shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM orders WHERE id > 2")
+    with pytest.raises(ConfigError, match="would read itself"):
+        shop.run("CREATE OR REPLACE TEMPORARY VIEW v AS WITH v AS (SELECT id FROM v) SELECT id FROM v")
+    shop.run("CREATE TEMPORARY VIEW IF NOT EXISTS v AS SELECT id FROM v")
+    with pytest.raises(ConfigError, match="already exists"):
+        shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM v")
+    assert shop.rows("SELECT id FROM v") == [(3,)]
+    shop.run("CREATE OR REPLACE TEMPORARY VIEW v AS WITH v AS (SELECT 7 AS id) SELECT id FROM v")
+    assert shop.rows("SELECT id FROM v") == [(7,)]
+
+
 @pytest.mark.slow
 def test_times_are_cut_to_the_precision_of_the_column(shop: OrdersShop) -> None:
     shop.run("CREATE TABLE times (a TIMESTAMP_LTZ(3), b TIMESTAMP_LTZ(0), c TIMESTAMP(3), d TIMESTAMP(0), e TIME(3))")

@@ -44,10 +44,11 @@ class Dimension:
         store: TableStore,
         columns: tuple[str, ...],
         by: tuple[str, ...],
-        index: DimensionIndex,
+        local: LookupStore,
         partitions: LookupPartitions | None = None,
     ) -> None:
-        self._store, self.columns, self.by, self._index, self._partitions = store, columns, by, index, partitions
+        self._store, self.columns, self.by, self._local, self._partitions = store, columns, by, local, partitions
+        self._keys: tuple[str, ...] | None = None  # of the index
         self._at: Snapshot | None = None
 
     @classmethod
@@ -72,11 +73,9 @@ class Dimension:
         key = tuple(by)
         _check(schema, wanted, key, store.name)
         local = LookupStore(folder or lookup_folder(), schema.typed[LOOKUP_CACHE_MAX_DISK_SIZE])
-        by_key = bool(schema.primary_keys) and set(key) == set(schema.primary_keys) and partitions is None
         if partitions is not None:
             partitions.check(schema, store.name)
-        index = PrimaryKeyIndex(store, wanted, local) if by_key else ColumnIndex(store, wanted, key, local, partitions)
-        dimension = cls(store, wanted, key, index, partitions)
+        dimension = cls(store, wanted, key, local, partitions)
         dimension.move_to(store.snapshots.latest_id() if snapshot is None else snapshot)
         return dimension
 
@@ -135,9 +134,17 @@ class Dimension:
     def _load(self, snapshot: Snapshot | None) -> None:
         schema = self._store.schema()
         _check(schema, self.columns, self.by, self.name)
+        # The key may have other names now, and a column that is looked up the former name of one.
+        if self._keys != schema.primary_keys:
+            self._index, self._keys = self._new_index(schema), schema.primary_keys
         # Read with the newest schema: the schema of the snapshot may be older.
         self._index.load(schema, snapshot)
         self._schema, self._at = schema, snapshot
+
+    def _new_index(self, schema: TableSchema) -> DimensionIndex:
+        if schema.primary_keys and set(self.by) == set(schema.primary_keys) and self._partitions is None:
+            return PrimaryKeyIndex(self._store, self.columns, self._local)
+        return ColumnIndex(self._store, self.columns, self.by, self._local, self._partitions)
 
     def rows(self, keys: Sequence[pa.Array]) -> Matches:
         """Return the rows of these keys: one array for each column of `by`, all of one length.

@@ -236,6 +236,28 @@ def test_a_column_that_was_renamed_or_widened_is_followed_before_the_next_snapsh
         by_name.follow_schema()
 
 
+def test_columns_that_change_their_names_with_each_other_are_followed(tmp_path: Path) -> None:
+    """The column that had the name of the key has another one now, and is looked up under it."""
+    table = table_of(tmp_path / "w", {"bucket": "1"}, keys=["id"], partitions=[])
+    write(table, random.Random(1), deletes=False)
+    table.store.evolve([penstock.UpdateColumnType("score", "BIGINT")], check_usable)
+    dimensions = [
+        Dimension.open(table.store, by=[by], columns=columns, folder=tmp_path / "local")
+        for by in ("id", "score")
+        for columns in (["name"], ["region", "name"])
+    ]
+    for one, other in (("id", "score"), ("name", "region"), ("id", "score")):
+        swaps = [(one, "swapped"), (other, one), ("swapped", other)]
+        for before, after in swaps:
+            table.store.evolve([penstock.RenameColumn(before, after)], check_usable)
+        for dimension in dimensions:
+            assert dimension.refresh()
+            fresh = Dimension.open(table.store, by=dimension.by, columns=dimension.columns, folder=tmp_path / "other")
+            keys = [list(range(100))]
+            assert joined(dimension, keys) == joined(fresh, keys)
+            assert dimension.is_unique == fresh.is_unique == (dimension.by == tuple(table.store.schema().primary_keys))
+
+
 def write_without_name(table: Table) -> None:
     with table.writer() as writer:
         writer.write(pa.table({"id": [1], "region": ["all"], "score": pa.array([1], pa.int32())}))

@@ -43,8 +43,7 @@ class TableWriter:
 
     Its buckets share `write-buffer-size`, or a budget with the writers of other tables; when the budget is used up, the
     largest buffers are written to disk first. Nothing is visible before `commit`; leaving the `with` block without a
-    commit deletes what was written, with a warning, and closes the writer until it is
-    entered again.
+    commit deletes what was written, with a warning, and closes the writer until it is entered again.
     """
 
     def __init__(
@@ -108,10 +107,14 @@ class TableWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._uncommitted_rows:
-            log.warning("event=rows_not_committed table=%s rows=%d", self.store.name, self._uncommitted_rows)
+        if kind is None:
+            self._warn_of_lost_rows()
         self._closed = True
         self.abort()
+
+    def _warn_of_lost_rows(self) -> None:
+        if self._uncommitted_rows:
+            log.warning("event=rows_not_committed table=%s rows=%d", self.store.name, self._uncommitted_rows)
 
     def write(self, data: pa.Table | pa.RecordBatch, kinds: object = None) -> None:
         """Write rows; `kinds` contains one row kind per row (default: all +I).
@@ -252,6 +255,7 @@ class TableWriter:
         self._owed |= done.owed
         # The rows in the buckets now were never prepared. Prepared files belong to the messages and are not deleted
         # here.
+        self._warn_of_lost_rows()
         self.abort()
         self._rebase(done.snapshots[-1] if done.snapshots else None)
         if self._after_commit is not None and done.snapshots:

@@ -53,6 +53,20 @@ def test_rows_without_a_commit_are_counted_in_a_warning(tmp_path: Path, caplog: 
     assert content(table) == [(1, "a", None), (5, "e", None)]
 
 
+def test_rows_written_between_prepare_and_commit_messages_are_counted_in_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The commit of prepared messages drops them: the writer begins again with the table as of this commit."""
+    table = new_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None)))
+        messages = writer.prepare(1)
+        writer.write(rows(table, (2, "b", None)))
+        writer.commit_messages(messages, 1)
+    assert [record.getMessage() for record in caplog.records] == [f"event=rows_not_committed table={table.name} rows=1"]
+    assert content(table) == [(1, "a", None)]
+
+
 def test_rows_whose_writing_failed_or_that_another_commits_need_no_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -104,8 +104,10 @@ class SegmentCutter:
         events = int(np.flatnonzero(status)[0]) if status.any() else len(status)
         start, end = start[:events] + 1, end[:events]
         headers = read_headers(packets.raw, start)
-        self._check_sizes(headers, end - start)
         in_file = logged(headers)
+        wanted = self._wanted(headers, in_file)
+        start, end, headers, in_file = start[:wanted], end[:wanted], headers.part(0, wanted), in_file[:wanted]
+        self._check_sizes(headers, end - start)
         begin = 0
         for turn in np.flatnonzero((headers.kind == ROTATE) | (headers.kind == FORMAT_DESCRIPTION)).tolist():
             yield from self._piece(packets.raw, start[begin:turn], headers.part(begin, turn), in_file[begin:turn])
@@ -115,9 +117,18 @@ class SegmentCutter:
                 self._count.advance(headers.part(turn, turn + 1))
             self._turn(bytes(packets.raw[start[turn] : end[turn]]))
             begin = turn + 1
-        yield from self._piece(packets.raw, start[begin:], headers.part(begin, events), in_file[begin:])
-        if events < len(status):
+        yield from self._piece(packets.raw, start[begin:], headers.part(begin, wanted), in_file[begin:])
+        if not self.done and events < len(status):
             self._ended_by(bytes(packets.raw[packets.starts[events] : packets.ends[events]]))
+
+    def _wanted(self, headers: Headers, in_file: Bools) -> int:
+        """Return the number of events up to the requested end. What follows it may be damaged or unknown."""
+        until = self._request.until
+        if until is None:
+            return len(in_file)
+        ends = self._count.pos + np.cumsum(np.where(in_file, headers.size, 0))
+        last = np.flatnonzero(in_file & (ends >= until))
+        return int(last[0]) + 1 if len(last) else len(in_file)
 
     def _check_sizes(self, headers: Headers, length: Int64s) -> None:
         wrong = np.flatnonzero(headers.size != length)

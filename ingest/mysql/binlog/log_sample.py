@@ -21,7 +21,7 @@ from penstock.ingest.mysql.errors import BinlogReset, LogGap, UnsupportedBinlogE
 from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, LogSample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.server.address import ServerAddress
@@ -93,7 +93,7 @@ def continued(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[
             yield segments
         return
     with dumping(server, replace(request, start=replace(start, pos=sample.first))) as segments:
-        yield _after_sample(segments, start, sample)
+        yield _after_sample(segments, start, sample, lambda: require_same_log(server, start, request.server_id))
 
 
 def require_same_log(server: ServerAddress, position: LogPosition, server_id: int) -> None:
@@ -103,15 +103,21 @@ def require_same_log(server: ServerAddress, position: LogPosition, server_id: in
         return
     request = DumpRequest(replace(position, pos=sample.first), server_id, until=sample.last, verify=False)
     with dumping(server, request) as segments:
-        for _ in _after_sample(segments, position, sample):
-            pass
+        try:
+            for _ in _after_sample(segments, position, sample, lambda: None):
+                pass
+        except (LogGap, UnsupportedBinlogEvent) as error:  # the position is within an event of the other log
+            raise _other_log(position.file, sample, error.message) from error
 
 
-def _after_sample(segments: Iterator[Segment], position: LogPosition, sample: LogSample) -> Iterator[Segment]:
+def _after_sample(
+    segments: Iterator[Segment], position: LogPosition, sample: LogSample, require_sample: Callable[[], None]
+) -> Iterator[Segment]:
     try:
         rest = _compared_until(segments, position.file, sample)
-    except (LogGap, UnsupportedBinlogEvent) as error:  # the position is within an event of the other log
-        raise _other_log(position.file, sample, error.message) from error
+    except (LogGap, UnsupportedBinlogEvent):  # in the sample, or after it in the same block
+        require_sample()
+        raise
     if rest is None:
         raise _other_log(position.file, sample, "it is shorter")
     if len(rest):

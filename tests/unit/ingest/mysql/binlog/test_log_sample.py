@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
+from penstock.ingest.mysql.binlog import log_sample
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
-from penstock.ingest.mysql.binlog.log_sample import MOST_BYTES, compared, sample_before
+from penstock.ingest.mysql.binlog.log_sample import MOST_BYTES, compared, continued, sample_before
 from penstock.ingest.mysql.binlog.segment import Segment
-from penstock.ingest.mysql.errors import BinlogReset
+from penstock.ingest.mysql.errors import BinlogReset, LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import LogPosition, LogSample
+from penstock.ingest.mysql.server.address import ServerAddress
 from tests.unit.ingest.mysql.dumped import Event, dump, from_start, rotation, segments
 
 LOGS = ["mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-11.8-plain"]
@@ -117,6 +121,60 @@ def test_checksums_sizes_and_positions_do_not_belong_to_a_sample() -> None:
     sample = sample_before(read, read.after)
     assert sample is not None
     assert sample_before(found, found.after) == sample
+
+
+def continued_log(log: str, sent: list[Event], position: LogPosition, monkeypatch: pytest.MonkeyPatch) -> list[Segment]:
+    """The segments after a position of a server with this log."""
+
+    @contextmanager
+    def dumping(_: object, request: DumpRequest) -> Iterator[Iterator[Segment]]:
+        begin = next(
+            place for place, event in enumerate(sent) if event.pos == request.start.pos and event.kind != events.ROTATE
+        )
+        heads = [rotation(f"{log}.000001", request.start.pos), sent[1].stating(0, checksum=True)]
+        yield segments([*heads, *sent[begin:]], request)
+
+    monkeypatch.setattr(log_sample, "dumping", dumping)
+    with continued(ServerAddress("h", 1, "u", "p"), DumpRequest(position, 1, verify=False)) as found:
+        return list(found)
+
+
+def position_within(log: str, sent: list[Event], place: int) -> LogPosition:
+    sample = sample_before(whole(log), sent[place].pos)
+    assert sample is not None
+    assert sample.last == sent[place].pos
+    return LogPosition(f"{log}.000001", sent[place].pos, sample=sample)
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_an_unknown_or_missing_event_after_a_sample_is_not_another_log(
+    log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = dump(log)
+    position = position_within(log, sent, len(sent) // 2)
+    assert continued_log(log, sent, position, monkeypatch)[0].pos[0] == position.pos
+    later = len(sent) // 2 + 2
+    with pytest.raises(UnsupportedBinlogEvent):
+        continued_log(log, [*sent[:later], _of_unknown_kind(sent[later]), *sent[later + 1 :]], position, monkeypatch)
+    with pytest.raises(LogGap):
+        continued_log(log, [*sent[:later], *sent[later + 1 :]], position, monkeypatch)
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_sample_that_begins_within_an_event_of_the_log_is_of_another_one(
+    log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = dump(log)
+    position = position_within(log, sent, len(sent) // 2)
+    assert position.sample is not None
+    begin = next(place for place, event in enumerate(sent) if event.pos == position.sample.first and place)
+    with pytest.raises(BinlogReset):
+        continued_log(log, [*sent[:begin], _of_unknown_kind(sent[begin]), *sent[begin + 1 :]], position, monkeypatch)
+
+
+def _of_unknown_kind(event: Event) -> Event:
+    flags = b"\0\0"  # not to be ignored
+    return replace(event, raw=event.raw[:4] + b"\xfa" + event.raw[5:17] + flags + event.raw[19:])
 
 
 def _without_position(event: Event) -> Event:

@@ -71,14 +71,16 @@ def _chunks(messages: Messages, leads: Callable[[bytes | None], bool]) -> Iterat
         if sum(map(len, filter(None, messages.values[start:stop]))) <= CHUNK_BYTES:
             yield start, stop
         else:
-            yield from _small_chunks(messages, start, stop)
+            yield from _small_chunks(messages, start, stop, leads)
 
 
-def _small_chunks(messages: Messages, start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _small_chunks(
+    messages: Messages, start: int, stop: int, leads: Callable[[bytes | None], bool]
+) -> Iterator[tuple[int, int]]:
     size = 0
     for number in range(start, stop):
         length = len(messages.values[number] or b"")
-        if size + length > CHUNK_BYTES and number > start:
+        if size + length > CHUNK_BYTES and number > start and not leads(messages.values[number - 1]):
             yield start, number
             start, size = number, 0
         size += length

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock import formats
 from penstock.formats.change import SourceField
 from tests.unit.formats.support import read, rows
 
@@ -87,3 +88,18 @@ def test_aliyun_pair_without_before_images_is_one_row() -> None:
     pair = [aliyun("UPDATE_BEFORE", {"id": 1, "day": 1}), aliyun("UPDATE_AFTER", {"id": 1, "day": 2})]
     decoded = read("aliyun-json", *pair, before_images="key-changes")
     assert rows(decoded) == [("+U", {"id": "1", "day": "1970-01-03"})]
+
+
+@pytest.mark.parametrize(("rows_at_once", "bytes_at_once"), [(1, 1 << 30), (2, 1 << 30), (100, 1), (100, 700)])
+def test_a_pair_stays_together_where_messages_are_decoded_in_chunks(
+    monkeypatch: pytest.MonkeyPatch, rows_at_once: int, bytes_at_once: int
+) -> None:
+    pairs = [aliyun(operation, {"id": 1}) for operation in ["INSERT", *["UPDATE_BEFORE", "UPDATE_AFTER"] * 4]]
+    for number, message in enumerate(pairs):
+        side = "before" if number % 2 else "after"
+        message["payload"][side]["dataColumn"]["id"] = number
+    whole = rows(read("aliyun-json", *pairs))
+    assert [kind for kind, _ in whole] == ["+I", *["-D", "+I"] * 4]
+    monkeypatch.setattr(formats, "CHUNK", rows_at_once)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", bytes_at_once)
+    assert rows(read("aliyun-json", *pairs)) == whole

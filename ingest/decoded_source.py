@@ -117,9 +117,11 @@ class DecodedSource:
         if leads is None:
             return fetches
         if not isinstance(self.source, LookingBack):
-            return whole_pairs(fetches, leads, None, lambda _: False)
+            return whole_pairs(fetches, leads, lambda: None, lambda _: False)
         source = self.source
-        return whole_pairs(fetches, leads, source.last_before(range_), lambda at: source.is_shown_next(range_, at))
+        return whole_pairs(
+            fetches, leads, lambda: source.last_before(range_), lambda at: source.is_shown_next(range_, at)
+        )
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return self.decoded(self.fetched(range_), options)

@@ -30,14 +30,15 @@ class LookingBack(Protocol):
 def whole_pairs(
     fetches: Iterable[FetchedMessages],
     leads: Callable[[bytes | None], bool],
-    before: FetchedMessages | None,
+    last_before: Callable[[], FetchedMessages | None],
     is_shown_next: Callable[[int], bool],
 ) -> Iterator[FetchedMessages]:
     """Yield the messages of a range, each that leads together with the next one.
 
-    The message before the range is added if it leads. The last one is left out if it does, and is shown to the next
+    The message before the range, which is looked up with the first one, is added if it leads. The last one is left out if it does, and is shown to the next
     range. Of several that lead one after the other, the last belongs to the next one.
     """
+    before = last_before()
     held = before if before is not None and leads(before.messages.values[-1]) else None
     for fetched in fetches:
         chunk = fetched if held is None else joined([held, fetched])

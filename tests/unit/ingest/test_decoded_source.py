@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from penstock.errors import SourceError
 from penstock.formats.change import DecodeOptions, Messages
 from penstock.ingest import decoded_source as decoding
 from penstock.ingest.decoded_source import DecodedSource
@@ -111,3 +112,20 @@ def test_joined_chunks_have_times_if_all_of_them_have() -> None:
     chunks = [FetchedMessages("orders", 0, messages, 2) for messages in (*some, replace(some[0], timestamps=None))]
     assert joined(chunks[:2]).messages.timestamps.tolist() == [7, 7]  # type: ignore[union-attr]
     assert joined(chunks).messages.timestamps is None
+
+
+class Unreadable(Chunks):
+    """A source whose messages before a range cannot be read."""
+
+    def last_before(self, range_: Range) -> FetchedMessages | None:
+        raise SourceError("no access")
+
+    def is_shown_next(self, range_: Range, offset: int) -> bool:
+        return False
+
+
+def test_an_error_in_the_message_before_a_range_is_one_of_reading_the_range() -> None:
+    """The reader of a range reports errors that come with its chunks, and so it must be with this one."""
+    chunks = DecodedSource(Unreadable([]), "aliyun-json").chunks(Range(0, "topic/0", 5, 6, 1), DecodeOptions())
+    with pytest.raises(SourceError, match="no access"):
+        next(chunks)

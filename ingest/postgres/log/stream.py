@@ -111,13 +111,15 @@ class _MessageStream:
     def receive(self) -> None:
         """Receive the messages that have arrived. If no message arrives, ask the server how far it has read."""
         with self._used:
+            arrivals = self._stream.arrivals
             received = self.connection.received(self._stream, _QUIET_S)
             if not len(received) and self._stream.is_open:
                 # The server answers with its position, which may be beyond the range though no message was sent.
                 self._report(asks=True)
                 received = self.connection.received(self._stream, 1.0)
             self._collect(received)
-            self._note_answer(answered=len(received) > 0)
+            # A large message arrives in many parts, and the answers come after it.
+            self._note_answer(answered=len(received) > 0 or self._stream.arrivals > arrivals)
             self.report_if_due()
         if not self._stream.is_open and not self.done:
             raise ConnectionLost(

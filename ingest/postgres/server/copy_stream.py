@@ -48,9 +48,13 @@ class ServerRefused(Exception):
 
 
 class CopyStream(Protocol):
-    """The data that a statement returns. `is_open` is false once the server has ended it."""
+    """The data that a statement returns. `is_open` is false once the server has ended it.
+
+    `arrivals` grows whenever bytes arrive, also those of a message that is not complete.
+    """
 
     is_open: bool
+    arrivals: int
 
     @property
     def starts_over(self) -> bool:
@@ -77,6 +81,7 @@ class SocketStream:
 
     socket: socket.socket
     is_open: bool = False
+    arrivals: int = 0
     _data: Bytes = field(default_factory=lambda: np.empty(_BUFFER_BYTES + SPARE, np.uint8), repr=False)
     _first: int = 0  # where the frames begin that were not taken yet
     _filled: int = 0
@@ -227,6 +232,7 @@ class SocketStream:
         except BlockingIOError:
             return False
         self._filled += count
+        self.arrivals += count > 0
         self._is_closed = count == 0
         return count > 0
 

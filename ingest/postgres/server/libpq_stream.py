@@ -20,6 +20,7 @@ class LibpqStream:
 
     raw: PGconn
     is_open: bool = False
+    arrivals: int = 0
     starts_over: bool = False  # each message is an object of its own
 
     def start(self, statement: str) -> None:
@@ -54,6 +55,7 @@ class LibpqStream:
                 break
             else:
                 self.raw.consume_input()
+                self.arrivals += 1
                 wait_s = 0.0
         return Received.of(messages)
 

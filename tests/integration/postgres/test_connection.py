@@ -6,6 +6,8 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,6 +169,23 @@ def test_a_stream_from_a_silent_server_is_a_lost_connection(
     assert caught.value.retryable
 
 
+@pytest.mark.parametrize("mode", ["disable", "require"])
+def test_a_large_row_that_arrives_in_many_parts_is_no_silence(
+    server: PgPlayground, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    server.create("t", "id int PRIMARY KEY, v text")
+    monkeypatch.setattr(stream, "_UNANSWERED", 5)
+    with encrypting(server), proxied(server.port) as proxy, connected(address(server)) as connection:
+        Publication("pub").require(connection, [("public", "t")])
+        slot = create_slot(connection, "large", failover=False)
+        server.run("INSERT INTO t SELECT 1, repeat('x', 1000000)")
+        part = WalRange("large", ("pub",), slot.confirmed, reachable_end(connection), binary=True)
+        through = replace(address(server), port=proxy.port, options=(("sslmode", mode),))
+        with connected(through, replication=True) as reader:
+            proxy.delay = 0.02
+            assert sum(block.size for block in streamed(reader, part)) > 1_000_000
+
+
 def test_errors_of_the_server_have_classes(server: PgPlayground) -> None:
     with pytest.raises(MissingGrant), connected(address(server)) as connection:
         connection.rows("SELECT pg_read_file('/etc/passwd')")
@@ -183,13 +202,22 @@ def test_errors_of_the_server_have_classes(server: PgPlayground) -> None:
 TABLE = ("table-name=t",)
 
 
-def test_encrypted_connections_read_the_same(server: PgPlayground, tmp_path: Path) -> None:
-    """Libpq reads them; the others are read from their socket."""
+@contextmanager
+def encrypting(server: PgPlayground) -> Iterator[None]:
+    """Let the server accept encrypted connections too."""
     certificate = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.crt"
     server.run(f"COPY (SELECT 1) TO PROGRAM '{certificate} 2>/dev/null && chmod 600 server.key'")
     server.run("ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()")
     until(lambda: server.run("SHOW ssl") == "on", "the setting for encrypted connections")
     try:
+        yield
+    finally:
+        server.run("ALTER SYSTEM RESET ssl", "SELECT pg_reload_conf()")
+
+
+def test_encrypted_connections_read_the_same(server: PgPlayground, tmp_path: Path) -> None:
+    """Libpq reads them; the others are read from their socket."""
+    with encrypting(server):
         server.create("t", "id int PRIMARY KEY, name text")
         server.run("INSERT INTO t SELECT n, 'read ' || n FROM generate_series(1, 20000) n")
         syncs = [
@@ -206,8 +234,6 @@ def test_encrypted_connections_read_the_same(server: PgPlayground, tmp_path: Pat
         plain = replace(address(server), options=(("sslmode", "disable"),))
         with connected(plain) as connection:
             assert isinstance(connection._start("COPY (SELECT 1) TO STDOUT"), SocketStream)
-    finally:
-        server.run("ALTER SYSTEM RESET ssl", "SELECT pg_reload_conf()")
     encrypted, direct = (sync.rows("t") for sync in syncs)
     assert encrypted == direct
     assert len(direct) == 19_999

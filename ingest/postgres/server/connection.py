@@ -7,6 +7,7 @@ uses the layer below them. Login, TLS, Kerberos and service files are libpq's.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -193,7 +194,7 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     try:
         # libpq's own way to connect keeps all threads of this process waiting.
         opened = Connection.connect(conninfo, autocommit=True)
-    except OperationalError as error:
+    except (OperationalError, UnicodeError) as error:  # a name with two dots in a row cannot be looked up
         raise _unopened(server, str(error).removeprefix("connection failed: ")) from error
     opened.pgconn.nonblocking = 0
     return _without_limit(PgConnection(server, opened))
@@ -201,8 +202,9 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
 
 def _unopened(server: PgAddress, text: str) -> SourceError:
     """Return the error of a connection that was not opened."""
-    # For a failed login libpq has only the text of the server's message, and no SQLSTATE.
-    if text.rpartition("FATAL:")[2].startswith('  database "') and text.endswith("does not exist"):
+    # For a failed login libpq has only the text of the server's message, and no SQLSTATE. The text has a line for each
+    # address of the host.
+    if re.search(r'FATAL:  database ".*" does not exist$', text, re.MULTILINE):
         return SourceError(
             "the PostgreSQL server has no such database", server=server.where, reason=text, hint="correct database-name"
         )

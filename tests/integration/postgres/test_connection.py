@@ -249,6 +249,28 @@ def test_a_database_that_does_not_exist_is_named(server: PgPlayground) -> None:
     assert (type(caught.value), caught.value.hint) == (SourceError, "correct database-name")
 
 
+@pytest.mark.parametrize("addresses", [("127.0.0.1", "::1"), ("::1", "127.0.0.1")])
+def test_a_host_with_an_address_that_does_not_answer_has_the_same_errors(
+    server: PgPlayground, monkeypatch: pytest.MonkeyPatch, addresses: tuple[str, ...]
+) -> None:
+    def looked_up(_host: str, port: str, **_: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, int(port))) for each in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    named = replace(address(server), host="db.example")
+    with connected(named) as connection:
+        assert connection.value("SELECT 1") == "1"
+    with pytest.raises(SourceError, match="no such database"), connected(replace(named, database="x")):
+        pass
+    with pytest.raises(MissingGrant), connected(replace(named, user="nobody")):
+        pass
+
+
+def test_a_host_that_is_no_name_cannot_be_reached(server: PgPlayground) -> None:
+    with pytest.raises(ConnectionLost, match="cannot be reached"), connected(replace(address(server), host="db..x")):
+        pass
+
+
 def test_a_user_who_does_not_exist_is_no_missing_database(server: PgPlayground) -> None:
     with pytest.raises(MissingGrant), connected(replace(address(server), user="database_reader")):
         pass

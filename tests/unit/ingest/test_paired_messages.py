@@ -57,7 +57,9 @@ def test_every_message_is_read_once_and_together_with_the_next_one_if_it_leads(s
         cuts = sorted({begin, end, *(dice.randint(begin, end) for _ in range(3))})
         fetches = [fetch(values[first:last], first) for first, last in itertools.pairwise(cuts)]
         before = fetch(values[begin - 1 : begin], begin - 1) if begin else None
-        for chunk in whole_pairs(fetches, leads, lambda before=before: before, lambda at, end=end: at == end - 1 and end < len(values)):
+        for chunk in whole_pairs(
+            fetches, leads, lambda before=before: before, lambda at, end=end: at == end - 1 and end < len(values)
+        ):
             found = offsets(chunk)
             assert found
             # A message that leads another one that leads has no second message.

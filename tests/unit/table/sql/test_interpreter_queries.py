@@ -103,7 +103,8 @@ def test_a_view_that_would_read_itself_is_refused_and_the_old_one_remains(
 
 def test_a_view_that_reads_itself_by_views_that_were_replaced_is_refused(shop: OrdersShop) -> None:
     shop.run(
-        "CREATE TEMPORARY VIEW u AS SELECT id FROM orders WHERE id > 2; CREATE TEMPORARY VIEW v AS SELECT id FROM orders;"
+        "CREATE TEMPORARY VIEW u AS SELECT id FROM orders WHERE id > 2;"
+        "CREATE TEMPORARY VIEW v AS SELECT id FROM orders;"
         "CREATE TEMPORARY VIEW w AS SELECT id FROM v; CREATE OR REPLACE TEMPORARY VIEW v AS SELECT id FROM u"
     )
     with pytest.raises(ConfigError, match="the view u would read itself"):

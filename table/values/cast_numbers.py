@@ -97,11 +97,10 @@ def decimals_of_floats(column: pa.Array, arrow: pa.Decimal128Type) -> pa.Array:
     near = (scaled >= 2.0**49) | (np.abs(scaled - np.floor(scaled) - 0.5) <= scaled * 2.0**-50)
     if not near.any():
         return cast
-    target = AtomicType("DECIMAL", precision=arrow.precision, scale=arrow.scale)
-    again = _float_to_decimal(doubles.filter(pa.array(near)), target)
-    if again.null_count:
-        raise pa.ArrowInvalid(f"a rounded number has more than the {arrow.precision} digits of {arrow}")
-    return pc.replace_with_mask(cast, pa.array(near), again)
+    # Of these, no shortest text has more than 18 digits behind the last one that is kept.
+    texts = doubles.filter(pa.array(near)).cast(pa.string())
+    exact = texts.cast(pa.decimal256(76, arrow.scale + 18))
+    return pc.replace_with_mask(cast, pa.array(near), pc.round(exact, arrow.scale, "half_towards_infinity").cast(arrow))
 
 
 def _rounded(value: float, target: AtomicType) -> Decimal | None:

@@ -250,6 +250,18 @@ def test_doubles_are_rounded_half_up_from_their_shortest_text(scale: int) -> Non
     ]
 
 
+@pytest.mark.parametrize("precision", [1, 3, 15, 17, 20, 37, 38])
+def test_doubles_next_to_a_half_and_to_the_limit_become_the_closest_decimals(precision: int) -> None:
+    for scale in range(precision + 1):
+        step, limit = Decimal(1).scaleb(-scale), Decimal(10) ** (precision - scale)
+        values = [-5e-324, *(float(limit - step / 2) * (1 - steps * 2**-53) for steps in range(6))]
+        values += [math.nextafter(float(step / 2), toward) for toward in (0, 0.5, 1)]
+        rounded = [Decimal(repr(value)).quantize(step, ROUND_HALF_UP, Context(80)) for value in values]
+        fitting = [(value, decimal) for value, decimal in zip(values, rounded, strict=True) if abs(decimal) < limit]
+        got = decimals_of_floats(pa.array([value for value, _ in fitting]), pa.decimal128(precision, scale))
+        assert got.to_pylist() == [decimal for _, decimal in fitting]
+
+
 @pytest.mark.parametrize("value", [99.95, 1e30, float("nan"), float("inf")])
 def test_doubles_with_too_many_digits_before_the_point_are_no_decimals(value: float) -> None:
     with pytest.raises(pa.ArrowInvalid):

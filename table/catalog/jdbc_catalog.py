@@ -106,10 +106,15 @@ class JdbcCatalog(FileCatalog):
         return {key: text for key, text in self._texts(query, self._key, database) if key != _EXISTS}
 
     def alter_database(self, database: str, changes: Mapping[str, str | None]) -> None:
+        # Before the others: each statement is committed by itself.
+        if _EXISTS in changes:
+            raise ConfigError(
+                f"the property {_EXISTS!r} of a database cannot be changed",
+                database=database,
+                hint="leave it out: Paimon marks databases with it",
+            )
         with self._session() as session:
             for key, text in changes.items():
-                if key == _EXISTS:
-                    raise ConfigError(f"the property {key!r} of a database cannot be changed", database=database)
                 if text is None:
                     where = f"{_THIS_DATABASE} AND property_key = ?"
                     session.execute(f"DELETE FROM {PROPERTIES} WHERE {where}", self._key, database, key)

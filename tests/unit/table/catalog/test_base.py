@@ -193,6 +193,9 @@ def test_properties_of_a_database_are_changed_where_the_catalog_keeps_them(
         catalog.alter_database("shop", {"location": "/elsewhere"})
     with pytest.raises(ConfigError, match="there is no database 'shopp'"):
         catalog.alter_database("shopp", {"team": "b"})
+    if request.node.callspec.params["settings"] == "jdbc":
+        with pytest.raises(ConfigError, match="'exists' of a database cannot be changed"):
+            catalog.alter_database("shop", {"team": "c", "exists": None})
     assert settings.open().database_properties("shop") == {"team": "b", "location": place}
 
 

@@ -26,7 +26,7 @@ from penstock.schema_evolution.update_images import filtered_by
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.errors import SnapshotMissing
 from penstock.table.lookup.flink_hints import report_hints
-from penstock.table.lookup.matches import LookupRetry, Matches
+from penstock.table.lookup.matches import LookupRetry, Matches, all_rows
 from penstock.table.lookup.partitions import LookupPartitions
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.values.buffers import Ints, one_batch, rows_at
@@ -215,7 +215,7 @@ def _without_null(numbers: Ints, keys: Sequence[pa.Array]) -> Ints:
 def _merged(first: Matches, again: Matches, asked: Ints) -> Matches:
     numbers = np.concatenate([first.keys, asked[again.keys]])
     order = np.argsort(numbers, kind="stable")
-    return Matches(numbers[order], rows_at(pa.concat_tables([first.rows, again.rows]), order), first.count)
+    return Matches(numbers[order], rows_at(all_rows([first.rows, again.rows]), order), first.count)
 
 
 def _at(change: ChangeBatch, numbers: Ints) -> ChangeBatch:

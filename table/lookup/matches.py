@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import CommitConflict
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.buffers import Ints, rows_at
@@ -55,6 +56,19 @@ class Matches:
         numbers = np.concatenate([self.keys, missing])
         order = np.argsort(numbers, kind="stable")
         return numbers[order], rows_at(self.rows, order, absent=order >= len(self.keys))
+
+
+def all_rows(parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of several lookups in one dimension, of which the later ones may have wider columns.
+
+    CommitConflict if a column has a type now that does not contain the former one: a repeated batch has the new type.
+    """
+    try:
+        return pa.concat_tables(parts, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as reason:
+        raise CommitConflict(
+            f"a column of a dimension was changed while its rows were awaited: {reason}", hint="run it again"
+        ) from reason
 
 
 class DimensionIndex(Protocol):

@@ -10,7 +10,7 @@ from threading import Event
 import pyarrow as pa
 
 from penstock.table.lookup.dimension import Dimension
-from penstock.table.lookup.matches import LOOKUP, Matches
+from penstock.table.lookup.matches import LOOKUP, Matches, all_rows
 from penstock.table.sql.queries.session import Session
 from penstock.table.sql.streams.lookup_joins import LookupJoin
 
@@ -112,7 +112,7 @@ class StreamLookups:
         return found
 
     def _register(self, join: LookupJoin, matches: Sequence[Matches]) -> None:
-        self._session.register(join.view, pa.concat_tables([part.rows for part in matches]))
+        self._session.register(join.view, all_rows([part.rows for part in matches]))
 
 
 def _opened(join: LookupJoin) -> Dimension:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import ConfigError
+from penstock.errors import CommitConflict, ConfigError
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.mapping import lookups
 from penstock.pipelines.mapping.lookup_run import LookupRun
@@ -17,7 +17,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.lookup.matches import LOOKUP
-from penstock.table.schema.changes import RenameColumn
+from penstock.table.schema.changes import AddColumn, RenameColumn, UpdateColumnType
 from tests.here import run
 from tests.invariants import check_invariants
 
@@ -270,6 +270,30 @@ def test_rows_after_a_wait_come_from_the_planned_snapshot_unless_they_miss(
     assert found(step, run, 1, 3) == {1: "old", 3: "three"}
     assert run.used == {"dim.users": (1, 2)}
     assert run.attempts == {"dim.users": 1}
+
+
+@pytest.mark.parametrize(("type_", "late"), [("BIGINT", None), ("STRING", "run it again")])
+def test_a_dimension_whose_column_changes_its_type_during_a_wait_is_no_fault_of_arrow(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, type_: str, late: str | None
+) -> None:
+    lake.catalog.alter_table("dim.users", [AddColumn("age", "INT")])
+    lake.write("dim.users", [{"id": 1, "name": "one", "city": "a", "age": 10}])
+
+    def change(_: float) -> None:
+        lake.catalog.alter_table("dim.users", [UpdateColumnType("age", type_)])
+        age = 2**40 if late is None else "20"
+        lake.write("dim.users", [{"id": 2, "name": "two", "city": "a", "age": age}])
+
+    monkeypatch.setattr(lookups, "sleep", change)
+    more = {"retry": {"max-attempts": 1}, "columns": ["age"]}
+    step, keys = a_step(lake, **more), [pa.array([1, 2], pa.int64())]
+    if late is None:
+        assert step._found(keys, LookupRun()).rows.column("age").to_pylist() == [10, 2**40]
+        return
+    with pytest.raises(CommitConflict, match=late) as changed:
+        step._found(keys, LookupRun())
+    assert changed.value.retryable
+    assert step._found(keys, LookupRun()).rows.column("age").to_pylist() == ["10", "20"]
 
 
 def test_another_snapshot_with_the_id_of_the_planned_one_is_noticed(

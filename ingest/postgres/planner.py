@@ -23,7 +23,7 @@ from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.log_end import LogEnd, wanted_bytes
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
-from penstock.ingest.postgres.server.connection import PgConnection, connected
+from penstock.ingest.postgres.server.connection import PgConnection, kept_connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.server_identity import require_same_past, require_written, server_identity
 from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
@@ -54,7 +54,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         self._log_end = LogEnd(self.settings, QuietLog(self.settings.idle_seconds))
 
     def connected(self) -> AbstractContextManager[PgConnection]:
-        return connected(self.settings.server)
+        return kept_connected(self.settings.server)
 
     def begun(self, connection: PgConnection) -> PgProgress:
         return self._begun(connection, replaces_lost=False)

@@ -24,7 +24,7 @@ from penstock.ingest.postgres.log.unchanged import completed
 from penstock.ingest.postgres.offsets import barrier_from
 from penstock.ingest.postgres.relation import FULL, NeedsText
 from penstock.ingest.postgres.server.catalog import Types, logged_relation
-from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.connection import connected, kept_connected
 from penstock.ingest.postgres.server.log_sample import LogSample, require_same_log
 from penstock.ingest.postgres.server.lsn import parse_lsn
 from penstock.ingest.postgres.server.server_identity import require_written, server_identity
@@ -120,7 +120,7 @@ class PgRangeReading:
         first, last = (parse_lsn(position) for position in self.start[LOG])
         part = WalRange(settings.slot, (settings.publication.name,), first, last, binary)
         with ExitStack() as stack:
-            catalog = stack.enter_context(connected(settings.server))
+            catalog = stack.enter_context(kept_connected(settings.server))
             # Checked here as well: the slot may have been moved or dropped since the batch was planned, and the server
             # may have been restored: its reader would wait for the end of the range, or read another log.
             identity = server_identity(catalog)

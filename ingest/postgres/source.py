@@ -36,7 +36,7 @@ from penstock.ingest.postgres.read_range import (
     PgRangeReading,
 )
 from penstock.ingest.postgres.server.catalog import relations
-from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.connection import connected, kept_connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 from penstock.ingest.postgres.server.slot import confirm, copied_slot, slot_facts
 from penstock.ingest.postgres.settings import PgSettings
@@ -103,7 +103,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
 
     def _is_binary(self) -> bool:
         """Return whether all columns of captured tables are decoded from the binary format."""
-        with connected(self.settings.server) as connection:
+        with kept_connected(self.settings.server) as connection:
             # A stream has one format for all values, so one column of another type decides for all.
             oids = [table.oid for table in captured(connection, self.settings)]
             return all(relation.is_binary for relation in relations(connection, oids).values())
@@ -128,7 +128,7 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
             return
         progress = PgProgress.from_json(offsets)
         try:
-            with connected(self.settings.server) as connection:
+            with kept_connected(self.settings.server) as connection:
                 confirm(connection, progress.slot, progress.batch.start)
         except PenstockError as error:
             log.warning("event=position_not_confirmed slot=%s reason=%s", progress.slot, error.message)

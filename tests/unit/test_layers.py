@@ -145,7 +145,7 @@ FLOORS = {
     "ingest/database": [
         {
             *("buffers", "findings", "past_rows", "shared_targets", "skipped_parts", "sql_conditions", "table_parts"),
-            *("unordered_deletes", "action_options"),
+            *("unordered_deletes", "action_options", "kept_connections"),
         },
         {"cells", "progress", "reachability", "settings"},
         {"connector", "planner", "source"},

@@ -66,6 +66,8 @@ class PgAddress:
             "keepalives_idle": "60",
             "keepalives_interval": "15",
             "keepalives_count": "4",
+            # The same for a statement whose bytes no machine confirms: the system would send them again for long.
+            "tcp_user_timeout": "120000",
             "options": " ".join(f"-c {key}={value}" for key, value in session.items()),
             **dict(self.options),
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.database.kept_connections import KeptConnections
 from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefused, SocketStream
-from penstock.ingest.postgres.server.libpq_stream import LibpqStream, run
+from penstock.ingest.postgres.server.libpq_stream import LibpqStream, answers, run
+from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -33,6 +36,9 @@ _DENIED = {"42501", "28000", "28P01", "3D000"}
 # The server is starting, stopping, or has no connection left.
 _TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
 _COPY_BYTES = 4 << 20
+# A connection that was idle for longer than this is used again only if it answers within this time, in seconds: the
+# server's machine, or a device on the way, may be gone without a word.
+_SURE_S, _ANSWER_S = 1.0, 5.0
 _TRANSACTION_TIMEOUT_SINCE = 17_00_00
 _UNREACHABLE = (
     "check that the server is running, that hostname and port are correct, and that no firewall blocks the connection"
@@ -97,6 +103,19 @@ class PgConnection:
         """Return the messages of the log that have arrived, after waiting for a first one."""
         with self._named("START_REPLICATION"):
             return stream.read_now(wait_s)
+
+    def is_usable(self, idle_seconds: float) -> bool:
+        """Return whether the connection can be used again: it is in no transaction, and the server has not ended it."""
+        from psycopg import pq
+
+        if self.raw.transaction_status != pq.TransactionStatus.IDLE or (
+            self._stream is not None and self._stream.is_open
+        ):
+            return False
+        # The server was asked nothing, so what arrives is most likely the end of the connection.
+        if is_ready(self.raw.socket, select.POLLIN, 0.0):
+            return False
+        return idle_seconds < _SURE_S or answers(self.raw, _ANSWER_S)
 
     def close(self) -> None:
         _backends.discard(self._backend)
@@ -241,11 +260,31 @@ def _quoted(value: str) -> str:
 def connected(server: PgAddress, *, replication: bool = False) -> Iterator[PgConnection]:
     """Open a connection for the context."""
     connection = connect(server, replication=replication)
+    try:
+        with _libpq_errors(server):
+            yield connection
+    finally:
+        connection.close()
+
+
+_kept: KeptConnections[PgAddress, PgConnection] = KeptConnections()
+
+
+@contextmanager
+def kept_connected(server: PgAddress) -> Iterator[PgConnection]:
+    """Use a connection for the context, which is kept for the next use.
+
+    Nothing may stay in it: no setting of the session, no temporary slot, no transaction.
+    """
+    with _kept.used(server, lambda: connect(server)) as connection, _libpq_errors(server):
+        yield connection
+
+
+@contextmanager
+def _libpq_errors(server: PgAddress) -> Iterator[None]:
     from psycopg import Error as LibpqError
 
     try:
-        yield connection
+        yield
     except (OSError, LibpqError) as error:
         raise refused(server, "", str(error)) from error
-    finally:
-        connection.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,24 @@ def run(raw: PGconn, statement: str) -> PGresult:
     result = raw.exec_(statement.encode())
     check(result)
     return result
+
+
+def answers(raw: PGconn, wait_s: float) -> bool:
+    """Return whether the server answers an empty statement within this time."""
+    from psycopg import Error as LibpqError
+
+    until = time.monotonic() + wait_s
+    try:
+        raw.send_query(b"")
+        while raw.is_busy():
+            if not is_ready(raw.socket, select.POLLIN, max(0.0, until - time.monotonic())):
+                return False
+            raw.consume_input()
+        while (result := raw.get_result()) is not None:
+            check(result)
+    except (LibpqError, ServerRefused):
+        return False
+    return True
 
 
 def check(result: PGresult | None) -> None:

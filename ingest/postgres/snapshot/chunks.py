@@ -16,7 +16,7 @@ from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import Demand, needed
 from penstock.ingest.database.sql_conditions import described, where
 from penstock.ingest.postgres.server.catalog import as_logged, own_rows, quoted, relations
-from penstock.ingest.postgres.server.connection import connected
+from penstock.ingest.postgres.server.connection import kept_connected
 from penstock.ingest.postgres.snapshot.conditions import PgConditions
 from penstock.ingest.postgres.values.columns import value_column
 from penstock.ingest.postgres.values.copy_rows import cells_of, rows_of
@@ -121,7 +121,7 @@ def read_chunk(
     The rows have the current columns of the table. A table that was dropped in the meantime yields nothing. Holds one
     block in memory.
     """
-    with connected(server) as connection:
+    with kept_connected(server) as connection:
         for attempt in range(3):
             relation = relations(connection, [chunk.oid]).get(chunk.oid)
             if relation is None:

@@ -14,7 +14,7 @@ from penstock.ingest.mongodb.offsets import MongoBatch, MongoProgress
 from penstock.ingest.mongodb.server.checks import require_history, server_name
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_text
 from penstock.ingest.mongodb.server.collections import Collection, TableName, selected_collections
-from penstock.ingest.mongodb.server.connection import MongoConnection, connected
+from penstock.ingest.mongodb.server.connection import MongoConnection, kept_connected
 from penstock.ingest.mongodb.settings import MongoSettings
 from penstock.ingest.mongodb.snapshot.chunks import IdChunk, cut_chunk
 from penstock.ingest.source import Barrier, Limit
@@ -28,7 +28,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
     """The planner of batches of a MongoDB source."""
 
     def connected(self) -> AbstractContextManager[MongoConnection]:
-        return connected(self.settings.server)
+        return kept_connected(self.settings.server)
 
     def begun(self, connection: MongoConnection) -> MongoProgress:
         settings = self.settings

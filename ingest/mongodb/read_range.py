@@ -15,7 +15,7 @@ from penstock.ingest.mongodb.log.decode import EventDecoder
 from penstock.ingest.mongodb.log.stream import LogPart, streamed
 from penstock.ingest.mongodb.rows import DocumentRows
 from penstock.ingest.mongodb.server.cluster_time import time_from
-from penstock.ingest.mongodb.server.connection import connected
+from penstock.ingest.mongodb.server.connection import kept_connected
 from penstock.ingest.mongodb.snapshot.chunks import IdChunk, not_before, read_chunk
 from penstock.ingest.source import Barrier
 
@@ -51,7 +51,7 @@ class MongoRangeReading:
     def _chunk(self, documents: DocumentRows) -> Iterator[DecodedChunk]:
         # The time before the start of the batch's log: later changes come through the log.
         concern = not_before(time_from(self.start["after"]) - 1)
-        with connected(self.settings.server) as connection:
+        with kept_connected(self.settings.server) as connection:
             for batch, size in read_chunk(connection, IdChunk.from_json(self.start[CHUNK]), concern, documents):
                 yield DecodedChunk(DecodeResult([batch]), len(batch), size)
 
@@ -66,7 +66,7 @@ class MongoRangeReading:
             settings.full_document == "required",
             documents.oddities,
         )
-        with connected(settings.server) as connection:
+        with kept_connected(settings.server) as connection:
             for events, size in streamed(connection, part):
                 renamed = tuple(name for name in sorted(events.new_names()) if settings.tables.includes(*name))
                 # A collection may get back the name and the identity by which it is known.

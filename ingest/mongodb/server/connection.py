@@ -7,17 +7,16 @@ and ingest/mongodb/bson/ reads it in columns.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConfigError, SourceError
-from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.errors import ConfigError
+from penstock.ingest.database.kept_connections import KeptConnections
 from penstock.ingest.database.reachability import until_reachable
-from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
+from penstock.ingest.mongodb.server.refusals import refused
 from penstock.ingest.mongodb.server.replies import Reply, reply_of
 from penstock.ingest.patience import is_patient
 
@@ -32,13 +31,9 @@ _IMPATIENT_S = 5.0  # of a question that is not repeated: pymongo would ask a se
 # How long a connection that is open may stay silent before it is lost, unless connection.options says otherwise. A
 # server needs minutes for a large oplog without a wanted change, so this is long.
 _SILENCE_S = 900.0
-# Codes of errors, by the names that the server gives them.
-_DENIED = {13, 18, 8000}  # Unauthorized, AuthenticationFailed, and Atlas' own
-_LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, and its form before 4.4
-_CURSOR_GONE = {43, 136, 237}  # CursorNotFound, CappedPositionLost, CursorKilled
-_TOO_OLD = {239, 246}  # SnapshotTooOld, SnapshotUnavailable
+# A client that was idle for longer than this is used again only if it answers within this time, in seconds.
+_SURE_S, _ANSWER_S = 0.1, 5.0
 ROUTER = "isdbgrid"  # what a router says of itself
-_NO_REPLICA_SET, _TOO_LARGE, _NO_IMAGE = 40573, 10334, 47
 
 
 @dataclass(slots=True)
@@ -59,7 +54,8 @@ class MongoConnection:
 
     def is_router(self) -> bool:
         """Return whether this is a router of a sharded cluster, and not a member of a replica set."""
-        return self.command("admin", {"hello": 1}).get("msg") == ROUTER
+        # The plan has asked the server itself whether it is still the one of the positions.
+        return self.client.is_mongos
 
     def documents(self, database: str, command: dict[str, Any]) -> Iterator[Reply]:
         """Yield the replies of a cursor until it ends; with a change stream, until the caller stops."""
@@ -109,95 +105,74 @@ def _get_more(cursor: int, collection: str, options: Mapping[str, Any], *, waits
     return {"getMore": Int64(cursor), "collection": collection, **options} | ({"maxTimeMS": _AWAIT_MS} if waits else {})
 
 
-# What pymongo appends to a sentence: settings of its client, its picture of all servers, and the whole reply.
-_APPENDED = re.compile(
-    r" \(configured timeouts: [^)]*\)|, Timeout: [\d.]+s|, Topology Description: .*|, full error: .*", re.DOTALL
-)
-
-
-def _reason(error: Exception) -> str:
-    return _APPENDED.sub("", str(error))[:300]
-
-
-def refused(server: MongoAddress, error: Exception) -> SourceError:
-    """Return an error of pymongo as a Penstock error, which says whether a retry can help."""
-    from pymongo.errors import AutoReconnect, ConfigurationError, ConnectionFailure, OperationFailure
-
-    facts: dict[str, Any] = {"server": server.where, "reason": _reason(error)}
-    if isinstance(error, OperationFailure):
-        return _failed(server, error, facts | {"code": error.code})
-    if isinstance(error, ConfigurationError):
-        return SourceError("the connection is not configured correctly", hint="check connection.options", **facts)
-    if isinstance(error, (AutoReconnect, ConnectionFailure, OSError)):
-        return ConnectionLost(
-            "the MongoDB server cannot be reached",
-            retryable=True,
-            hint="check that the server is running, that hosts are correct, and that no firewall blocks the connection",
-            **facts,
-        )
-    return SourceError("the MongoDB server cannot be used", **facts)
-
-
-def _failed(server: MongoAddress, error: Any, facts: dict[str, Any]) -> SourceError:
-    code, text = error.code, str(error)
-    if code in _DENIED:
-        user = server.user or "the user"
-        hint = f"check user, password and authSource in connection.options; grant {user} the role read on the databases"
-        return MissingGrant("the MongoDB server denied access", hint=hint, user=server.user or None, **facts)
-    if code in _LOST or "resume point may no longer be in the oplog" in text:
-        return OplogLost(
-            "the oplog no longer has the changes after this position",
-            hint="read the collections again with --resnapshot; a larger oplog keeps more: "
-            "db.adminCommand({replSetResizeOplog: 1, minRetentionHours: 72})",
-            **facts,
-        )
-    if code == _NO_REPLICA_SET:
-        return NotAReplicaSet(
-            "only replica sets and sharded clusters have change streams",
-            hint="start mongod with --replSet rs0, and call rs.initiate() once",
-            **facts,
-        )
-    if code == _TOO_LARGE:
-        return EventTooLarge(
-            "an event exceeds the 16 MiB of a BSON document",
-            hint="set  full-document: lookup,  or exclude the collection",
-            **facts,
-        )
-    if code in _TOO_OLD:
-        return SourceError(
-            "the server no longer knows the collection as it was at this time",
-            hint="let the pipeline catch up, and verify within minSnapshotHistoryWindowInSeconds (300 by default)",
-            **facts,
-        )
-    if code in _CURSOR_GONE:
-        return CursorLost("the server closed a cursor while it was read", retryable=True, **facts)
-    if "post-image" in text or "pre-image" in text or code == _NO_IMAGE:
-        return PostImageMissing(
-            "the change stream has no image of an updated document",
-            hint="db.runCommand({collMod: COLLECTION, changeStreamPreAndPostImages: {enabled: true}}), then read the "
-            "collection again",
-            **facts,
-        )
-    retryable = error.has_error_label("RetryableWriteError") or error.has_error_label("ResumableChangeStreamError")
-    return SourceError("the MongoDB server returned an error", retryable=retryable, **facts)
-
-
 @contextmanager
 def connected(server: MongoAddress) -> Iterator[MongoConnection]:
     """Open a connection for the context. An unreachable server is retried for `patience` seconds, which is logged."""
     connection = connect(server)
-    from pymongo.errors import PyMongoError
-
     try:
-        yield connection
-    except (OSError, PyMongoError) as error:
-        raise refused(server, error) from error
+        with _pymongo_errors(server):
+            yield connection
     finally:
         connection.close()
 
 
 def connect(server: MongoAddress) -> MongoConnection:
     """Return a connection whose primary has answered."""
+    client = _reached(server)
+    return MongoConnection(server, client, client.start_session())
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptClient:
+    """A client that is kept: it watches the server in threads of its own meanwhile."""
+
+    client: MongoClient[dict[str, Any]]
+
+    def is_usable(self, idle_seconds: float) -> bool:
+        if idle_seconds < _SURE_S:
+            return True
+        from pymongo import timeout
+        from pymongo.errors import PyMongoError
+
+        try:
+            with timeout(_ANSWER_S):
+                self.client.admin.command("ping")
+        except (OSError, PyMongoError):
+            return False
+        return True
+
+    def close(self) -> None:
+        self.client.close()
+
+
+# Whether there is patience with an unreachable server is a setting of a client.
+_kept: KeptConnections[tuple[MongoAddress, bool], _KeptClient] = KeptConnections()
+
+
+@contextmanager
+def kept_connected(server: MongoAddress) -> Iterator[MongoConnection]:
+    """Use a client for the context, which is kept for the next use, with a session of its own."""
+    with (
+        _kept.used((server, is_patient()), lambda: _KeptClient(_reached(server))) as kept,
+        _pymongo_errors(server),
+        # A session orders its reads after those before it, which those of another batch need not wait for.
+        kept.client.start_session() as session,
+    ):
+        yield MongoConnection(server, kept.client, session)
+
+
+@contextmanager
+def _pymongo_errors(server: MongoAddress) -> Iterator[None]:
+    from pymongo.errors import PyMongoError
+
+    try:
+        yield
+    except (OSError, PyMongoError) as error:
+        raise refused(server, error) from error
+
+
+def _reached(server: MongoAddress) -> MongoClient[dict[str, Any]]:
+    """Return a client whose primary has answered."""
     return until_reachable(lambda: _open(server), server.where, server.patience)
 
 
@@ -208,7 +183,7 @@ def _limit_of_silence(server: MongoAddress) -> dict[str, Any]:
     return {} if names & {"sockettimeoutms", "timeoutms"} else {"socketTimeoutMS": int(_SILENCE_S * 1000)}
 
 
-def _open(server: MongoAddress) -> MongoConnection:
+def _open(server: MongoAddress) -> MongoClient[dict[str, Any]]:
     try:
         from pymongo import MongoClient
         from pymongo.errors import PyMongoError
@@ -224,8 +199,9 @@ def _open(server: MongoAddress) -> MongoConnection:
             server.uri, appname="penstock", serverSelectionTimeoutMS=int(seconds * 1000), **_limit_of_silence(server)
         )
         client.admin.command("ping")
-        return MongoConnection(server, client, client.start_session())
     except PyMongoError as error:
         if client is not None:
             client.close()
         raise refused(server, error) from error
+    found: MongoClient[dict[str, Any]] = client
+    return found

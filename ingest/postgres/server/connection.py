@@ -12,16 +12,16 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.database.kept_connections import KeptConnections
 from penstock.ingest.database.reachability import until_reachable
-from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefused, SocketStream
 from penstock.ingest.postgres.server.libpq_stream import LibpqStream, answers, run
+from penstock.ingest.postgres.server.refusals import refused
 from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.server.address import PgAddress
 
 log = logging.getLogger(__name__)
-# A privilege is missing, the login is refused, the password is wrong, the database does not exist.
-_DENIED = {"42501", "28000", "28P01", "3D000"}
-# The server is starting, stopping, or has no connection left.
-_TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
 _COPY_BYTES = 4 << 20
 # A connection that was idle for longer than this is used again only if it answers within this time, in seconds: the
 # server's machine, or a device on the way, may be gone without a word.
@@ -154,47 +150,6 @@ def is_of_this_process(backend: int) -> bool:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
-
-
-def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceError:
-    """Return an error of the server as a Penstock error, which says whether a retry can help."""
-    statement = sql[:200] or None
-    facts: dict[str, Any] = {"server": server.where, "sqlstate": state or None, "reason": text, "statement": statement}
-    # An error without SQLSTATE is one of libpq itself, which has lost the connection.
-    if not state or state in _TRANSIENT:
-        return ConnectionLost("the connection to the PostgreSQL server was lost", retryable=True, **facts)
-    if state in _DENIED:
-        hint = "check user, password and pg_hba.conf; penstock check names the grants that are missing"
-        return MissingGrant("the PostgreSQL server denied access", hint=hint, user=server.user, **facts)
-    # The SQLSTATE object_in_use.
-    if state == "55006":
-        return SlotBusy(
-            "the replication slot is in use",
-            retryable=True,
-            hint="another pipeline or tool reads it: set a different slot.name for each",
-            **facts,
-        )
-    # configuration_limit_exceeded: other limits of this SQLSTATE have other texts.
-    if state == "53400" and "replication slot" in text:
-        return NoFreeSlot(
-            "no replication slot is free",
-            hint="drop slots that nobody reads, or ALTER SYSTEM SET max_replication_slots and restart the server",
-            **facts,
-        )
-    if "can no longer" in text or "cannot read from logical replication slot" in text or "already been removed" in text:
-        return SlotLost(
-            "the replication slot has lost its position: the server has removed the WAL that it needs",
-            hint="start with --resnapshot, which replaces the slot and reads the tables again; raise "
-            "max_slot_wal_keep_size",
-            **facts,
-        )
-    if state == "42704" and "replication slot" in text:
-        return SlotMissing(
-            "the replication slot does not exist",
-            hint="changes since it was dropped are lost: start with --resnapshot, which creates it again",
-            **facts,
-        )
-    return SourceError("the PostgreSQL server returned an error", **facts)
 
 
 def connect(server: PgAddress, *, replication: bool = False) -> PgConnection:

@@ -7,10 +7,11 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
-from penstock.ingest.postgres.server.connection import connected, refused
+from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.copy_stream import ServerRefused
 from penstock.ingest.postgres.server.libpq_stream import check
 from penstock.ingest.postgres.server.lsn import MESSAGE, reachable_end
+from penstock.ingest.postgres.server.refusals import refused
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection

@@ -62,7 +62,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     def connected(_address: object) -> Iterator[Server]:
         yield made
 
-    monkeypatch.setattr(planning, "connected", connected)
+    monkeypatch.setattr(planning, "kept_connected", connected)
     return made
 
 

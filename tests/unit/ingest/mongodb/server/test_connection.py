@@ -13,7 +13,8 @@ from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.mongodb.errors import CursorLost, EventTooLarge, NotAReplicaSet, OplogLost, PostImageMissing
 from penstock.ingest.mongodb.server import connection
 from penstock.ingest.mongodb.server.address import MongoAddress
-from penstock.ingest.mongodb.server.connection import connect, refused
+from penstock.ingest.mongodb.server.connection import connect
+from penstock.ingest.mongodb.server.refusals import refused
 from penstock.ingest.patience import patience
 from tests.waiting import at_most
 

@@ -1,0 +1,58 @@
+"""Errors of the server as errors of Penstock, which say whether a retry can help."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import SourceError
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
+from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
+
+if TYPE_CHECKING:
+    from penstock.ingest.postgres.server.address import PgAddress
+
+# A privilege is missing, the login is refused, the password is wrong, the database does not exist.
+_DENIED = {"42501", "28000", "28P01", "3D000"}
+# The server is starting, stopping, or has no connection left.
+_TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
+
+
+def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceError:
+    """Return an error of the server as a Penstock error, which says whether a retry can help."""
+    statement = sql[:200] or None
+    facts: dict[str, Any] = {"server": server.where, "sqlstate": state or None, "reason": text, "statement": statement}
+    # An error without SQLSTATE is one of libpq itself, which has lost the connection.
+    if not state or state in _TRANSIENT:
+        return ConnectionLost("the connection to the PostgreSQL server was lost", retryable=True, **facts)
+    if state in _DENIED:
+        hint = "check user, password and pg_hba.conf; penstock check names the grants that are missing"
+        return MissingGrant("the PostgreSQL server denied access", hint=hint, user=server.user, **facts)
+    # The SQLSTATE object_in_use.
+    if state == "55006":
+        return SlotBusy(
+            "the replication slot is in use",
+            retryable=True,
+            hint="another pipeline or tool reads it: set a different slot.name for each",
+            **facts,
+        )
+    # configuration_limit_exceeded: other limits of this SQLSTATE have other texts.
+    if state == "53400" and "replication slot" in text:
+        return NoFreeSlot(
+            "no replication slot is free",
+            hint="drop slots that nobody reads, or ALTER SYSTEM SET max_replication_slots and restart the server",
+            **facts,
+        )
+    if "can no longer" in text or "cannot read from logical replication slot" in text or "already been removed" in text:
+        return SlotLost(
+            "the replication slot has lost its position: the server has removed the WAL that it needs",
+            hint="start with --resnapshot, which replaces the slot and reads the tables again; raise "
+            "max_slot_wal_keep_size",
+            **facts,
+        )
+    if state == "42704" and "replication slot" in text:
+        return SlotMissing(
+            "the replication slot does not exist",
+            hint="changes since it was dropped are lost: start with --resnapshot, which creates it again",
+            **facts,
+        )
+    return SourceError("the PostgreSQL server returned an error", **facts)

@@ -7,7 +7,7 @@ from penstock.pipelines.spark_catalog.request import Request
 from penstock.table.sql.ddl.tag_statements import alter_tag
 from penstock.table.sql.grammar.scripts import script_parts
 from penstock.table.sql.grammar.statement_grammar import read_statement
-from penstock.table.sql.grammar.statements import CreateTag, DeleteTag, RenameTag
+from penstock.table.sql.grammar.table_statements import CreateTag, DeleteTag, RenameTag
 
 # The Java class has this name too. The procedure is not listed, because users do not call it.
 TAG_PROCEDURE = "alter_table_tag"

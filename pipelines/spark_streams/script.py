@@ -19,16 +19,10 @@ from penstock.table.options.kinds import parse_duration
 from penstock.table.sql.ddl.tag_statements import alter_tag
 from penstock.table.sql.grammar.mentions import mentions
 from penstock.table.sql.grammar.scripts import ScriptPart, first_word, script_parts
+from penstock.table.sql.grammar.session_statements import SessionOption, StatementSet, StatementSetEnd
 from penstock.table.sql.grammar.statement_grammar import read_statement
-from penstock.table.sql.grammar.statements import (
-    CreateTag,
-    DeleteTag,
-    RenameTag,
-    SessionOption,
-    Show,
-    StatementSet,
-    StatementSetEnd,
-)
+from penstock.table.sql.grammar.statements import Show
+from penstock.table.sql.grammar.table_statements import CreateTag, DeleteTag, RenameTag
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import done, one_column
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME, JobProgress, job_user

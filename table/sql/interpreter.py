@@ -19,33 +19,37 @@ from penstock.table.sql.dml.merges import merge
 from penstock.table.sql.dml.update_and_delete import delete, update
 from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, Update
 from penstock.table.sql.grammar.scripts import ScriptPart, script_parts
+from penstock.table.sql.grammar.session_statements import (
+    CreateCatalog,
+    DropCatalog,
+    SessionOption,
+    StatementSet,
+    StatementSetEnd,
+    Use,
+    View,
+)
 from penstock.table.sql.grammar.statement_grammar import read_statement
 from penstock.table.sql.grammar.statements import (
     AlterDatabase,
+    CallProcedure,
+    CreateDatabase,
+    Describe,
+    DropDatabase,
+    Show,
+    SqlQuery,
+    Statement,
+)
+from penstock.table.sql.grammar.table_statements import (
     AlterTable,
     Analyze,
-    CallProcedure,
-    CreateCatalog,
-    CreateDatabase,
     CreateTable,
     CreateTag,
     DeleteTag,
-    Describe,
-    DropCatalog,
-    DropDatabase,
     DropPartitions,
     DropTable,
     RenameTable,
     RenameTag,
-    SessionOption,
-    Show,
-    SqlQuery,
-    Statement,
-    StatementSet,
-    StatementSetEnd,
     TruncateTable,
-    Use,
-    View,
 )
 from penstock.table.sql.listings import describe, show
 from penstock.table.sql.procedures.procedure_calls import call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.table.sql.grammar.statements import SessionOption
+from penstock.table.sql.grammar.session_statements import SessionOption
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.sql.queries.session_reads import PREFIX, check_read_option, is_any, table_and_key
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME

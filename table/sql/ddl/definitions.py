@@ -22,12 +22,10 @@ from penstock.table.schema.changes import (
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_changes import type_changes
 from penstock.table.schema.type_text import read_type, written
-from penstock.table.sql.grammar.statements import (
-    AlterDatabase,
+from penstock.table.sql.grammar.statements import AlterDatabase, CreateDatabase, DropDatabase
+from penstock.table.sql.grammar.table_statements import (
     AlterTable,
-    CreateDatabase,
     CreateTable,
-    DropDatabase,
     DropPartitions,
     DropTable,
     ModifyColumn,

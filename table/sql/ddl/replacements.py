@@ -11,7 +11,7 @@ from penstock.table.catalog.replacement import name_beside, state_of, take_name
 from penstock.table.meta.store import TableMissing
 from penstock.table.sql.ddl.definitions import create_table
 from penstock.table.sql.dml.inserts import create_table_as
-from penstock.table.sql.grammar.statements import CreateTable
+from penstock.table.sql.grammar.table_statements import CreateTable
 from penstock.table.sql.queries.context import SqlContext
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.options.kinds import parse_duration
-from penstock.table.sql.grammar.statements import CreateTag, DeleteTag, RenameTag
+from penstock.table.sql.grammar.table_statements import CreateTag, DeleteTag, RenameTag
 
 
 def alter_tag(table: Table, statement: CreateTag | DeleteTag | RenameTag) -> None:

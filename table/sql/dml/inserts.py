@@ -12,7 +12,7 @@ from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.grammar.row_statements import Insert
-from penstock.table.sql.grammar.statements import CreateTable
+from penstock.table.sql.grammar.table_statements import CreateTable
 from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow
 from penstock.table.values.sql_text import quoted

@@ -29,14 +29,8 @@ from penstock.table.sql.grammar.column_grammar import (
 )
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.database_grammar import alter_database, comment_on_database
-from penstock.table.sql.grammar.statements import (
-    AlterDatabase,
-    AlterTable,
-    DropPartitions,
-    ModifyColumn,
-    RenameTable,
-    Statement,
-)
+from penstock.table.sql.grammar.statements import AlterDatabase, Statement
+from penstock.table.sql.grammar.table_statements import AlterTable, DropPartitions, ModifyColumn, RenameTable
 from penstock.table.sql.grammar.tag_grammar import alter_tag
 
 Changes = list[SchemaChange | ModifyColumn]

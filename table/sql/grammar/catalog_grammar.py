@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from penstock.table.sql.grammar.cursor import Cursor
-from penstock.table.sql.grammar.statements import (
-    CreateCatalog,
-    DropCatalog,
-    DropDatabase,
-    DropTable,
-    Statement,
-    View,
-)
+from penstock.table.sql.grammar.session_statements import CreateCatalog, DropCatalog, View
+from penstock.table.sql.grammar.statements import DropDatabase, Statement
+from penstock.table.sql.grammar.table_statements import DropTable
 from penstock.table.values.sql_text import quoted
 
 OURS = {"paimon", "penstock"}

@@ -10,19 +10,10 @@ from penstock.table.sql.grammar.catalog_grammar import drop
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.listing_grammar import read_describe, read_show
 from penstock.table.sql.grammar.row_grammar import delete, insert, merge, update
-from penstock.table.sql.grammar.statements import (
-    Analyze,
-    CallProcedure,
-    DropPartitions,
-    SessionOption,
-    SqlQuery,
-    Statement,
-    StatementSet,
-    StatementSetEnd,
-    TruncateTable,
-    Use,
-)
+from penstock.table.sql.grammar.session_statements import SessionOption, StatementSet, StatementSetEnd, Use
+from penstock.table.sql.grammar.statements import CallProcedure, SqlQuery, Statement
 from penstock.table.sql.grammar.table_grammar import create, replace
+from penstock.table.sql.grammar.table_statements import Analyze, DropPartitions, TruncateTable
 
 _CHANGES = {"insert", "update", "delete", "merge"}
 _EXPLAINED = {"select", "with", "values", "from", "("}

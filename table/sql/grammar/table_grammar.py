@@ -9,7 +9,9 @@ from penstock.table.sql.grammar.column_grammar import read_column
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.database_grammar import create_database
 from penstock.table.sql.grammar.row_statements import Names
-from penstock.table.sql.grammar.statements import CreateTable, Statement, View
+from penstock.table.sql.grammar.session_statements import View
+from penstock.table.sql.grammar.statements import Statement
+from penstock.table.sql.grammar.table_statements import CreateTable
 from penstock.table.values.types import Field
 
 _ONE_CONSTRAINT = ("only PRIMARY KEY constraints are supported", "leave it out, and check rows before they are written")

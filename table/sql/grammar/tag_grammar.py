@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.row_statements import Names
-from penstock.table.sql.grammar.statements import CreateTag, DeleteTag, RenameTag
+from penstock.table.sql.grammar.table_statements import CreateTag, DeleteTag, RenameTag
 
 _UNITS = ("day", "days", "hour", "hours", "minute", "minutes")
 _Statement = TypeVar("_Statement", CreateTag, DeleteTag, RenameTag)

@@ -16,7 +16,7 @@ from penstock.table.read.lazy_dataset import Rows
 from penstock.table.sql.grammar.lookup_clauses import refuse_lookup_hints
 from penstock.table.sql.grammar.mentions import Mention, common_names, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
-from penstock.table.sql.grammar.statements import View
+from penstock.table.sql.grammar.session_statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
 from penstock.table.sql.queries.engine_errors import (
     engine_error,

@@ -11,7 +11,8 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.table.sql.grammar.row_statements import Insert
 from penstock.table.sql.grammar.scripts import ScriptPart, first_word
-from penstock.table.sql.grammar.statements import CreateTable, SqlQuery, Statement
+from penstock.table.sql.grammar.statements import SqlQuery, Statement
+from penstock.table.sql.grammar.table_statements import CreateTable
 from penstock.table.sql.queries.context import SqlContext, done, one_column
 from penstock.table.sql.streams.stream_inserts import stream_inserts
 from penstock.table.sql.streams.stream_jobs import StreamJobs, stream_selects

@@ -21,28 +21,26 @@ from penstock.table.schema.changes import (
 from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.row_statements import Delete, Insert, Merge, MergeClause, Update
 from penstock.table.sql.grammar.scripts import script_parts
+from penstock.table.sql.grammar.session_statements import CreateCatalog, DropCatalog, SessionOption, Use, View
 from penstock.table.sql.grammar.statement_grammar import read_statement
 from penstock.table.sql.grammar.statements import (
     AlterDatabase,
-    AlterTable,
     CallProcedure,
-    CreateCatalog,
     CreateDatabase,
-    CreateTable,
     Describe,
-    DropCatalog,
     DropDatabase,
+    Show,
+    SqlQuery,
+    Statement,
+)
+from penstock.table.sql.grammar.table_statements import (
+    AlterTable,
+    CreateTable,
     DropPartitions,
     DropTable,
     RenameTable,
     RenameTag,
-    SessionOption,
-    Show,
-    SqlQuery,
-    Statement,
     TruncateTable,
-    Use,
-    View,
 )
 
 

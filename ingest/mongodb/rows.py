@@ -12,7 +12,8 @@ import pyarrow as pa
 from penstock.byte_buffers import Int64s
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.ingest.mongodb.bson.documents import at_path, columns_and_keys
-from penstock.ingest.mongodb.bson.elements import STRING, Block
+from penstock.ingest.mongodb.bson.elements import Block
+from penstock.ingest.mongodb.bson.value_types import STRING
 from penstock.ingest.mongodb.server.collections import TableName
 
 log = logging.getLogger(__name__)

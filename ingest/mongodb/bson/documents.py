@@ -13,20 +13,10 @@ from penstock.byte_buffers import Int64s
 from penstock.errors import SourceError
 from penstock.ingest.database.buffers import unsigned_at
 from penstock.ingest.mongodb.bson.binaries import object_ids
-from penstock.ingest.mongodb.bson.elements import (
-    ARRAY,
-    DOCUMENT,
-    NULL,
-    OBJECT_ID,
-    SCOPED_CODE,
-    STRING,
-    Block,
-    ElementSegment,
-    check_places,
-    segments,
-)
+from penstock.ingest.mongodb.bson.elements import Block, ElementSegment, check_places, segments
 from penstock.ingest.mongodb.bson.text_columns import in_places, joined, repeated
 from penstock.ingest.mongodb.bson.texts import MEMBERS, json_quoted, json_texts, plain_texts, quoted_texts
+from penstock.ingest.mongodb.bson.value_types import ARRAY, DOCUMENT, NULL, OBJECT_ID, SCOPED_CODE, STRING
 
 # The server refuses documents that are nested more deeply.
 _DEEPEST = 200

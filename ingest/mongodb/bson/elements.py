@@ -6,7 +6,6 @@ together. The cost is one comparison per step and distinct name, for any number 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,27 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.byte_buffers import Bytes, Int64s, at_every_byte
-from penstock.errors import SourceError
 from penstock.ingest.database.buffers import unsigned_at, with_spare_bytes
+from penstock.ingest.mongodb.bson.value_types import LEAST, PREFIXES, REGEX, SHORTEST, WIDTHS, damaged, unknown_type
 
-# The types of BSON values, as numbers.
-DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, UNDEFINED, OBJECT_ID, BOOL, DATE, NULL = range(1, 11)
-REGEX, DB_POINTER, CODE, SYMBOL, SCOPED_CODE, INT32, TIMESTAMP, INT64, DECIMAL128 = range(11, 20)
-MAX_KEY, MIN_KEY = 0x7F, 0xFF
-
-_WIDTHS = {
-    DOUBLE: 8, UNDEFINED: 0, OBJECT_ID: 12, BOOL: 1, DATE: 8, NULL: 0, INT32: 4, TIMESTAMP: 8, INT64: 8, DECIMAL128: 16,
-    MAX_KEY: 0, MIN_KEY: 0,
-}  # fmt: skip
-# The bytes that the number of 32 bits before a value does not count: the number itself, and for some types more.
-_PREFIXES = {STRING: 4, CODE: 4, SYMBOL: 4, DOCUMENT: 0, ARRAY: 0, SCOPED_CODE: 0, BINARY: 5, DB_POINTER: 16}
-# The fewest bytes of values that contain their length, with their zero bytes.
-_LEAST = {STRING: 5, CODE: 5, SYMBOL: 5, DOCUMENT: 5, ARRAY: 5, SCOPED_CODE: 14, BINARY: 5, DB_POINTER: 17}
-DAMAGE_HINT = "start again; if it happens again, run  db.runCommand({validate: ...})  on the collection"
-_SHORTEST = 5  # bytes of an empty document
 # At a step with more distinct names than this, the other documents are grouped one by one.
 _COMPARED_NAMES = 12
-_number = struct.Struct("<i").unpack_from
 
 
 class Block:
@@ -84,7 +67,7 @@ def segments(block: Block, at: Int64s) -> list[ElementSegment]:
             check_places(start <= ends, start)
             length = _lengths(block, kind, start)
             # Otherwise the content would be read from other documents or from other memory.
-            check_places((start + length <= ends) & (length >= _LEAST.get(kind, 0)), start)
+            check_places((start + length <= ends) & (length >= LEAST.get(kind, 0)), start)
             following[chosen] = start + length
             parts.append(ElementSegment(step, kind, name, lanes[chosen], start, length))
         position = following
@@ -95,9 +78,9 @@ def segments(block: Block, at: Int64s) -> list[ElementSegment]:
 def _ends(block: Block, at: Int64s) -> Int64s:
     """Return where the documents end that begin at these positions."""
     size = len(block.raw)
-    check_places((at >= 0) & (at + _SHORTEST <= size), at)
+    check_places((at >= 0) & (at + SHORTEST <= size), at)
     length = unsigned_at(block.data, at, 4)
-    check_places((length >= _SHORTEST) & (at + length <= size), at)
+    check_places((length >= SHORTEST) & (at + length <= size), at)
     return at + length
 
 
@@ -105,19 +88,6 @@ def check_places(right: npt.NDArray[np.bool_], position: Int64s) -> None:
     """Raise SourceError with the first position that is not right."""
     if not right.all():
         raise damaged(int(position[int(np.argmin(right))]))
-
-
-def _unknown_type(kind: int, position: int) -> SourceError:
-    return SourceError(
-        "the server sent a value of an unknown BSON type",
-        type=kind,
-        position=position,
-        hint="the server is newer than this penstock supports: upgrade penstock, or leave the collection out",
-    )
-
-
-def damaged(position: int) -> SourceError:
-    return SourceError("the server sent a damaged document", position=position, hint=DAMAGE_HINT)
 
 
 _Chosen = npt.NDArray[np.int64] | slice
@@ -175,10 +145,10 @@ def _equal(data: Bytes, position: Int64s, header: bytes) -> npt.NDArray[np.bool_
 
 def _lengths(block: Block, kind: int, start: Int64s) -> Int64s:
     """Return how many bytes the values of this type have that begin at these positions."""
-    width = _WIDTHS.get(kind)
+    width = WIDTHS.get(kind)
     if width is not None:
         return np.full(len(start), width, np.int64)
-    prefix = _PREFIXES.get(kind)
+    prefix = PREFIXES.get(kind)
     if prefix is not None:
         return unsigned_at(block.data, start, 4) + prefix
     if kind == REGEX:
@@ -188,65 +158,4 @@ def _lengths(block: Block, kind: int, start: Int64s) -> Int64s:
         except ValueError as reason:
             raise damaged(int(start[0])) from reason
         return np.fromiter(ends, np.int64, len(start)) - start
-    raise _unknown_type(kind, int(start[0]))
-
-
-def members(raw: bytes, at: int = 0) -> dict[str, tuple[int, int]]:
-    """Return type and position of the values of one document, by name. For the few documents around the data."""
-    found: dict[str, tuple[int, int]] = {}
-    position = at + 4
-    try:
-        while raw[position]:
-            end = raw.index(b"\0", position + 1)
-            kind, name = raw[position], raw[position + 1 : end].decode()
-            found[name] = kind, end + 1
-            position = end + 1 + _length(raw, kind, end + 1)
-    except (IndexError, ValueError, struct.error) as reason:
-        raise damaged(position) from reason
-    return found
-
-
-def _length(raw: bytes, kind: int, start: int) -> int:
-    if kind in _WIDTHS:
-        return _WIDTHS[kind]
-    if kind in _PREFIXES:
-        length = int(_number(raw, start)[0]) + _PREFIXES[kind]
-        if length < _LEAST[kind]:
-            raise damaged(start)
-        return length
-    raise _unknown_type(kind, start)
-
-
-def text_at(raw: bytes, start: int) -> str:
-    """Return the text whose length is at this position."""
-    try:
-        return raw[start + 4 : start + 3 + _number(raw, start)[0]].decode()
-    except (ValueError, struct.error) as reason:
-        raise damaged(start) from reason
-
-
-def documents_at(raw: bytes, array: int) -> Int64s:
-    """Return where the documents of an array begin."""
-    begins: list[int] = []
-    try:
-        _find_documents(raw, array, begins)
-    except struct.error as reason:
-        raise damaged(array) from reason
-    return np.array(begins, np.int64)
-
-
-def _find_documents(raw: bytes, array: int, begins: list[int]) -> None:
-    position, end, width, number = array + 4, array + _number(raw, array)[0] - 1, 3, 0
-    # The names of elements are the numbers from 0 on. They are skipped by their number of digits.
-    following = 10
-    while position < end:
-        start = position + width
-        begins.append(start)
-        size = _number(raw, start)[0]
-        if size < _SHORTEST:
-            raise damaged(start)
-        position = start + size
-        number += 1
-        if number == following:
-            width += 1
-            following *= 10
+    raise unknown_type(kind, int(start[0]))

@@ -20,7 +20,10 @@ from penstock.formats.json_text import java_double
 from penstock.ingest.database.buffers import booleans, unsigned_at
 from penstock.ingest.mongodb.bson.binaries import binaries, object_ids
 from penstock.ingest.mongodb.bson.decimals import decimal_digits
-from penstock.ingest.mongodb.bson.elements import (
+from penstock.ingest.mongodb.bson.elements import Block
+from penstock.ingest.mongodb.bson.single_document import text_at
+from penstock.ingest.mongodb.bson.text_columns import joined, repeated
+from penstock.ingest.mongodb.bson.value_types import (
     BOOL,
     CODE,
     DATE,
@@ -36,11 +39,8 @@ from penstock.ingest.mongodb.bson.elements import (
     SYMBOL,
     TIMESTAMP,
     UNDEFINED,
-    Block,
     damaged,
-    text_at,
 )
-from penstock.ingest.mongodb.bson.text_columns import joined, repeated
 
 # Counted values, by the reasons that are shown to users.
 NOT_A_NUMBER, NOT_UTF8 = "not-a-number", "text-not-utf8"

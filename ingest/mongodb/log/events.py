@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from penstock.byte_buffers import Bools, Int64s, at_every_byte, slices
 from penstock.ingest.database.buffers import UInt64s, unsigned_at
-from penstock.ingest.mongodb.bson.elements import DOCUMENT, Block, ElementSegment, members, segments, text_at
+from penstock.ingest.mongodb.bson.elements import Block, ElementSegment, segments
+from penstock.ingest.mongodb.bson.single_document import members, text_at
 from penstock.ingest.mongodb.bson.texts import plain_texts
+from penstock.ingest.mongodb.bson.value_types import DOCUMENT
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime
 from penstock.ingest.mongodb.server.collections import TableName
 from penstock.ingest.mongodb.server.replies import Reply

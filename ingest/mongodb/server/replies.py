@@ -10,7 +10,9 @@ import numpy as np
 
 from penstock.byte_buffers import Int64s
 from penstock.errors import SourceError
-from penstock.ingest.mongodb.bson.elements import DAMAGE_HINT, Block, documents_at, members, text_at
+from penstock.ingest.mongodb.bson.elements import Block
+from penstock.ingest.mongodb.bson.single_document import documents_at, members, text_at
+from penstock.ingest.mongodb.bson.value_types import DAMAGE_HINT
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime
 
 

@@ -11,15 +11,9 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.ingest.mongodb.bson.documents import columns_and_keys
-from penstock.ingest.mongodb.bson.elements import (
-    INT32,
-    STRING,
-    Block,
-    documents_at,
-    members,
-    segments,
-    text_at,
-)
+from penstock.ingest.mongodb.bson.elements import Block, segments
+from penstock.ingest.mongodb.bson.single_document import documents_at, members, text_at
+from penstock.ingest.mongodb.bson.value_types import INT32, STRING
 
 
 def laid_out(*documents: dict[str, object]) -> tuple[Block, np.ndarray]:

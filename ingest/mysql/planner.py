@@ -15,18 +15,21 @@ from penstock.errors import PositionLost
 from penstock.ingest.database.findings import log_warnings
 from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
-from penstock.ingest.mysql.binlog.log_sample import require_same_log, with_sample
 from penstock.ingest.mysql.binlog.plan import plan_log
-from penstock.ingest.mysql.binlog.resume import Resume, check_position, resume
-from penstock.ingest.mysql.binlog.server_positions import at_time, await_visible, earliest, latest, settled
+from penstock.ingest.mysql.binlog.server_positions import await_visible, latest
 from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests
-from penstock.ingest.mysql.errors import BinlogPurged
+from penstock.ingest.mysql.first_position import first_position, present_position
 from penstock.ingest.mysql.idle_position import IdlePosition
 from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
 from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import RecordedHistory
-from penstock.ingest.mysql.server.catalog import definitions
+from penstock.ingest.mysql.resumed_progress import (
+    beginning_of,
+    moved_to_server,
+    resumed_progress,
+    with_added_tables,
+)
 from penstock.ingest.mysql.server.connection import connected, server_facts, variables
 from penstock.ingest.mysql.server.table_checks import cascades
 from penstock.ingest.mysql.settings import FollowSettings
@@ -63,7 +66,7 @@ class Planner:
         """Return the start of a pipeline without a checkpoint, with its tables' definitions recorded as of there."""
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
-            start = self._sampled(self._start(connection, facts))
+            start = first_position(self.settings, connection, facts)
             tables = captured_facts(connection, self.settings)
             self.recorded.begin(connection, facts, [table.name for table in tables], start)
             self._facts = facts
@@ -81,7 +84,7 @@ class Planner:
 
         All tables are then read again.
         """
-        start, tables = self._sampled(self._settled(connection, facts)), captured_facts(connection, self.settings)
+        start, tables = present_position(self.settings, connection, facts), captured_facts(connection, self.settings)
         names = tuple(table.name for table in tables)
         self.recorded.begin(connection, facts, names, start)
         self._facts = facts
@@ -101,30 +104,6 @@ class Planner:
         empty = BatchContent(barriers=tuple(Barrier("read-again", *name) for name in names))
         self.at_barrier = True
         return replace(progress.reading(names), reread=self.settings.rereads, batch=empty)
-
-    def _start(self, connection: Connection, facts: ServerFacts) -> LogPosition:
-        startup = self.settings.startup
-        match startup.mode:
-            case "earliest-offset":
-                return earliest(connection, facts)
-            case "timestamp":
-                return at_time(self.settings.server, connection, facts, startup.millis, self.settings.server_id(-1))
-            case "specific-offset" if startup.file:
-                start = LogPosition(startup.file, startup.pos, startup.gtid)
-                check_position(connection, start)
-                return start
-            case "specific-offset":
-                oldest = earliest(connection, facts)
-                return resume(connection, facts, replace(oldest, gtid=startup.gtid), "set by its GTID set").start
-            case "latest-offset":
-                return latest(connection, facts)
-        return self._settled(connection, facts)
-
-    def _settled(self, connection: Connection, facts: ServerFacts) -> LogPosition:
-        return settled(connection, facts, self.settings.server, self.settings.server_id(-1))
-
-    def _sampled(self, position: LogPosition) -> LogPosition:
-        return with_sample(self.settings.server, position, self.settings.server_id(-1))
 
     def end(self) -> LogPosition:
         with connected(self.settings.server) as connection:
@@ -200,47 +179,14 @@ class Planner:
 
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
         """Resume on the same server or another after a restart, and add tables that match since the stop."""
-        try:
-            resumed = resume(connection, facts, progress.log, progress.server)
-        except BinlogPurged as error:
-            if not self.settings.accept_gap:
-                raise
-            progress = replace(progress, log=earliest(connection, facts), server=facts.uuid)
-            log.warning("event=gap_accepted lost_from=%s goes_on=%s", error.facts.get("position"), progress.log)
-            resumed = Resume(progress.log, by_gtid=False)
-        if facts.uuid == progress.server and resumed.start == progress.log:
-            require_same_log(self.settings.server, progress.log, self.settings.server_id(-1))
-        if resumed.start != progress.log:
-            log.info("event=purged_but_read position=%s goes_on=%s", progress.log, resumed.start)
-            progress = replace(progress, log=resumed.start)
+        progress, by_gtid = resumed_progress(self.settings, connection, facts, progress)
         self._idle.forget()
         history = self.recorded.at(progress)
-        if resumed.by_gtid:
-            log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)
-            # The new server's binlog has another order: the definitions known now are valid from its very beginning.
-            known = [table for table in history.tables.known.values() if history.was_captured(table.name)]
-            history.tables.known.clear()
-            history.versions.clear()
-            history.unsaved.clear()
-            # File number 0 sorts before every file of the server.
-            history.start(known, LogPosition(f"{facts.uuid}.0", 0))
-            progress = replace(progress, server=facts.uuid, by_gtid=True)
+        if by_gtid:
+            progress = moved_to_server(history, facts, progress)
         self._facts = facts
-        at = LogPosition(f"{facts.uuid}.0", 0) if resumed.by_gtid else progress.log
-        fresh = [
-            table.name for table in captured_facts(connection, self.settings) if not history.was_captured(table.name)
-        ]
-        if fresh:
-            # A table left out so far may have been altered after this position; its tracked definition is the right
-            # one.
-            before = {name: history.tables.known[name] for name in fresh if name in history.tables.known}
-            history.start({**definitions(connection, fresh), **before}.values(), at)
-        self.recorded.note_others(connection, history, at)
-        self.recorded.store(progress.server)
-        if fresh and self.settings.new_tables and self.settings.reads_tables:
-            log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
-            progress = progress.reading(fresh)
-        return progress
+        at = beginning_of(facts) if by_gtid else progress.log
+        return with_added_tables(connection, self.recorded, history, progress, at)
 
     def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, rules: LoggedDdlRules) -> LogPlan:
         if self.settings.snapshot == "exact" and progress.reads_tables:

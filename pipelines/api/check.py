@@ -78,7 +78,7 @@ def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Find
 
 def _options(spec: PipelineSpec) -> Iterator[Finding]:
     """Build everything that a job consists of: expressions, patterns, names of metadata columns."""
-    from penstock.pipelines.job.build import job, shape
+    from penstock.pipelines.job.build import job, mapping_of
     from penstock.pipelines.mapping.target_tables import settings_of
     from penstock.table.options.checks import check_given, without_effect
 
@@ -102,7 +102,7 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
             f"errors: {{{name}: ...}} has no effect with bad-record: {spec.errors.bad_record}",
             f"set  bad-record: {name} , or remove it",
         )
-    for transform in shape(spec, settings_of(spec.sink.catalog)).table_rules.transforms:
+    for transform in mapping_of(spec, settings_of(spec.sink.catalog)).table_rules.transforms:
         for name, columns in transform.clear_uses.items():
             yield Finding(
                 "options",

@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.errors import ConfigError, counted
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.job.build import filled_tables, shape
+from penstock.pipelines.job.build import filled_tables, mapping_of
 from penstock.pipelines.job.forced_snapshots import refuse_forced
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.holes import where_sources_go
@@ -79,7 +79,7 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
         yield Finding("tables", "ok", "none of this pipeline yet: tables that do not exist are created as they appear")
     if spec.freshness:
         filled = filled_tables(spec, warehouse)
-        refuse_forced(spec, where_sources_go(filled, shape(spec, warehouse)), warehouse)
+        refuse_forced(spec, where_sources_go(filled, mapping_of(spec, warehouse)), warehouse)
 
 
 def parked_tables(spec: PipelineSpec, parked: Mapping[str, Mapping[str, object]]) -> Iterator[Finding]:

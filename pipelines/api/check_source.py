@@ -56,7 +56,7 @@ def _messages(spec: PipelineSpec) -> Iterator[Finding]:
     warehouse = build.job_warehouse(spec)
     if not spec.pipeline.accept_gap:
         lacking = lacking_messages(
-            build.shape(spec, warehouse),
+            build.mapping_of(spec, warehouse),
             build.filled_tables(spec, warehouse),
             retries_parked=spec.pipeline.retry_parked,
         )
@@ -84,7 +84,7 @@ def _of_source(checked: SourceCheck) -> Iterator[Finding]:
 
 def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     kind, request, warehouse = connector(spec), request_of(spec), build.job_warehouse(spec)
-    shape, filled = build.shape(spec, warehouse), build.filled_tables(spec, warehouse)
+    mapping, filled = build.mapping_of(spec, warehouse), build.filled_tables(spec, warehouse)
     checked = kind.check(spec.source, request, must=filled.is_new)
     names = [name_of(table) for table in checked.tables]
     if names:
@@ -104,32 +104,32 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     for name, lines in checked.selections.items():
         for line in lines:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")
-    captured = captured_tables(spec, shape, filled, checked.tables)
+    captured = captured_tables(spec, mapping, filled, checked.tables)
     refused = False
     for finding in _tables_planned(spec, checked.tables, filled.sources, checked.hiding) if names else ():
         refused = refused or finding.level == "error"
         yield finding
     if not refused and not any(finding.level == "error" for finding in checked.findings):
-        yield from _start_refusal(spec, shape, filled, checked.tables, captured)
+        yield from _start_refusal(spec, mapping, filled, checked.tables, captured)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options).batches.progress().offsets
     if reached is not None:
         yield from _resume_findings(spec, reached)
     if not spec.pipeline.accept_gap:
-        planned = without_failing(checked.tables, failing_rules(spec, shape, checked.tables, filled.sources))
+        planned = without_failing(checked.tables, failing_rules(spec, mapping, checked.tables, filled.sources))
         left_out = {plan.table for plan in _plans(spec, planned) if plan.action == "leave out"}
         yield from lacking_tables(captured.lacking, COPIES, left_out)
 
 
 def _start_refusal(
     spec: PipelineSpec,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     filled: FilledTables,
     tables: Sequence[SourceSchema],
     captured: CaptureFindings,
 ) -> Iterator[Finding]:
     """Yield the error with which a start would refuse the pipeline, although each table alone is right."""
     try:
-        plan_tables(spec, shape, build.job_warehouse(spec), filled, tables, captured)
+        plan_tables(spec, mapping, build.job_warehouse(spec), filled, tables, captured)
     except PenstockError as error:
         yield of_error("tables", error)
 
@@ -148,16 +148,16 @@ def _tables_planned(
     the tables that `run` creates from this sample need it.
     """
     warehouse = build.job_warehouse(spec)
-    shape = build.shape(spec, warehouse)
-    failing = failing_rules(spec, shape, schemas, before)
+    mapping = build.mapping_of(spec, warehouse)
+    failing = failing_rules(spec, mapping, schemas, before)
     for name, error in failing.items():
         yield Finding("tables", "warning", failure_text(name, error), failure_hint(error))
-    for error in unmet_rules(spec, shape, schemas, before, hiding, sampled=sampled, failing=failing):
+    for error in unmet_rules(spec, mapping, schemas, before, hiding, sampled=sampled, failing=failing):
         found = of_error("tables", error)
         passes = sampled and isinstance(error, NoSuchTable | NoSuchColumn)
         yield replace(found, level="warning", code=0) if passes else found
     rows = [*map(lacking_columns, schemas)] if sampled else schemas
-    for message, hint in (*unmet_names(spec, shape, schemas, before), *unseen_columns(shape, rows)):
+    for message, hint in (*unmet_names(spec, mapping, schemas, before), *unseen_columns(mapping, rows)):
         yield Finding("tables", "warning", message, hint)
     for table in _plans(spec, without_failing(schemas, failing), sampled=sampled):
         for warning in table.warnings:
@@ -174,17 +174,17 @@ def _tables_planned(
 def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema], *, sampled: bool = False) -> list[PlannedTable]:
     """Return the planned tables, or an empty list if a rule cannot be applied, which was already reported."""
     warehouse = build.job_warehouse(spec)
-    shape = build.shape(spec, warehouse)
+    mapping = build.mapping_of(spec, warehouse)
     try:
         # A sample may lack columns for its transforms, but the tables are created from the columns that it has.
         rows = [lacking_columns(schema) if sampled else schema for schema in schemas]
         after = [
-            replace(shape.shaped(schema), is_partial=given.is_partial)
+            replace(mapping.shaped(schema), is_partial=given.is_partial)
             for schema, given in zip(rows, schemas, strict=True)
         ]
     except PenstockError:
         return []
-    return planned(shape, after, now=warehouse.now_millis())
+    return planned(mapping, after, now=warehouse.now_millis())
 
 
 def _resume_findings(spec: PipelineSpec, reached: Offsets) -> Iterator[Finding]:
@@ -241,7 +241,7 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
     yield from _tables_planned(spec, seen.untransformed, sampled=True)
     tables = sorted({f"{schema.database}.{schema.table}" for schema in seen.schemas if schema.table})
     of = f" of {', '.join(tables[:5])}" if tables else ""
-    left = not_captured(build.shape(spec, build.job_warehouse(spec)), seen.untransformed)
+    left = not_captured(build.mapping_of(spec, build.job_warehouse(spec)), seen.untransformed)
     if left and len(left) == len(tables):
         yield Finding(
             "source",

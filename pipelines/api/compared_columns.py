@@ -59,7 +59,7 @@ class ComparedColumns:
 
     @classmethod
     def of(
-        cls, table: Table, sources: Sequence[SourceSchema], shape: PipelineMapping, ignored: Collection[str]
+        cls, table: Table, sources: Sequence[SourceSchema], mapping: PipelineMapping, ignored: Collection[str]
     ) -> ComparedColumns:
         layout = Layout.of(table.store.schema())
         schema = layout.schema
@@ -72,18 +72,20 @@ class ComparedColumns:
                 primary_key=None if schema.primary_keys else "none",
                 hint=_BY_QUERY,
             )
-        transforms = [shape.table_rules.transform(source.database, source.table) for source in sources]
+        transforms = [mapping.table_rules.transform(source.database, source.table) for source in sources]
         if any(transform is not None and transform.filter_moves for transform in transforms):
             raise NotComparable(
                 "which rows this table has depends on lookups, or on the time or the kind of a change",
                 table=table.name,
                 hint=_BY_QUERY,
             )
-        own = {name for source in sources for name in shape.compared_columns(source)}
-        apart = {column.name for column in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
+        own = {name for source in sources for name in mapping.compared_columns(source)}
+        apart = {column.name for column in mapping.new_tables.computed} | {
+            name for name, _ in mapping.new_tables.metadata
+        }
         keys = source_keys(schema)
         # Other computed columns are not compared: they are null in rows that were written before they were added.
-        computed = shape.new_tables.repeatable(own - apart).intersection(keys)
+        computed = mapping.new_tables.repeatable(own - apart).intersection(keys)
         unknown = [name for name in keys if name not in (own - apart) | computed]
         if unknown:
             raise NotComparable(
@@ -95,16 +97,16 @@ class ComparedColumns:
         columns = tuple(name for name in schema.names if name in (own - apart - set(ignored)) | computed)
         # Ranges of numbers show a user where to look. Other keys are distributed by their hash.
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
-        marks = any(shape.marks_deletes(source.database, source.table) for source in sources)
+        marks = any(mapping.marks_deletes(source.database, source.table) for source in sources)
         return cls(layout, columns, keys, 4096 if whole else None, marks)
 
-    def rows_of(self, change: ChangeBatch, shape: PipelineMapping) -> tuple[Rows, int, Counter[str]]:
-        change = shape.compared(change)
-        if shape.keeps_versions(change.schema.database, change.schema.table):
+    def rows_of(self, change: ChangeBatch, mapping: PipelineMapping) -> tuple[Rows, int, Counter[str]]:
+        change = mapping.compared(change)
+        if mapping.keeps_versions(change.schema.database, change.schema.table):
             change = with_versions(change, 0, "")
         # Without messages and with any instant: computed and metadata columns, which depend on them, are not
         # compared.
-        fitted = shape.fit(_columns_of_table(change, self.layout, shape), self.layout.schema, None, 0)
+        fitted = mapping.fit(_columns_of_table(change, self.layout, mapping), self.layout.schema, None, 0)
         if fitted is None:
             raise SourceAltered(
                 "the source table was altered, and its rows do not fit the target table yet",
@@ -136,10 +138,10 @@ def _is_whole(layout: Layout, name: str) -> bool:
     return isinstance(type_, AtomicType) and type_.root in _WHOLE
 
 
-def _columns_of_table(change: ChangeBatch, layout: Layout, shape: PipelineMapping) -> ChangeBatch:
+def _columns_of_table(change: ChangeBatch, layout: Layout, mapping: PipelineMapping) -> ChangeBatch:
     """Return the change without columns that the table does not have (yet)."""
     there = set(layout.schema.names)
-    kept = [place for place, field in enumerate(change.schema.fields) if shape.rules.name(field.name) in there]
+    kept = [place for place, field in enumerate(change.schema.fields) if mapping.rules.name(field.name) in there]
     if len(kept) == len(change.schema.fields):
         return change
     fields = tuple(change.schema.fields[place] for place in kept)

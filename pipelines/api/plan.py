@@ -69,18 +69,18 @@ class PlannedTable:
 
 
 def planned(
-    shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int, rules: FreshnessRules = NO_FRESHNESS
+    mapping: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int, rules: FreshnessRules = NO_FRESHNESS
 ) -> list[PlannedTable]:
     """Return a planned table for each target of the source schemas. Source tables that are left out have no target."""
     by_target: dict[str, list[SourceSchema]] = {}
     for schema in schemas:
-        target = shape.target(schema.database, schema.table)
+        target = mapping.target(schema.database, schema.table)
         if target is not None:
             by_target.setdefault(target, []).append(schema)
     return [
         replace(
-            _table(shape, target, sources, now),
-            expectations=_expectations(shape, sources),
+            _table(mapping, target, sources, now),
+            expectations=_expectations(mapping, sources),
             freshness=_freshness(rules, sources),
         )
         for target, sources in sorted(by_target.items())
@@ -101,9 +101,9 @@ def with_selections(table: PlannedTable, parts: Mapping[str, Sequence[str]]) -> 
 _CONSEQUENCES = {"drop": "drop (a dropped update leaves the row as it was before)"}
 
 
-def _expectations(shape: PipelineMapping, sources: Sequence[SourceSchema]) -> tuple[str, ...]:
+def _expectations(mapping: PipelineMapping, sources: Sequence[SourceSchema]) -> tuple[str, ...]:
     found = (
-        expectation for source in sources for expectation in shape.table_rules.expected(source.database, source.table)
+        expectation for source in sources for expectation in mapping.table_rules.expected(source.database, source.table)
     )
     return tuple(
         dict.fromkeys(
@@ -113,24 +113,24 @@ def _expectations(shape: PipelineMapping, sources: Sequence[SourceSchema]) -> tu
     )
 
 
-def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:
+def _table(mapping: PipelineMapping, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:
     names = tuple(dict.fromkeys(".".join(filter(None, (source.database, source.table))) for source in sources))
     try:
-        current = _current(shape, target)
+        current = _current(mapping, target)
         if current is None:
             check_name(target.partition(".")[0], "database")
             check_name(target.partition(".")[2], "table", more="; rename a source table with --table-mapping")
-            created = shape.planned(target, sources, now)
+            created = mapping.planned(target, sources, now)
             check_usable(created)
-            warnings = tuple(filter(None, (shape.new_tables.unknown_types(sources), text_sequence(created))))
-            return replace(_described(shape, target, "create", names, created, sources, {}), warnings=warnings)
-        wanted = dict(shape.table_rules.new_tables(shape.new_tables, target, sources).options)
+            warnings = tuple(filter(None, (mapping.new_tables.unknown_types(sources), text_sequence(created))))
+            return replace(_described(mapping, target, "create", names, created, sources, {}), warnings=warnings)
+        wanted = dict(mapping.table_rules.new_tables(mapping.new_tables, target, sources).options)
         check_usable(replace(current, options={**wanted, **current.options}))
-        drifts = [drift_of(source, target, current, shape.rules) for source in sources]
-        changes = _changes([*drifts, shape.new_tables.missing_after(drifts, target, current)])
-        return _described(shape, target, "alter" if changes else "keep", names, current, sources, changes)
+        drifts = [drift_of(source, target, current, mapping.rules) for source in sources]
+        changes = _changes([*drifts, mapping.new_tables.missing_after(drifts, target, current)])
+        return _described(mapping, target, "alter" if changes else "keep", names, current, sources, changes)
     except (UnusableName, KeylessTable) as error:
-        leaves_out = shape.table is None  # with a single table there would be nothing left
+        leaves_out = mapping.table is None  # with a single table there would be nothing left
         hint = LEFT_OUT_HINT if leaves_out and isinstance(error, UnusableName) else error.hint
         problem = f"{error.message}; {hint}"
         return PlannedTable(target, "leave out" if leaves_out else "refuse", names, problem=problem)
@@ -139,9 +139,9 @@ def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now
         return PlannedTable(target, "refuse", names, problem=problem)
 
 
-def _current(shape: PipelineMapping, target: str) -> TableSchema | None:
+def _current(mapping: PipelineMapping, target: str) -> TableSchema | None:
     try:
-        return shape.warehouse.store(target).schema()
+        return mapping.warehouse.store(target).schema()
     except TableMissing:
         return None
 
@@ -157,7 +157,7 @@ def _changes(drifts: Sequence[Drift]) -> dict[str, str]:
 
 
 def _described(
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     target: str,
     action: str,
     names: tuple[str, ...],
@@ -166,25 +166,29 @@ def _described(
     changes: Mapping[str, str],
 ) -> PlannedTable:
     # Reversed, so that the first one is shown if several sources have the column.
-    origins = {shape.rules.name(field.name): (source, field) for source in reversed(sources) for field in source.fields}
-    columns = [_column(shape, field, origins.get(field.name), schema, changes) for field in schema.fields]
+    origins = {
+        mapping.rules.name(field.name): (source, field) for source in reversed(sources) for field in source.fields
+    }
+    columns = [_column(mapping, field, origins.get(field.name), schema, changes) for field in schema.fields]
     known = set(schema.names)
-    columns += [_added(shape, name, origins.get(name), change) for name, change in changes.items() if name not in known]
+    columns += [
+        _added(mapping, name, origins.get(name), change) for name, change in changes.items() if name not in known
+    ]
     keys, partitions = tuple(schema.primary_keys), tuple(schema.partition_keys)
     options, unused = dict(schema.options), table_options_without_effect(schema)
     return PlannedTable(target, action, names, keys, partitions, options, unused, tuple(columns))
 
 
 def _added(
-    shape: PipelineMapping, name: str, origin: tuple[SourceSchema, SourceField] | None, change: str
+    mapping: PipelineMapping, name: str, origin: tuple[SourceSchema, SourceField] | None, change: str
 ) -> PlannedColumn:
     if origin is None:
-        return PlannedColumn(name, "", "", _made_here(shape, name), change)
+        return PlannedColumn(name, "", "", _made_here(mapping, name), change)
     return PlannedColumn(name, "", origin[1].type or "text", "new column of the source", change)
 
 
 def _column(
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     column: Field,
     origin: tuple[SourceSchema, SourceField] | None,
     schema: TableSchema,
@@ -192,39 +196,39 @@ def _column(
 ) -> PlannedColumn:
     change = changes.get(column.name, "")
     if origin is None:
-        return PlannedColumn(column.name, written(column.type), "", _made_here(shape, column.name), change)
+        return PlannedColumn(column.name, written(column.type), "", _made_here(mapping, column.name), change)
     source, declared = origin
-    reason = _reason(shape, source, declared)
+    reason = _reason(mapping, source, declared)
     if column.name in schema.primary_keys:
         reason += ", part of the key: NOT NULL"
     of_source = "" if declared.type and declared.type.startswith(TYPED) else declared.type or "text"
     return PlannedColumn(column.name, written(column.type), of_source, reason, change)
 
 
-def _reason(shape: PipelineMapping, source: SourceSchema, declared: SourceField) -> str:
-    rule = shape.table_rules.transform(source.database, source.table)
+def _reason(mapping: PipelineMapping, source: SourceSchema, declared: SourceField) -> str:
+    rule = mapping.table_rules.transform(source.database, source.table)
     if rule is not None and declared.name in (rule.masks or {}):
         return f"masked by {(rule.masks or {})[declared.name]}"
     if rule is not None and declared.name in rule.clear_uses:
         return f"computed from {', '.join(rule.clear_uses[declared.name])} without the mask"
     if declared.type is None:
         return "the format declares no types: STRING"
-    if declared.name in {DELETED, DELETED_AT} and shape.marks_deletes(source.database, source.table):
+    if declared.name in {DELETED, DELETED_AT} and mapping.marks_deletes(source.database, source.table):
         return "marks deleted rows"
-    if declared.name in VERSION_COLUMNS and shape.keeps_versions(source.database, source.table):
+    if declared.name in VERSION_COLUMNS and mapping.keeps_versions(source.database, source.table):
         return "describes versions of rows"
     if declared.type.startswith(TYPED):
         return "computed by the projection, or a constant string of the route"
-    if shape.rules.mapping.to_string:
+    if mapping.rules.mapping.to_string:
         return "type-mapping to-string"
     return f"{source.dialect} {declared.type}"
 
 
-def _made_here(shape: PipelineMapping, name: str) -> str:
-    for computed in shape.new_tables.computed:
+def _made_here(mapping: PipelineMapping, name: str) -> str:
+    for computed in mapping.new_tables.computed:
         if computed.name == name:
             return f"computed by {computed.function}({', '.join(argument.text for argument in computed.arguments)})"
-    for column, kind in shape.new_tables.metadata:
+    for column, kind in mapping.new_tables.metadata:
         if column == name:
             return f"metadata column {kind}"
     return "dropped at the source; the column is kept and null"

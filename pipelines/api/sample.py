@@ -41,7 +41,7 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     """Return the first messages that a new pipeline would read, decoded: about `limit.rows` of them."""
     examined = Sample()
     catalog = spec.sink.catalog
-    shape = build.shape(spec, settings_of(catalog))
+    mapping = build.mapping_of(spec, settings_of(catalog))
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         # The source keeps its own files in a temporary folder, so that sampled records do not count as read.
         request = replace(request_of(spec), state=StateFolder(folder))
@@ -60,7 +60,7 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
                             examined.untransformed.append(batch.schema)
                         # Both schemas are kept: plans need the columns after the transforms, and rules are checked
                         # against those before.
-                        change, unread = shape.transformed(batch, chunk.fetched, 0)
+                        change, unread = mapping.transformed(batch, chunk.fetched, 0)
                         examined.bad += unread
                         if change.schema not in examined.schemas:
                             examined.schemas.append(change.schema)
@@ -71,10 +71,10 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     return examined
 
 
-def not_captured(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> list[str]:
+def not_captured(mapping: PipelineMapping, schemas: Sequence[SourceSchema]) -> list[str]:
     """Return the source tables in these schemas that the selection of the pipeline leaves out."""
     named = [(schema.database, schema.table) for schema in schemas if schema.database and schema.table]
-    return sorted({f"{database}.{table}" for database, table in named if shape.target(database, table) is None})
+    return sorted({f"{database}.{table}" for database, table in named if mapping.target(database, table) is None})
 
 
 def first_messages(count: int) -> str:
@@ -85,36 +85,36 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     """Return a description of the examined records, and the planned tables that follow from them."""
     catalog = spec.sink.catalog
     warehouse = settings_of(catalog)
-    shape = build.shape(spec, warehouse)
+    mapping = build.mapping_of(spec, warehouse)
     kind = connector(spec)
     if kind.capabilities.describes_tables:
         answer = kind.check(spec.source, request_of(spec))
         looked = f"{spec.source.type}: {counted(len(answer.tables), 'table')} of {answer.place}"
         before = build.filled_tables(spec, warehouse).sources
-        failing = failing_rules(spec, shape, answer.tables, before)
-        check_rules(spec, shape, answer.tables, before, failing)
-        looked += _names_without_effect(spec, shape, answer.tables, before)
+        failing = failing_rules(spec, mapping, answer.tables, before)
+        check_rules(spec, mapping, answer.tables, before, failing)
+        looked += _names_without_effect(spec, mapping, answer.tables, before)
         looked += "".join(f"\n{failure_text(name, error)}" for name, error in failing.items())
-        after = [shape.shaped(table) for table in without_failing(answer.tables, failing)]
-        tables = planned(shape, after, now=warehouse.now_millis())
+        after = [mapping.shaped(table) for table in without_failing(answer.tables, failing)]
+        tables = planned(mapping, after, now=warehouse.now_millis())
         parts = {".".join(name): lines for name, lines in answer.selections.items()}
         return looked, [with_selections(table, parts) for table in tables]
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
-    for error in unmet_rules(spec, shape, seen.untransformed, sampled=True) if seen.untransformed else ():
+    for error in unmet_rules(spec, mapping, seen.untransformed, sampled=True) if seen.untransformed else ():
         if not isinstance(error, NoSuchTable | NoSuchColumn):  # other messages may have these tables and columns
             raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
-    left = not_captured(shape, seen.untransformed)
+    left = not_captured(mapping, seen.untransformed)
     bad += f"; not captured: {', '.join(left)}" if left else ""
-    bad += _names_without_effect(spec, shape, seen.untransformed)
+    bad += _names_without_effect(spec, mapping, seen.untransformed)
     looked = f"{spec.source.type}: looked at the {first_messages(seen.messages)}{bad}"
     if not seen.messages:
         looked = f"{spec.source.type}: the source is empty so far"
-    return looked, planned(shape, seen.schemas, now=warehouse.now_millis(), rules=spec.freshness)
+    return looked, planned(mapping, seen.schemas, now=warehouse.now_millis(), rules=spec.freshness)
 
 
 def _names_without_effect(
-    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+    spec: PipelineSpec, mapping: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
 ) -> str:
-    return "".join(f"; warning: {message} ({hint})" for message, hint in unmet_names(spec, shape, schemas, before))
+    return "".join(f"; warning: {message} ({hint})" for message, hint in unmet_names(spec, mapping, schemas, before))

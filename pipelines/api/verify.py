@@ -87,7 +87,7 @@ class Verification:
 
     pipeline: str
     source: ComparableSource
-    shape: PipelineMapping
+    mapping: PipelineMapping
     reached: Offsets | None = None
     most_keys: int = 20
     ignored: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ class Verification:
                 self.source.release()
 
     def _verdicts(self, wanted: Collection[str]) -> Iterator[TableVerdict]:
-        targets = sources_by_target(self.source.tables(), self.shape)
+        targets = sources_by_target(self.source.tables(), self.mapping)
         known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
         if wanted and not known:
             raise ConfigError(
@@ -134,14 +134,14 @@ class Verification:
 
     def _is_left_out(self, target: str, sources: Sequence[SourceSchema]) -> bool:
         """Return whether the pipeline leaves this table out because it cannot store the types of a source."""
-        schema = self.shape.warehouse.store(target).schema()
-        fits = (self.shape.foreseen(target, schema, self.shape.shaped(source)) is not None for source in sources)
+        schema = self.mapping.warehouse.store(target).schema()
+        fits = (self.mapping.foreseen(target, schema, self.mapping.shaped(source)) is not None for source in sources)
         return self.leaves_out_incompatible and not all(fits)
 
     def _verdict(self, target: str, sources: Sequence[SourceSchema]) -> TableVerdict:
-        table = Table(self.shape.warehouse.store(target))
+        table = Table(self.mapping.warehouse.store(target))
         snapshot, point = self._common(table)
-        compared = ComparedColumns.of(table, sources, self.shape, self.ignored)
+        compared = ComparedColumns.of(table, sources, self.mapping, self.ignored)
         before, unfit, lossy = RangeSums(compared), 0, Counter[str]()
         for rows, bad, lost in self._source_rows(compared, sources, point):
             before.add(rows)
@@ -187,7 +187,7 @@ class Verification:
         """Yield rows, the number of bad records beside them, and counts of values that no type represents."""
         for schema in sources:
             for change, oddities in self.source.rows_at(schema, point):
-                rows, bad, lost = compared.rows_of(change, self.shape)
+                rows, bad, lost = compared.rows_of(change, self.mapping)
                 lost[NULLS] += sum(oddities.values())
                 yield rows, bad, +lost
 

@@ -161,12 +161,12 @@ def _check_targets(pipeline: NamedPipeline, tables: list[str], read: list[tuple[
     A name without a database means all source tables of this name that were `read`. A pipeline that is named without
     its file does not show which target tables these are.
     """
-    from penstock.pipelines.job.build import shape
+    from penstock.pipelines.job.build import mapping_of
     from penstock.pipelines.ledger.batch_identity import adds_repeated_rows
 
     if pipeline.spec is None:
         return
-    catalog, mapping = pipeline.warehouse.open(), shape(pipeline.spec, pipeline.warehouse)
+    catalog, mapping = pipeline.warehouse.open(), mapping_of(pipeline.spec, pipeline.warehouse)
     sources = {name.partition(".")[::2] for name in tables if "." in name}
     sources |= {source for source in read if source[1] in tables}
     for database, table in sorted(sources):

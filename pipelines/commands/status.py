@@ -104,7 +104,7 @@ def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> Pipeline
     """Return a warning for each table that lacks rows which the checkpoint counts as read."""
     from dataclasses import replace
 
-    from penstock.pipelines.job.build import shape
+    from penstock.pipelines.job.build import mapping_of
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.ledger.filled_tables import FilledTables
     from penstock.pipelines.ledger.holes import where_sources_go
@@ -113,7 +113,7 @@ def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> Pipeline
     filled = FilledTables.of(checkpoint, pipeline.warehouse)
     goes_to: dict[tuple[str, str], str | None] = dict(filled.sources)
     if pipeline.spec is not None:
-        goes_to = where_sources_go(filled, shape(pipeline.spec, pipeline.warehouse))
+        goes_to = where_sources_go(filled, mapping_of(pipeline.spec, pipeline.warehouse))
     goes_to = {source: target for source, target in goes_to.items() if target not in state.parked}
     found = filled.differences(goes_to)
     check = f"  ->  {pipeline.command('check')}" if pipeline.file else ""

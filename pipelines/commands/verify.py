@@ -105,7 +105,7 @@ def _verification(spec: PipelineSpec, given: Given) -> Verification:
     from penstock.pipelines.mapping.target_tables import settings_of
 
     catalog = spec.sink.catalog
-    shape = build.shape(spec, settings_of(catalog))
+    mapping = build.mapping_of(spec, settings_of(catalog))
     source = connector(spec).comparable(spec.source, request_of(spec))
     if source is None:
         hint = "servers whose tables can be read, such as MySQL and PostgreSQL, and Paimon tables can be compared"
@@ -114,7 +114,7 @@ def _verification(spec: PipelineSpec, given: Given) -> Verification:
     return Verification(
         spec.pipeline.name,
         source,
-        shape,
+        mapping,
         checkpoint.batches.progress().offsets,
         number(given, "limit", least=1) or 20,
         frozenset(words_of(given.get("ignore-columns", ()))),

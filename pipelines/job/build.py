@@ -40,7 +40,7 @@ def job(spec: PipelineSpec) -> Job:
     _check_capabilities(spec)
     pipeline, sink = spec.pipeline, spec.sink
     warehouse = settings_of(sink.catalog)
-    mapping = shape(spec, warehouse)
+    mapping = mapping_of(spec, warehouse)
     report(f"pipeline {pipeline.name}", sink.options)
     on_error, compaction, batch = pipeline.on_error, sink.compaction, pipeline.max_batch
     return Job(
@@ -148,7 +148,7 @@ def ready(spec: PipelineSpec) -> Job:
     # An earlier run of this process may have cached a table that was dropped and created again since.
     forget_tables()
     prepared = job(spec)
-    mapping, filled = shape(spec, prepared.warehouse), filled_tables(spec, prepared.warehouse)
+    mapping, filled = mapping_of(spec, prepared.warehouse), filled_tables(spec, prepared.warehouse)
     if connector(spec).capabilities.describes_tables:
         described = prepare_tables(spec, mapping, prepared.warehouse, filled)
         recovery = replace(prepared.recovery, reread=described.reset)
@@ -195,7 +195,7 @@ def filled_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> FilledTable
     return filled
 
 
-def shape(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:
+def mapping_of(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:
     sink, naming, selection = spec.sink, spec.sink.naming, spec.selection
     sensitive = sink.catalog.case_sensitive
     return PipelineMapping(

@@ -57,7 +57,7 @@ class CaptureFindings:
 
 
 def captured_tables(
-    spec: PipelineSpec, shape: PipelineMapping, filled: FilledTables, schemas: Sequence[SourceSchema]
+    spec: PipelineSpec, mapping: PipelineMapping, filled: FilledTables, schemas: Sequence[SourceSchema]
 ) -> CaptureFindings:
     """Return the captured tables. The source has described the tables in `schemas`."""
     kind, request = connector(spec), request_of(spec)
@@ -68,7 +68,7 @@ def captured_tables(
     gone = away(names, filled, capture)
     if capture.follows_drop:
         names = [*names, *gone]
-    return CaptureFindings(names, gone, lacking_rows(spec, capture, names, shape, filled))
+    return CaptureFindings(names, gone, lacking_rows(spec, capture, names, mapping, filled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class TablesPlan:
 
 def plan_tables(
     spec: PipelineSpec,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     warehouse: CatalogSettings,
     filled: FilledTables,
     tables: Sequence[SourceSchema],
@@ -95,40 +95,40 @@ def plan_tables(
     # Renames still ahead in the log are applied at their position, and a change that fits nowhere stops the job there.
     # Until then target tables may differ from their sources' current columns.
     checks = not capture.renames_columns or filled.is_new
-    described = without_failing(tables, failing_rules(spec, shape, tables, filled.sources))
-    planned = plan_described(described, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+    described = without_failing(tables, failing_rules(spec, mapping, tables, filled.sources))
+    planned = plan_described(described, spec.sink, mapping, warehouse, checks=checks, isolate=spec.errors.isolate)
     left_out = planned.left_out
     copies = captured.lacking.to_copy(left_out)
     # The tables that the user names, and the tables that lack rows, each once.
     reset = tuple(dict.fromkeys([*spec.pipeline.reset, *(copy.table for copy in copies)]))
-    reread = _sources_of(reset, names, shape)
+    reread = _sources_of(reset, names, mapping)
     # Rows are copied while the log is read, so that a change may be applied twice. If a table shows that, its rows
     # have to be read as of a position.
     exact = any(map(shows_replay, planned.tables))
-    shared = {shape.target(*name) for name in names}
-    outdated = frozenset(name for name in captured.gone if shape.target(*name) not in shared)
+    shared = {mapping.target(*name) for name in names}
+    outdated = frozenset(name for name in captured.gone if mapping.target(*name) not in shared)
     preparation = Preparation(filled.is_new, left_out, reread, exact, planned.before_images, outdated)
     kind.check_preparation(spec.source, request, preparation)
     return TablesPlan(planned, copies, reset, preparation)
 
 
 def prepare_tables(
-    spec: PipelineSpec, shape: PipelineMapping, warehouse: CatalogSettings, filled: FilledTables
+    spec: PipelineSpec, mapping: PipelineMapping, warehouse: CatalogSettings, filled: FilledTables
 ) -> DescribedSource:
     """Return the source, after checking it and creating target tables for its tables."""
     kind, request = connector(spec), request_of(spec)
     described = kind.tables(spec.source, request, must=filled.is_new)
     if described:
-        failing = failing_rules(spec, shape, described, filled.sources)
-        check_rules(spec, shape, described, filled.sources, failing)
+        failing = failing_rules(spec, mapping, described, filled.sources)
+        check_rules(spec, mapping, described, filled.sources, failing)
         for name, error in failing.items():
             log.warning("event=rule_fails reason=%s hint=%s", failure_text(name, error), failure_hint(error))
-        warn_of_unseen_columns(shape, described)
+        warn_of_unseen_columns(mapping, described)
     if described and filled.is_new:
         warn_of_unmet_patterns(spec, {*map(name_of, described)}, lambda: kind.left_out(spec.source, request))
     capture = kind.capture(spec.source, request)
-    captured = captured_tables(spec, shape, filled, described)
-    plan = plan_tables(spec, shape, warehouse, filled, described, captured)
+    captured = captured_tables(spec, mapping, filled, described)
+    plan = plan_tables(spec, mapping, warehouse, filled, described, captured)
     captured.lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
     for copy in plan.copies:
         sources = ",".join(map(source_text, copy.sources))
@@ -137,28 +137,28 @@ def prepare_tables(
     plan.tables.create(spec.sink, warehouse)
     left_out, preparation = plan.tables.left_out, plan.preparation
     source = kind.prepare(spec.source, request, preparation)
-    goes_to: dict[TableName, str | None] = {name: shape.target(*name) for name in captured.names}
+    goes_to: dict[TableName, str | None] = {name: mapping.target(*name) for name in captured.names}
     # Sources of earlier runs that are not captured any more, and sources that no table can store: their rows are
     # skipped from now on, which has to be recorded.
     goes_to |= {name: None for name in (*filled.sources, *left_out) if not capture.includes(name, left_out)}
-    reasons = _not_captured(kind.left_out(spec.source, request), shape, goes_to)
+    reasons = _not_captured(kind.left_out(spec.source, request), mapping, goes_to)
     return DescribedSource(source, plan.reset, goes_to, {**reasons, **plan.tables.reasons})
 
 
 def _not_captured(
-    left_out: Mapping[TableName, str], shape: PipelineMapping, goes_to: Mapping[TableName, str | None]
+    left_out: Mapping[TableName, str], mapping: PipelineMapping, goes_to: Mapping[TableName, str | None]
 ) -> dict[str, str]:
     """Return why target tables have no rows, except for tables that other source tables fill."""
-    targets = {shape.target(*name): f"{reason} (source {'.'.join(name)})" for name, reason in left_out.items()}
+    targets = {mapping.target(*name): f"{reason} (source {'.'.join(name)})" for name, reason in left_out.items()}
     return {table: reason for table, reason in targets.items() if table and table not in goes_to.values()}
 
 
-def _sources_of(wanted: Sequence[str], names: Sequence[TableName], shape: PipelineMapping) -> tuple[TableName, ...]:
+def _sources_of(wanted: Sequence[str], names: Sequence[TableName], mapping: PipelineMapping) -> tuple[TableName, ...]:
     """Return all source tables of these target tables.
 
     A target table with several sources is emptied and read again as a whole.
     """
-    targets = {name: shape.target(*name) for name in names}
+    targets = {name: mapping.target(*name) for name in names}
     for table in wanted:
         if table not in targets.values():
             raise ConfigError(

@@ -15,7 +15,7 @@ from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 
 
 def failing_rules(
-    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    spec: PipelineSpec, mapping: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> dict[SourceName, ConfigError]:
     """Return the tables of the past that rules fail on, with the errors, if these tables may be parked."""
     if not spec.errors.isolate or spec.sink.table is not None:
@@ -23,10 +23,10 @@ def failing_rules(
     found: dict[SourceName, ConfigError] = {}
     for schema in schemas:
         name = str(schema.database), str(schema.table)
-        if name in before and shape.target(*name) is not None:
+        if name in before and mapping.target(*name) is not None:
             try:
-                shape.shaped(schema)
-                shape.examined(schema)
+                mapping.shaped(schema)
+                mapping.examined(schema)
             except ConfigError as error:
                 found[name] = error
     return found
@@ -38,10 +38,10 @@ def without_failing(schemas: Sequence[SourceSchema], failing: Mapping[SourceName
 
 
 def shaped_unless_failing(
-    shape: PipelineMapping, schema: SourceSchema, failing: Collection[SourceName]
+    mapping: PipelineMapping, schema: SourceSchema, failing: Collection[SourceName]
 ) -> SourceSchema:
     """Return the schema after its rules; the given one if they fail on it."""
-    return schema if (schema.database, schema.table) in failing else shape.shaped(schema)
+    return schema if (schema.database, schema.table) in failing else mapping.shaped(schema)
 
 
 def failure_text(name: SourceName, error: ConfigError) -> str:

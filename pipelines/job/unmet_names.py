@@ -18,7 +18,7 @@ _MOST_SHOWN = 12
 
 def unmet_names(
     spec: PipelineSpec,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName] = (),
 ) -> Iterator[tuple[str, str]]:
@@ -28,9 +28,9 @@ def unmet_names(
     """
     naming = spec.sink.naming
     source_names = [(schema.database or "", schema.table or "") for schema in schemas]
-    captured = {*before, *(name for name in source_names if shape.target(*name) is not None)}
+    captured = {*before, *(name for name in source_names if mapping.target(*name) is not None)}
     # A route names its tables, and a table that has a mapping gets no prefix and no suffix.
-    named = {name for name in captured if name in before or _is_named(shape, *name)}
+    named = {name for name in captured if name in before or _is_named(mapping, *name)}
     mapped = {name.lower() for name in naming.table_mapping}
     affixed = {name[0] for name in named if name in before or _source(spec, *name).lower() not in mapped}
     tables, mappable = ({_source(spec, *name) for name in names} for names in (captured, named))
@@ -50,9 +50,9 @@ def unmet_names(
                 yield f"{rule} is for the {kind} {name}, {subject} is named by {other}", f"remove it from {rule}"
 
 
-def _is_named(shape: PipelineMapping, database: str, table: str) -> bool:
+def _is_named(mapping: PipelineMapping, database: str, table: str) -> bool:
     """Return whether `naming` names the target of the source table."""
-    return shape.table is None and shape.table_rules.target(database, table) is None
+    return mapping.table is None and mapping.table_rules.target(database, table) is None
 
 
 def _source(spec: PipelineSpec, database: str, table: str) -> str:

@@ -37,7 +37,7 @@ def lacking_columns(schema: SourceSchema) -> SourceSchema:
 
 def unmet_rules(
     spec: PipelineSpec,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName] = (),
     hiding: Collection[SourceName] = (),
@@ -51,13 +51,13 @@ def unmet_rules(
     not see, so that rules on their columns cannot be judged. Expressions may use columns that `sampled` rows lack.
     Those of `failing` tables are known to fail, which is no error here.
     """
-    taken = [schema for schema in schemas if shape.target(schema.database, schema.table) is not None]
+    taken = [schema for schema in schemas if mapping.target(schema.database, schema.table) is not None]
     found = [
-        *_transforms(shape, taken, before, hiding, failing, sampled=sampled),
-        *_routes(shape, taken, before),
-        *_expectations(shape, taken, before, {*hiding, *failing}, sampled=sampled),
-        *_table_options(shape, taken, before),
-        *_columns_made(spec, shape, taken, failing, sampled=sampled),
+        *_transforms(mapping, taken, before, hiding, failing, sampled=sampled),
+        *_routes(mapping, taken, before),
+        *_expectations(mapping, taken, before, {*hiding, *failing}, sampled=sampled),
+        *_table_options(mapping, taken, before),
+        *_columns_made(spec, mapping, taken, failing, sampled=sampled),
     ]
     # A transform that fails, as with a lookup in a table that does not exist, is found again by each rule on its rows.
     return list({str(error): error for error in found}.values())
@@ -65,13 +65,13 @@ def unmet_rules(
 
 def check_rules(
     spec: PipelineSpec,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName] = (),
     failing: Collection[SourceName] = (),
 ) -> None:
     """Raise ConfigError with all unmet rules."""
-    found = unmet_rules(spec, shape, schemas, before, failing=failing)
+    found = unmet_rules(spec, mapping, schemas, before, failing=failing)
     if len(found) == 1:
         raise found[0]
     if found:
@@ -80,7 +80,7 @@ def check_rules(
 
 
 def _transforms(
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName],
     hiding: Collection[SourceName],
@@ -88,23 +88,23 @@ def _transforms(
     *,
     sampled: bool,
 ) -> Iterator[ConfigError]:
-    rules = shape.table_rules.transforms
+    rules = mapping.table_rules.transforms
     meant: dict[int, list[SourceSchema]] = {}
     for schema in schemas:
         # Only the first rule that matches a table applies, so that a rule which is never the first has no effect.
-        first = shape.table_rules.transform(schema.database, schema.table)
+        first = mapping.table_rules.transform(schema.database, schema.table)
         if first is not None:
             meant.setdefault(next(n for n, rule in enumerate(rules) if rule is first), []).append(schema)
     for number, rule in enumerate(rules):
         if number in meant:
             if not any((schema.database, schema.table) in hiding for schema in meant[number]):
-                yield from _columns_of_rule(shape, rule, meant[number], failing, sampled=sampled)
+                yield from _columns_of_rule(mapping, rule, meant[number], failing, sampled=sampled)
         elif not any(rule.tables.match(*name) for name in before):
             yield _no_table("transform", rule.tables, schemas)
 
 
 def _columns_of_rule(
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     rule: Transform,
     matched: Sequence[SourceSchema],
     failing: Collection[SourceName],
@@ -114,37 +114,37 @@ def _columns_of_rule(
     """Yield errors for masks, keys and partitions with a column that no matched table has after the projection."""
     try:
         given = map(lacking_columns, matched) if sampled else matched
-        shaped = [shaped_unless_failing(shape, schema, failing) for schema in given]
+        shaped = [shaped_unless_failing(mapping, schema, failing) for schema in given]
         after = {field.name for schema in shaped for field in schema.fields}
     except ConfigError as error:  # the error of an expression
         yield error
         return
-    there = columns_there(shape, matched)
+    there = columns_there(mapping, matched)
     for name in (rule.masks or {}).keys() - after if not any(schema.is_partial for schema in matched) else ():
-        if shape.rules.name(name) not in there:
+        if mapping.rules.name(name) not in there:
             yield _no_column(f"mask on {name!r}", rule.tables.text, name, after, ConfigError)
-    folded = {*map(shape.rules.name, after), *there, *shape.made}
+    folded = {*map(mapping.rules.name, after), *there, *mapping.made}
     for kind, names in (("primary key", rule.primary_keys), ("partition key", rule.partition_keys)):
         for name in names:
-            if shape.rules.name(name) not in folded:
+            if mapping.rules.name(name) not in folded:
                 yield _no_column(f"{kind} {name!r}", rule.tables.text, name, folded)
 
 
-def columns_there(shape: PipelineMapping, matched: Sequence[SourceSchema]) -> set[str]:
+def columns_there(mapping: PipelineMapping, matched: Sequence[SourceSchema]) -> set[str]:
     """Return the columns that the target tables already have: a source may have dropped a column that a rule names."""
     found: set[str] = set()
-    for target in {shape.target(schema.database, schema.table) for schema in matched} - {None}:
+    for target in {mapping.target(schema.database, schema.table) for schema in matched} - {None}:
         try:
-            found.update(shape.warehouse.opened(str(target)).schema().names)
+            found.update(mapping.warehouse.opened(str(target)).schema().names)
         except (TableMissing, UnusableName):
             continue
     return found
 
 
 def _routes(
-    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    mapping: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> Iterator[ConfigError]:
-    rules = shape.table_rules.routes
+    rules = mapping.table_rules.routes
     names = [*((schema.database, schema.table) for schema in schemas), *before]
     met = {next((number for number, rule in enumerate(rules) if rule.tables.match(*name)), None) for name in names}
     for number, rule in enumerate(rules):
@@ -153,30 +153,30 @@ def _routes(
 
 
 def _expectations(
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     schemas: Sequence[SourceSchema],
     before: Collection[SourceName],
     hiding: Collection[SourceName],
     *,
     sampled: bool,
 ) -> Iterator[ConfigError]:
-    for rule in shape.table_rules.expectations:
+    for rule in mapping.table_rules.expectations:
         matched = [schema for schema in schemas if rule.tables.match(schema.database, schema.table)]
         if not matched and not any(rule.tables.match(*name) for name in before):
             yield _no_table("expectation", rule.tables, schemas)
         for schema in (schema for schema in matched if (schema.database, schema.table) not in hiding):
             try:
-                shape.examined(lacking_columns(schema) if sampled else schema)
+                mapping.examined(lacking_columns(schema) if sampled else schema)
             except ConfigError as error:
                 yield error
 
 
 def _table_options(
-    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    mapping: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> Iterator[ConfigError]:
-    targets = sorted({shape.target(schema.database, schema.table) or "" for schema in schemas})
-    known = {*targets, *(shape.target(*name) for name in before)}
-    for table in shape.table_rules.options:
+    targets = sorted({mapping.target(schema.database, schema.table) or "" for schema in schemas})
+    known = {*targets, *(mapping.target(*name) for name in before)}
+    for table in mapping.table_rules.options:
         if table not in known:
             yield NoSuchTable(
                 f"options are given for {table}, and no source table goes to it", hint=_nearest(table, targets)
@@ -185,7 +185,7 @@ def _table_options(
 
 def _columns_made(
     spec: PipelineSpec,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     schemas: Sequence[SourceSchema],
     failing: Collection[SourceName],
     *,
@@ -196,31 +196,31 @@ def _columns_made(
     try:
         # A projection may rename, drop and compute columns, so keys are compared with the columns after it.
         given = map(lacking_columns, schemas) if sampled else schemas
-        shaped = [shaped_unless_failing(shape, schema, failing) for schema in given]
+        shaped = [shaped_unless_failing(mapping, schema, failing) for schema in given]
     except ConfigError:  # already reported with its rule
         return
-    names = {shape.rules.name(field.name) for schema in shaped for field in schema.fields} | columns_there(
-        shape, schemas
+    names = {mapping.rules.name(field.name) for schema in shaped for field in schema.fields} | columns_there(
+        mapping, schemas
     )
     if not shaped:
         return
-    known = names | shape.made
-    yield from _unmet_keys(sink, shape, known)
-    yield from _unmet_computed(shape, shaped, known)
-    yield from _unmet_partition_keys(sink, shape, schemas, shaped)
+    known = names | mapping.made
+    yield from _unmet_keys(sink, mapping, known)
+    yield from _unmet_computed(mapping, shaped, known)
+    yield from _unmet_partition_keys(sink, mapping, schemas, shaped)
 
 
-def _unmet_keys(sink: SinkConfig, shape: PipelineMapping, known: Collection[str]) -> Iterator[ConfigError]:
+def _unmet_keys(sink: SinkConfig, mapping: PipelineMapping, known: Collection[str]) -> Iterator[ConfigError]:
     for kind, keys in (("primary key", sink.primary_keys), ("partition key", sink.partition_keys)):
         for name in keys:
-            if shape.rules.name(name) not in known:
+            if mapping.rules.name(name) not in known:
                 yield _no_column(f"{kind} {name!r}", "any captured table", name, known)
 
 
 def _unmet_computed(
-    shape: PipelineMapping, shaped: Sequence[SourceSchema], known: Collection[str]
+    mapping: PipelineMapping, shaped: Sequence[SourceSchema], known: Collection[str]
 ) -> Iterator[ConfigError]:
-    for computed in shape.new_tables.computed:
+    for computed in mapping.new_tables.computed:
         for name in computed.references:
             if name not in known and not any(schema.is_partial for schema in shaped):
                 yield _no_column(
@@ -229,7 +229,7 @@ def _unmet_computed(
 
 
 def _unmet_partition_keys(
-    sink: SinkConfig, shape: PipelineMapping, schemas: Sequence[SourceSchema], shaped: Sequence[SourceSchema]
+    sink: SinkConfig, mapping: PipelineMapping, schemas: Sequence[SourceSchema], shaped: Sequence[SourceSchema]
 ) -> Iterator[ConfigError]:
     """Yield errors for partition keys of single tables. `shaped` are the schemas after their transforms."""
     for table, keys in sink.multiple_table_partition_keys.items():
@@ -239,9 +239,9 @@ def _unmet_partition_keys(
             yield NoSuchTable(
                 f"partition keys are set for {table}, which is not a captured table", hint=_nearest(table, known_tables)
             )
-        columns = {shape.rules.name(field.name) for schema in own for field in schema.fields} | shape.made
+        columns = {mapping.rules.name(field.name) for schema in own for field in schema.fields} | mapping.made
         for name in keys if own else ():
-            if shape.rules.name(name) not in columns:
+            if mapping.rules.name(name) not in columns:
                 yield _no_column(f"partition key {name!r}", table, name, columns)
 
 

@@ -18,13 +18,13 @@ from penstock.schema_evolution.expressions.nodes import columns_of
 log = logging.getLogger(__name__)
 
 
-def unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> Iterator[tuple[str, str]]:
+def unseen_columns(mapping: PipelineMapping, schemas: Sequence[SourceSchema]) -> Iterator[tuple[str, str]]:
     """Yield a message and a hint for each column that a rule names and that no row seen so far has."""
     for schema in schemas:
-        if not schema.is_partial or shape.target(schema.database, schema.table) is None:
+        if not schema.is_partial or mapping.target(schema.database, schema.table) is None:
             continue
-        seen = {field.name for field in schema.fields} | columns_there(shape, [schema])
-        for rule, names in _named(shape, schema):
+        seen = {field.name for field in schema.fields} | columns_there(mapping, [schema])
+        for rule, names in _named(mapping, schema):
             for name in sorted(names - seen - {*ORIGINS}):
                 yield (
                     f"{rule} of {schema.database}.{schema.table} uses {name!r}, which no row seen so far has:"
@@ -33,27 +33,27 @@ def unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> I
                 )
 
 
-def warn_of_unseen_columns(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> None:
+def warn_of_unseen_columns(mapping: PipelineMapping, schemas: Sequence[SourceSchema]) -> None:
     """Log each column that a rule names and that no row seen so far has."""
-    for message, hint in unseen_columns(shape, schemas):
+    for message, hint in unseen_columns(mapping, schemas):
         log.warning("event=column_not_seen note=%s hint=%s", message, hint)
 
 
-def _named(shape: PipelineMapping, schema: SourceSchema) -> Iterator[tuple[str, set[str]]]:
+def _named(mapping: PipelineMapping, schema: SourceSchema) -> Iterator[tuple[str, set[str]]]:
     """Yield rules on a table with the names of the source columns that they use."""
-    rules = shape.table_rules
+    rules = mapping.table_rules
     transform = rules.transform(schema.database, schema.table)
     computed_names: set[str] = set()
     if transform is not None:
         computed_names = {item.name for item in transform.projection if item.value is not None}
         computed_names |= {name for step in rules.lookups_of(transform) for name, _ in step.columns}
-        yield "the transform", {*rules.demand(schema, shape.rules.mapping).unknown}
+        yield "the transform", {*rules.demand(schema, mapping.rules.mapping).unknown}
         yield "a mask", {*(transform.masks or {})} - computed_names
     route = rules.route(schema.database, schema.table)
     if route is not None:
         computed_names |= {name for name, _ in route.columns}
     for expectation in rules.expected(schema.database, schema.table):
         yield f"the expectation {expectation.name}", {*columns_of(expectation.node)} - computed_names
-    computed_names |= shape.made
-    for computed in shape.new_tables.computed:
+    computed_names |= mapping.made
+    for computed in mapping.new_tables.computed:
         yield f"the computed column {computed.name}", {*computed.references} - computed_names

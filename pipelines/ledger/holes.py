@@ -146,7 +146,7 @@ def lacking_rows(
     spec: PipelineSpec,
     capture: TableCapture,
     tables: Iterable[TableName],
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     filled: FilledTables,
 ) -> IncompleteTables:
     """Return the tables that lack rows of a database server.
@@ -156,7 +156,7 @@ def lacking_rows(
     if spec.pipeline.resnapshot:  # all tables are copied again
         return IncompleteTables()
     parked = ParkedTables.of(filled.checkpoint).tables
-    every = {name: shape.target(*name) for name in tables}
+    every = {name: mapping.target(*name) for name in tables}
     replaced = _replaced(filled, every, parked) if spec.pipeline.retry_parked else []
     goes_to = {name: target for name, target in every.items() if target not in parked}
     # A pipeline that reads only the log cannot copy rows again.

@@ -59,7 +59,7 @@ class DescribedTables:
 def plan_described(
     schemas: Sequence[SourceSchema],
     sink: SinkConfig,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     warehouse: CatalogSettings,
     *,
     checks: bool,
@@ -69,7 +69,7 @@ def plan_described(
 
     All tables that cannot be created are reported at once.
     """
-    sources = sources_by_target(schemas, shape)
+    sources = sources_by_target(schemas, mapping)
     left_out: set[TableName] = set()
     plans: dict[str, TableSchema] = {}
     refused: dict[str, ConfigError] = {}
@@ -77,7 +77,7 @@ def plan_described(
     for target, merged in sources.items():
         names = [name_of(schema) for schema in merged]
         try:
-            plans[target] = _planned_table(target, merged, sink, shape, warehouse, checks=checks)
+            plans[target] = _planned_table(target, merged, sink, mapping, warehouse, checks=checks)
         except ConfigError as error:
             refused[target] = error
         except SchemaConflict as error:
@@ -96,7 +96,7 @@ def plan_described(
         reasons[target] = f"{reason.message} (source {source_names})"
         left_out.update(names)
     tables, unstored = list(plans.values()), frozenset(left_out)
-    return DescribedTables(tables, unstored, reasons, _before_images(plans, sources, shape), tuple(warnings), plans)
+    return DescribedTables(tables, unstored, reasons, _before_images(plans, sources, mapping), tuple(warnings), plans)
 
 
 def _check_refused(refused: Mapping[str, ConfigError], *, leaves_others: bool) -> None:
@@ -108,24 +108,24 @@ def _check_refused(refused: Mapping[str, ConfigError], *, leaves_others: bool) -
         raise not_created(refused)
 
 
-def sources_by_target(schemas: Sequence[SourceSchema], shape: PipelineMapping) -> dict[str, list[SourceSchema]]:
+def sources_by_target(schemas: Sequence[SourceSchema], mapping: PipelineMapping) -> dict[str, list[SourceSchema]]:
     """Return the source tables by the table that stores their rows, without those that no table stores."""
     sources: dict[str, list[SourceSchema]] = {}
     for schema in schemas:
-        target = shape.target(schema.database, schema.table)
+        target = mapping.target(schema.database, schema.table)
         if target is not None:
             sources.setdefault(target, []).append(schema)
     return sources
 
 
 def _before_images(
-    plans: Mapping[str, TableSchema], sources: Mapping[str, Sequence[SourceSchema]], shape: PipelineMapping
+    plans: Mapping[str, TableSchema], sources: Mapping[str, Sequence[SourceSchema]], mapping: PipelineMapping
 ) -> frozenset[TableName]:
     return frozenset(
         name_of(source)
         for target, table in plans.items()
         for source in sources[target]
-        if shape.needs_before_images(source, table)
+        if mapping.needs_before_images(source, table)
     )
 
 
@@ -133,31 +133,31 @@ def _planned_table(
     target: str,
     merged: Sequence[SourceSchema],
     sink: SinkConfig,
-    shape: PipelineMapping,
+    mapping: PipelineMapping,
     warehouse: CatalogSettings,
     *,
     checks: bool,
 ) -> TableSchema:
-    schemas = [shape.shaped(schema) for schema in merged]
+    schemas = [mapping.shaped(schema) for schema in merged]
     try:
         store = warehouse.store(target)
         current = store.schema()  # a store that this process opened before may be of a table that is dropped by now
     except TableMissing:
         _check_shared_key(target, sink, merged)
         try:
-            schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
+            schema = mapping.planned(target, _with_common_key(schemas), warehouse.now_millis())
             check_usable(schema)
         except ConfigError as error:
             error.facts = {"table": target, "source": ", ".join(_qualified(schema) for schema in merged), **error.facts}
-            error.hint = error.hint or _cure(target, schemas, shape, warehouse)
+            error.hint = error.hint or _cure(target, schemas, mapping, warehouse)
             raise
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
             raise _no_key(target, merged) from None
         return replace(schema, comment=merged[0].comment)
     for source in schemas if checks else ():
-        _check_compatible(target, source, current, shape)
+        _check_compatible(target, source, current, mapping)
     for source in merged:
-        shape.check_existing(source, current)
+        mapping.check_existing(source, current)
     return options_to_set(store, _wanted(target, sink), kept=_KEPT).after(store)
 
 
@@ -174,12 +174,12 @@ def _wanted(target: str, sink: SinkConfig) -> Mapping[str, str]:
     return sink.options | sink.per_table.get(target, {})
 
 
-def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, warehouse: CatalogSettings) -> str:
+def _cure(target: str, schemas: Sequence[SourceSchema], mapping: PipelineMapping, warehouse: CatalogSettings) -> str:
     """Return the hint for a table that cannot be created.
 
     Creating it without options shows whether they or the table itself are the cause.
     """
-    bare = replace(shape, new_tables=replace(shape.new_tables, options=()), table_rules=NO_RULES)
+    bare = replace(mapping, new_tables=replace(mapping.new_tables, options=()), table_rules=NO_RULES)
     try:
         check_usable(bare.planned(target, _with_common_key(schemas), warehouse.now_millis()))
     except ConfigError:
@@ -215,9 +215,9 @@ def _may_be_keyless(sink: SinkConfig, merged: Sequence[SourceSchema]) -> bool:
     return not sink.sync_primary_keys_from_source_schema or not any(schema.primary_keys for schema in merged)
 
 
-def _check_compatible(target: str, source: SourceSchema, current: TableSchema, shape: PipelineMapping) -> None:
+def _check_compatible(target: str, source: SourceSchema, current: TableSchema, mapping: PipelineMapping) -> None:
     try:
-        drift_of(source, target, current, shape.rules)
+        drift_of(source, target, current, mapping.rules)
     except SchemaConflict as error:
         columns = ", ".join(f"{field.name} {field.type}" for field in source.fields)
         raise SchemaConflict(

@@ -117,7 +117,7 @@ def _copying(spec: PipelineSpec, watch: RunMonitor) -> Copying:
     kind, request = connector(spec), request_of(spec)
     if not kind.capabilities.describes_tables:
         return Copying()
-    shape = build.shape(spec, build.job_warehouse(spec))
+    mapping = build.mapping_of(spec, build.job_warehouse(spec))
     try:
         estimates = kind.estimates(spec.source, request)
     except PenstockError as error:
@@ -126,7 +126,7 @@ def _copying(spec: PipelineSpec, watch: RunMonitor) -> Copying:
     if watch.folder.batches.progress().planned is None and kind.capture(spec.source, request).reads_rows:
         rows = sum(estimates.values())
         log.info("event=copy_planned tables=%d rows=%d note=estimated by the server", len(estimates), rows)
-    sources = {f"{database}.{table}": shape.target(database, table) for database, table in estimates}
+    sources = {f"{database}.{table}": mapping.target(database, table) for database, table in estimates}
     expected: dict[str, int] = {}
     for (database, table), rows in estimates.items():
         target = sources[f"{database}.{table}"]

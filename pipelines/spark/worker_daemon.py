@@ -20,13 +20,13 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 from penstock.ingest.preloaded import BUILT_IN_FORMATS, SOURCES
-from penstock.pipelines.mapping import pipeline_mapping as table_shape
+from penstock.pipelines.mapping import pipeline_mapping
 from penstock.pipelines.tasks import read as reading
 from penstock.pipelines.tasks import write as writing
 from penstock.pipelines.tasks.garbage_collection import collect_seldom
 
 SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq, pyspark.worker)
-OURS = (*SOURCES, *BUILT_IN_FORMATS, reading, table_shape, writing)
+OURS = (*SOURCES, *BUILT_IN_FORMATS, reading, pipeline_mapping, writing)
 
 if __name__ == "__main__":
     # One task uses one core, since Spark already runs as many tasks as there are cores. A thread pool would not survive

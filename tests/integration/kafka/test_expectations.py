@@ -85,8 +85,8 @@ def test_a_rule_for_a_missing_column_is_found_before_the_first_row(broker: Broke
     broker.send(topic, message("INSERT", "orders", 1))
     run(spec(tmp_path, broker, topic))
     pipeline = spec(tmp_path, broker, topic, expect=[rule("total > 0", "warn"), rule("id > 0", "warn", "shop.nothing")])
-    shape = build.shape(pipeline, build.job_warehouse(pipeline))
+    mapping = build.mapping_of(pipeline, build.job_warehouse(pipeline))
     decoded = json.loads(message("INSERT", "orders", 1))
     fields = tuple(SourceField(name, type_) for name, type_ in decoded["mysqlType"].items())
-    found = unmet_rules(pipeline, shape, [SourceSchema("mysql", "shop", "orders", fields, ("id",))])
+    found = unmet_rules(pipeline, mapping, [SourceSchema("mysql", "shop", "orders", fields, ("id",))])
     assert ["'total'" in str(found[0]), "shop.nothing" in str(found[1])] == [True, True]

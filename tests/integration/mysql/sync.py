@@ -69,12 +69,12 @@ class Sync:
         """How the tables stand against the server."""
         spec = self.spec
         assert isinstance(spec.source, MySqlConfig)
-        shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
+        mapping = build.mapping_of(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
         source = connector(spec).comparable(spec.source, request_of(spec))
         assert source is not None
         reached = CheckpointFolder(spec.checkpoint).batches.progress().offsets
         left_out = spec.sink.ignore_incompatible
-        found = Verification(spec.pipeline.name, source, shape, reached, leaves_out_incompatible=left_out)
+        found = Verification(spec.pipeline.name, source, mapping, reached, leaves_out_incompatible=left_out)
         return list(found.verdicts())
 
     def tables(self) -> list[str]:

@@ -105,9 +105,9 @@ class PgSync:
         spec = self.spec
         source = connector(spec).comparable(spec.source, request_of(spec))
         assert source is not None
-        shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
+        mapping = build.mapping_of(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
         reached = CheckpointFolder(spec.checkpoint).batches.progress().offsets
-        found = Verification(spec.pipeline.name, source, shape, reached).verdicts()
+        found = Verification(spec.pipeline.name, source, mapping, reached).verdicts()
         return {verdict.table.partition(".")[2]: verdict for verdict in found}
 
     def target(self, name: str | None = None) -> Table:

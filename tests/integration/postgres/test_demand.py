@@ -166,10 +166,10 @@ def test_rights_on_some_columns_suffice(
     assert found() == {2: "B", 3: "c"}
     server.run("UPDATE orders SET note = 'C' WHERE id = 3")
     source = connector(spec).comparable(spec.source, request_of(spec))
-    shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
+    mapping = build.mapping_of(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
     log = Log.at(Path(spec.checkpoint) / "log.json")
     assert source is not None
-    (verdict,) = Verification(spec.pipeline.name, source, shape, log.ends[log.done - 1]).verdicts()
+    (verdict,) = Verification(spec.pipeline.name, source, mapping, log.ends[log.done - 1]).verdicts()
     assert verdict.is_equal, verdict
 
 

@@ -138,8 +138,8 @@ def test_a_general_route_after_special_ones_is_refused_with_a_hint() -> None:
         yaml_file.read(both)
     assert "route-mode: FIRST_MATCH" in (caught.value.hint or "")
     spec = yaml_file.read(f"{both}  route-mode: FIRST_MATCH\n")
-    shape = build.shape(spec, build.job_warehouse(spec))
-    assert (shape.target("adb", "web_order01"), shape.target("adb", "t1")) == ("ods.special", "ods.users")
+    mapping = build.mapping_of(spec, build.job_warehouse(spec))
+    assert (mapping.target("adb", "web_order01"), mapping.target("adb", "t1")) == ("ods.special", "ods.users")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_general_route_after_special_ones_is_refused_with_a_hint() -> None:
 )
 def test_functions_of_flink_cdc_are_known(expression: str) -> None:
     spec = yaml_file.read(FILE.replace("UPPER(product_name) as product_name", f"{expression} as product_name"))
-    transform = build.shape(spec, build.job_warehouse(spec)).table_rules.transform("adb", "web_order01")
+    transform = build.mapping_of(spec, build.job_warehouse(spec)).table_rules.transform("adb", "web_order01")
     assert transform is not None
     assert [item.name for item in transform.projection] == ["*", "product_name"]
 
@@ -168,7 +168,7 @@ def test_expressions_have_the_rules_of_flink_cdc() -> None:
     spec = yaml_file.read(filtered)
     (rule,) = spec.transform
     assert rule.dialect == "flink-cdc"
-    transform = build.shape(spec, build.job_warehouse(spec)).table_rules.transform("adb", "web_order01")
+    transform = build.mapping_of(spec, build.job_warehouse(spec)).table_rules.transform("adb", "web_order01")
     assert transform is not None
     assert transform.filter == parse_expression("not coalesce(status = 'paid', false) and name rlike '^A'")
     with pytest.raises(ConfigError, match="LIKE as a regular expression"):
@@ -177,10 +177,10 @@ def test_expressions_have_the_rules_of_flink_cdc() -> None:
 
 def test_routes_have_the_targets_of_flink_cdc() -> None:
     spec = yaml_file.read(FILE)
-    shape = build.shape(spec, build.job_warehouse(spec))
-    assert shape.target("adb", "web_order01") == "ods.ods_web_order01"
-    assert shape.target("bdb", "user_table_2") == "ods.users"
-    assert shape.target("app", "orders") == "app.orders"
+    mapping = build.mapping_of(spec, build.job_warehouse(spec))
+    assert mapping.target("adb", "web_order01") == "ods.ods_web_order01"
+    assert mapping.target("bdb", "user_table_2") == "ods.users"
+    assert mapping.target("app", "orders") == "app.orders"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import pauses_of
 from penstock.pipelines.job import build
-from penstock.pipelines.job.build import shape
+from penstock.pipelines.job.build import mapping_of
 from penstock.pipelines.job.source_request import request_of
 
 MYSQL = """
@@ -123,7 +123,7 @@ def test_a_mysql_file_with_all_keys_is_a_pipeline() -> None:
     assert not settings.new_tables
     assert isinstance(spec.source, MySqlConfig)
     assert spec.source.heartbeat == 20
-    assert ("_op_ts", "op_ts") in shape(spec, job.warehouse).new_tables.metadata
+    assert ("_op_ts", "op_ts") in mapping_of(spec, job.warehouse).new_tables.metadata
 
 
 def test_expiry_becomes_table_options_and_these_win() -> None:

@@ -34,7 +34,7 @@ def test_objects_sent_to_tasks_contain_only_references(
     monkeypatch.setenv("TEST_SECRET", HUSH)
     (tmp_path / "secret").write_text(HUSH)
     spec = yaml_file.read(text.replace("FILE", str(tmp_path / "secret")))
-    packed = pickle.dumps((open_source(spec), build.shape(spec, build.job_warehouse(spec))))
+    packed = pickle.dumps((open_source(spec), build.mapping_of(spec, build.job_warehouse(spec))))
     assert b"TEST_SECRET" in packed
     assert HUSH.encode() not in packed
     assert HUSH not in repr(spec)

@@ -32,7 +32,7 @@ def shop(tmp_path: Path) -> Shop:
 
 def errors(shop: Shop, **sections: Any) -> list[ConfigError]:
     spec = shop.spec(**sections)
-    return unmet_rules(spec, build.shape(spec, shop.warehouse), SCHEMAS)
+    return unmet_rules(spec, build.mapping_of(spec, shop.warehouse), SCHEMAS)
 
 
 def transform(table: str, **rules: Any) -> dict[str, Any]:
@@ -102,10 +102,10 @@ def test_a_fault_of_a_transform_that_other_rules_meet_too_is_reported_once(shop:
 
 def test_a_rule_that_matched_earlier_tables_is_accepted(shop: Shop) -> None:
     spec = shop.spec(**transform("shop.gone", mask={"email": "sha256"}))
-    shape = build.shape(spec, shop.warehouse)
+    mapping = build.mapping_of(spec, shop.warehouse)
     with pytest.raises(NoSuchTable):
-        check_rules(spec, shape, SCHEMAS)
-    check_rules(spec, shape, SCHEMAS, [("shop", "gone")])
+        check_rules(spec, mapping, SCHEMAS)
+    check_rules(spec, mapping, SCHEMAS, [("shop", "gone")])
 
 
 def test_a_misspelt_mask_is_refused_by_plan_check_and_run(shop: Shop) -> None:
@@ -208,9 +208,9 @@ def test_a_name_for_a_table_that_another_rule_names_is_reported(shop: Shop, sink
 
 def test_a_name_for_an_earlier_table_is_not_reported(shop: Shop) -> None:
     spec = shop.spec(sink={"naming": {"table-mapping": {"gone": "g"}, "table-prefix-db": {"old": "p_"}}})
-    shape = build.shape(spec, shop.warehouse)
-    assert len(list(unmet_names(spec, shape, SCHEMAS))) == 2
-    assert list(unmet_names(spec, shape, SCHEMAS, [("old", "gone")])) == []
+    mapping = build.mapping_of(spec, shop.warehouse)
+    assert len(list(unmet_names(spec, mapping, SCHEMAS))) == 2
+    assert list(unmet_names(spec, mapping, SCHEMAS, [("old", "gone")])) == []
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_column_of_a_table_without_types_is_checked_too(shop: Shop, sections: 
         replace(schema, dialect="text", fields=tuple(replace(column, type=None) for column in schema.fields))
         for schema in SCHEMAS
     ]
-    (error,) = unmet_rules(spec, build.shape(spec, shop.warehouse), schemas)
+    (error,) = unmet_rules(spec, build.mapping_of(spec, shop.warehouse), schemas)
     assert "'mail', which is not a column of shop.users" in error.message
 
 

@@ -28,8 +28,8 @@ def schema(table: str, *columns: str) -> SourceSchema:
 
 def made(shop: Shop, *found: SourceSchema, **sink: Any) -> list[str]:
     spec = shop.spec(sink=sink)
-    shape = build.shape(spec, shop.warehouse)
-    made = plan_described(found, spec.sink, shape, shop.warehouse, checks=True, isolate=False)
+    mapping = build.mapping_of(spec, shop.warehouse)
+    made = plan_described(found, spec.sink, mapping, shop.warehouse, checks=True, isolate=False)
     made.create(spec.sink, shop.warehouse)
     return sorted(".".join(name) for name in made.left_out)
 

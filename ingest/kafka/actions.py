@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.ingest.messages.actions import REGISTRY, common_keys, note_unread, sink_keys, under
+from penstock.ingest.messages.actions import REGISTRY, common_keys, note_unread, translated_source, under
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
     Flag,
-    FlagValues,
     SyncActions,
-    TranslatedSource,
-    pairs,
 )
 
 _STARTUP = "scan.startup."
@@ -63,12 +61,6 @@ def _bounded(conf: Mapping[str, str]) -> bool:
     return mode == _LATEST
 
 
-def _translate(given: FlagValues) -> TranslatedSource:
-    conf = pairs(given.get("kafka-conf", ()))
-    pipeline = {"until": "caught-up"} if _bounded(conf) else {}
-    return TranslatedSource(conf_section(conf), pipeline, sink_keys(given))
-
-
 ACTIONS = SyncActions(
     tables="Kafka topics",
     database="Kafka topics",
@@ -81,7 +73,7 @@ ACTIONS = SyncActions(
         ),
     ),
     database_flags=(INCLUDE_KEYLESS,),
-    translate=_translate,
+    translate=partial(translated_source, "kafka-conf", conf_section, _bounded),
     example="--kafka-conf properties.bootstrap.servers=kafka:9092 --kafka-conf value.format=canal-json",
     table_example="--kafka-conf topic=orders",
     database_example="--kafka-conf topic=shop",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.ingest.sync_actions import FlagValues, renamed
+from penstock.ingest.sync_actions import FlagValues, TranslatedSource, pairs, renamed
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +62,21 @@ def under(conf: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {key.removeprefix(prefix): value for key, value in conf.items() if key.startswith(prefix)}
 
 
-def sink_keys(given: FlagValues) -> dict[str, Any]:
+def translated_source(
+    conf_flag: str,
+    section: Callable[[Mapping[str, str]], dict[str, Any]],
+    is_bounded: Callable[[Mapping[str, str]], bool],
+    flags: FlagValues,
+) -> TranslatedSource:
+    """Return the sections that the flags of an action mean: a bounded source ends when the run has caught up."""
+    conf = pairs(flags.get(conf_flag, ()))
+    pipeline = {"until": "caught-up"} if is_bounded(conf) else {}
+    return TranslatedSource(section(conf), pipeline, _sink_keys(flags))
+
+
+def _sink_keys(flags: FlagValues) -> dict[str, Any]:
     """Return the keys of the section `sink` that flags of the source decide."""
-    sink = renamed(given, {"include-keyless": "no-primary-key"})
+    sink = renamed(flags, {"include-keyless": "no-primary-key"})
     # The flag says "leave-out" where the key of a file says "skip".
     if sink.get("no-primary-key") == "leave-out":
         sink["no-primary-key"] = "skip"

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.ingest.messages.actions import REGISTRY, common_keys, note_unread, refuse_misspelt, sink_keys, under
+from penstock.ingest.messages.actions import (
+    REGISTRY,
+    common_keys,
+    note_unread,
+    refuse_misspelt,
+    translated_source,
+    under,
+)
 from penstock.ingest.pulsar.option_names import ACTED_ON, STORES, spelled
-from penstock.ingest.sync_actions import INCLUDE_KEYLESS, Flag, FlagValues, SyncActions, TranslatedSource, pairs
+from penstock.ingest.sync_actions import INCLUDE_KEYLESS, Flag, SyncActions
 
 _STARTS = frozenset({"fromMessageId", "fromMessageIdInclusive", "fromPublishTime"})
 _START, _STOP = "pulsar.startCursor.", "pulsar.stopCursor."
@@ -80,12 +88,6 @@ def _bounded(conf: Mapping[str, str]) -> bool:
     return unbounded == "false" or stops.get("atMessageId", "").upper() == _NOW
 
 
-def _translate(given: FlagValues) -> TranslatedSource:
-    conf = pairs(given.get("pulsar-conf", ()))
-    pipeline = {"until": "caught-up"} if _bounded(conf) else {}
-    return TranslatedSource(conf_section(conf), pipeline, sink_keys(given))
-
-
 ACTIONS = SyncActions(
     tables="Pulsar topics",
     database="Pulsar topics",
@@ -98,7 +100,7 @@ ACTIONS = SyncActions(
         ),
     ),
     database_flags=(INCLUDE_KEYLESS,),
-    translate=_translate,
+    translate=partial(translated_source, "pulsar-conf", conf_section, _bounded),
     example="--pulsar-conf pulsar.client.serviceUrl=pulsar://pulsar:6650 "
     "--pulsar-conf pulsar.consumer.subscriptionName=lake --pulsar-conf value.format=canal-json",
     table_example="--pulsar-conf topic=orders",

@@ -16,7 +16,7 @@ from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.partition_specs import PartitionSpecs
-from penstock.table.operations.write import AfterCommit, TableWriter
+from penstock.table.operations.write import AfterCommit, SnapshotFields, TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings, optional_text
@@ -118,10 +118,8 @@ class OverwriteWriter(TableWriter):
         self,
         committer: Committer,
         messages: Sequence[CommitMessage],
-        number: int,
+        fields: SnapshotFields,
         newest: Snapshot | None,
-        watermark: int | None,
-        properties: Mapping[str, str] | None,
     ) -> CommittedSnapshots:
         covers = self._covers(messages)
         for message in messages:
@@ -137,7 +135,7 @@ class OverwriteWriter(TableWriter):
         if self._placer is not None:
             self._check_keys(covers)
             newest = None  # the check reads the keys of the whole table, which takes its time
-        return committer.overwrite(messages, covers, number, properties=properties, newest=newest)
+        return committer.overwrite(messages, covers, fields.identifier, properties=fields.properties, newest=newest)
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
         if self._dynamic:

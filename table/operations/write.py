@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 import pyarrow as pa
@@ -36,6 +36,15 @@ from penstock.table.write.memory_budget import WriteBudget
 log = logging.getLogger(__name__)
 
 AfterCommit = Callable[[Snapshot, bool], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFields:
+    """The fields of a snapshot that the caller of a commit decides."""
+
+    identifier: int
+    watermark: int | None
+    properties: Mapping[str, str] | None
 
 
 class TableWriter:
@@ -231,7 +240,7 @@ class TableWriter:
         After an OSError it is not known whether the messages were committed. Call it again with the same messages: it
         finds out, keeps the files that are in the table, and does the rest.
         """
-        number = BATCH_IDENTIFIER if identifier is None else identifier
+        fields = SnapshotFields(BATCH_IDENTIFIER if identifier is None else identifier, watermark, properties)
         messages = self._shared.current(messages)
         try:
             # Read once for all steps. Whether it still is the newest one is decided by the creation of the next.
@@ -239,9 +248,9 @@ class TableWriter:
             commits = PreparedCommits(self.store, self.user, self.layout, self.open_bucket, self.abort, self._uncertain)
             done = commits.run(
                 messages,
-                number,
+                fields.identifier,
                 newest,
-                lambda committer, after: self._committed(committer, messages, number, after, watermark, properties),
+                lambda committer, after: self._committed(committer, messages, fields, after),
             )
             return self._complete(done, identifier)
         except OSError as failure:
@@ -266,16 +275,14 @@ class TableWriter:
         self,
         committer: Committer,
         messages: Sequence[CommitMessage],
-        number: int,
+        fields: SnapshotFields,
         newest: Snapshot | None,
-        watermark: int | None,
-        properties: Mapping[str, str] | None,
     ) -> CommittedSnapshots:
         return self._shared.commit(
             messages,
             newest,
             lambda current, after: committer.commit(
-                current, number, watermark=watermark, properties=properties, newest=after
+                current, fields.identifier, watermark=fields.watermark, properties=fields.properties, newest=after
             ),
         )
 

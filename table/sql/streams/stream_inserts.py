@@ -177,15 +177,10 @@ def stream_inserts(
         raise refused(part.place, "INSERT OVERWRITE needs a query that ends", hint)
     table = context.table(statement.name)
     jobs: list[StreamInsert] = []
-    given: list[str] = []
+    columns: list[str] = []
     for branch in stream_branches(context.current, part, statement.query):
         reader = StreamReader(context.current, branch)
-        # All SELECTs have the columns of the first one.
-        columns = reader.columns()
-        given = given or columns
-        if len(columns) != len(given):
-            why = f"the first SELECT has {len(given)} columns, and this one {len(columns)}"
-            raise refused(branch.place, why, "UNION ALL connects SELECTs with the same columns")
+        columns = reader.columns_as(columns)
         job = StreamInsert(
             reader,
             table,
@@ -193,6 +188,6 @@ def stream_inserts(
             job_user(context.options, branch.source, table, [other.user for other in jobs]),
             named=PIPELINE_NAME in context.options,
         )
-        job.begin(context, given, until_caught_up=until_caught_up)
+        job.begin(context, columns, until_caught_up=until_caught_up)
         jobs.append(job)
     return jobs

@@ -19,7 +19,6 @@ from penstock.table.sql.streams.stream_lookups import StreamStopped
 from penstock.table.sql.streams.stream_queries import stream_branches
 from penstock.table.sql.streams.stream_reader import StreamReader
 from penstock.table.sql.streams.stream_rules import check_source
-from penstock.table.sql.streams.stream_text import refused
 
 INTERVAL = "execution.checkpointing.interval"
 KIND = "op"  # the name that Flink's clients have for the column of row kinds
@@ -71,11 +70,7 @@ def stream_selects(
     names: list[str] = []
     for branch in stream_branches(context.current, part, query.text):
         reader = StreamReader(context.current, branch)
-        columns = reader.columns()
-        names = names or columns
-        if len(columns) != len(names):
-            why = f"the first SELECT has {len(names)} columns, and this one {len(columns)}"
-            raise refused(branch.place, why, "UNION ALL connects SELECTs with the same columns")
+        names = reader.columns_as(names)
         check_source(branch, reader.dimensions)
         reader.begin(None, until_caught_up=until_caught_up)
         jobs.append(ShownStream(reader, names))

@@ -19,7 +19,7 @@ from penstock.table.sql.streams.changelog_kinds import Numbers, ResultKinds, kin
 from penstock.table.sql.streams.lookup_joins import LookupJoin
 from penstock.table.sql.streams.stream_lookups import StreamLookups
 from penstock.table.sql.streams.stream_queries import StreamBranch
-from penstock.table.sql.streams.stream_text import ROW
+from penstock.table.sql.streams.stream_text import ROW, refused
 from penstock.table.system.streamed import BINLOG
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import one_batch, rows_at
@@ -112,6 +112,15 @@ class StreamReader:
         self.lookups.register_empty()
         names, self._types = self.session.columns_of(self.branch.text)
         return names[1:]
+
+    def columns_as(self, first: list[str]) -> list[str]:
+        """Return the columns of the first SELECT, which is this one if they are empty; all SELECTs have as many."""
+        columns = self.columns()
+        first = first or columns
+        if len(columns) != len(first):
+            why = f"the first SELECT has {len(first)} columns, and this one {len(columns)}"
+            raise refused(self.branch.place, why, "UNION ALL connects SELECTs with the same columns")
+        return first
 
     def no_rows(self) -> list[pa.Array]:
         """Return the query's columns without rows, once their names are known."""

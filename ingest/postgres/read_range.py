@@ -27,7 +27,7 @@ from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected, kept_connected
 from penstock.ingest.postgres.server.log_sample import LogSample, require_same_log
 from penstock.ingest.postgres.server.lsn import parse_lsn
-from penstock.ingest.postgres.server.server_identity import require_written, server_identity
+from penstock.ingest.postgres.server.server_identity import require_same_server, require_written, server_identity
 from penstock.ingest.postgres.server.slot import free_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
@@ -130,6 +130,7 @@ class PgRangeReading:
             require_slot(catalog, settings.slot, first)
             free_slot(catalog, settings.slot, first)
             stream = stack.enter_context(connected(settings.server, replication=True))
+            require_same_server(stream, identity)
             types = Types(catalog)
 
             def described(logged: LoggedRelation) -> Relation | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.patience import patience_seconds
 from penstock.ingest.postgres.errors import Diverged
 from penstock.ingest.postgres.server.connection import connected
@@ -64,6 +65,22 @@ def server_identity(connection: PgConnection) -> ServerIdentity:
             log.warning("event=waits_for_promotion server=%s", connection.server.where)
         waits = True
         time.sleep(_PAUSE_S)
+
+
+def require_same_server(connection: PgConnection, other: ServerIdentity) -> None:
+    """Raise ConnectionLost if another connection, which was checked, leads to a server that this one does not lead to.
+
+    An address may lead to another server from one moment to the next, and the former one may still answer.
+    """
+    identity = server_identity(connection)
+    if (identity.system, identity.timeline, identity.started) != (other.system, other.timeline, other.started):
+        raise ConnectionLost(
+            "two connections lead to two servers: the address was moved to another one",
+            retryable=True,
+            server=connection.server.where,
+            timelines=f"{other.timeline}, {identity.timeline}",
+            hint="check that one server only answers at the address",
+        )
 
 
 def require_same_past(connection: PgConnection, before: int, now: int, position: int) -> None:

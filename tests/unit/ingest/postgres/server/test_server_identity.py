@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.postgres.errors import Diverged
 from penstock.ingest.postgres.server import server_identity as identities
 from penstock.ingest.postgres.server.server_identity import (
     ServerIdentity,
     require_same_past,
+    require_same_server,
     require_written,
     server_identity,
 )
@@ -53,6 +55,17 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_timeline_is_that_of_the_file_that_is_written() -> None:
     found: Any = Server()
     assert server_identity(found) == identities.ServerIdentity("77", "shop", 26, 0x3000100, "noon")
+
+
+@pytest.mark.parametrize("other", [{"system": "78"}, {"timeline": 25}, {"started": "evening"}])
+def test_a_connection_to_another_server_than_the_checked_one_is_refused(other: dict[str, Any]) -> None:
+    """The address was moved between two connections, and the former server still answers."""
+    stream: Any = Server()
+    checked = server_identity(stream)
+    require_same_server(stream, replace(checked, end=checked.end - 1))
+    with pytest.raises(ConnectionLost, match="two connections lead to two servers") as caught:
+        require_same_server(stream, replace(checked, **other))
+    assert caught.value.retryable
 
 
 def test_standby_is_waited_for_until_patience_ends() -> None:

@@ -300,6 +300,32 @@ def test_merged_sketches_are_read_by_java(oracle: Oracle, tmp_path: Path) -> Non
     assert estimates(again) == estimates_of(oracle.read(again).rows[0])
 
 
+def test_sketches_of_all_sizes_are_united_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
+    """Their bits are equal, and their estimates as far as the two libraries estimate equal bits alike."""
+    options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true"}
+    options |= {"fields.hll.aggregate-function": "hll_sketch"}
+    columns = [("k", "INT NOT NULL"), ("hll", "BYTES")]
+    path = oracle.create(tmp_path, "db.t", columns, primary_keys=["k"], options=options)
+    chance = Random(3)
+    for start in range(0, 3 * 10**6, 10**6):
+        rows = []
+        for key in range(150):
+            sketch = datasketches.hll_sketch(chance.randrange(4, 16), datasketches.tgt_hll_type.HLL_8)
+            for number in range(chance.choice([0, 1, 3, 8, 40, 200, 700, 4000])):
+                sketch.update(start + number)
+            rows.append(("+I", key, bytes(sketch.serialize_compact()).hex()))
+        oracle.write(path, rows)
+    java = {int(key): bytes.fromhex(text) for key, text in oracle.read(path).rows}
+    ours = {row["k"]: row["hll"] for row in penstock.open_table(str(path)).scan().to_arrow().to_pylist()}
+    read = {key: [datasketches.hll_sketch.deserialize(one[key]) for one in (ours, java)] for key in java}
+    assert {key: sketch.lg_config_k for key, (sketch, _) in read.items()} == {
+        key: sketch.lg_config_k for key, (_, sketch) in read.items()
+    }
+    for key, (sketch, other) in read.items():
+        error = 1 / 2 ** (other.lg_config_k / 2)
+        assert sketch.get_estimate() == pytest.approx(other.get_estimate(), rel=error), key
+
+
 def estimates(path: Path) -> tuple[float, float]:
     [row] = penstock.open_table(str(path)).scan().to_arrow().to_pylist()
     return estimates_of([1, row["hll"].hex(), row["theta"].hex()])

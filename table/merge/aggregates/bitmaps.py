@@ -19,17 +19,29 @@ from penstock.table.merge.aggregates.function import Inputs
 
 
 def unite_hll(sketches: list[bytes]) -> bytes:
-    """Return the union of HLL sketches."""
+    """Return the union of HLL sketches, which Java unites in pairs, with the bits of the later one at most."""
     library = _library()
     result, *others = (_read(library.hll_sketch, sketch) for sketch in sketches)
     for other in others:
-        # In pairs, as in Java, and with room for both: a union of more, or with room for less, loses most of the values
-        # when a sketch with fewer bits follows those with more.
-        union = library.hll_union(max(result.lg_config_k, other.lg_config_k))
-        union.update(result)
-        union.update(other)
-        result = union.get_result(library.tgt_hll_type.HLL_4)
+        if other.lg_config_k < result.lg_config_k and _has_single_values(other) and not _has_single_values(result):
+            # The library would lose most of these values, because it has room for fewer bits than the result.
+            both = _union(library, result.lg_config_k, result, other)
+            result = _union(library, other.lg_config_k, both)
+        else:
+            result = _union(library, other.lg_config_k, other, result)
     return bytes(result.serialize_compact())
+
+
+def _union(library: Any, bits: int, *sketches: Any) -> Any:
+    union = library.hll_union(bits)
+    for sketch in sketches:
+        union.update(sketch)
+    return union.get_result(library.tgt_hll_type.HLL_4)
+
+
+def _has_single_values(sketch: Any) -> bool:
+    """Return whether it still lists its values: the first byte is the size of the header, 10 for a table of bits."""
+    return int(sketch.serialize_compact()[0]) < 10
 
 
 def unite_theta(sketches: list[bytes]) -> bytes:

@@ -36,7 +36,8 @@ def whole_pairs(
     """Yield the messages of a range, each that leads together with the next one.
 
     The message before the range, which is looked up with the first one, is added if it leads. The last one is left out
-    if it does, and is shown to the next range. Of several that lead one after the other, the last belongs to the next.
+    if it does, and is shown to the next range. Of several that lead one after the other, the last belongs to the next
+    one.
     """
     before = last_before()
     held = before if before is not None and leads(before.messages.values[-1]) else None

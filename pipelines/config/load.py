@@ -95,7 +95,7 @@ _WANTED = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
     "string_type": "one value",
 }
-# How a text is written that a pattern limits.
+# How a text is written that a pattern limits. Connectors of other packages have patterns of their own.
 _WRITTEN = {
     NAME_PATTERN: "a name does not begin with a dot, and has no / and no \\: it is also that of a folder",
     RETAINED_PATTERN: "write a number such as 10, or a range such as 10..100",
@@ -127,8 +127,8 @@ def _of_another_kind(fault: Any, place: Place, line: int | None) -> ConfigError:
         message = f"{shown} is not allowed here: {str(fault['msg']).replace('Input', 'it', 1)}"
         if fault["type"] == "literal_error":
             hint = did_you_mean(str(given), re.findall(r"'([^']+)'", fault["ctx"]["expected"]))
-        elif fault["type"] == "string_pattern_mismatch":
-            message, hint = f"{shown} is not allowed here", _WRITTEN[fault["ctx"]["pattern"]]
+        elif fault["type"] == "string_pattern_mismatch" and (written := _WRITTEN.get(fault["ctx"]["pattern"])):
+            message, hint = f"{shown} is not allowed here", written
     else:
         message = f"expected {wanted}, not {shown}" if given is not None else f"a value is missing: expected {wanted}"
     if wanted == _MAPPING:

@@ -62,6 +62,16 @@ def test_error_in_the_section_has_its_line_and_the_nearest_key(site: Path) -> No
     assert caught.value.facts["line"] == 1
 
 
+def test_a_text_that_a_pattern_of_another_package_does_not_allow_is_named(site: Path) -> None:
+    limited = FEED.replace("url: str", "url: str = Field(pattern='^ftp:')").replace(
+        "from typing", "from pydantic import Field\nfrom typing"
+    )
+    install(site, "feed_source", limited, "penstock.connectors", feed="feed_source:CONNECTOR")
+    with pytest.raises(ConfigError, match="'http://feed' is not allowed here: String should match") as caught:
+        yaml_file.read(PIPELINE % "feed")
+    assert caught.value.facts["key"] == "source.url"
+
+
 def test_broken_connector_stops_only_pipelines_that_name_it(site: Path, caplog: pytest.LogCaptureFixture) -> None:
     install(site, "feed_source", "import no_such_module", "penstock.connectors", feed="feed_source:CONNECTOR")
     with pytest.raises(ConfigError, match="no_such_module") as caught:

@@ -30,6 +30,8 @@ from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, pi
 log = logging.getLogger(__name__)
 
 SAMPLE_RECORDS = 200
+# A message may be followed by offsets without messages: records that end transactions, and those that were aborted.
+_LOOKS_BACK = 16
 
 
 class KafkaSource:
@@ -154,20 +156,28 @@ class KafkaSource:
             yield fetched_messages(*place_of(range_), records, settings.extras)
 
     def last_before(self, range_: Range) -> FetchedMessages | None:
-        """Return the message at the offset before a range; None if the broker does not have it."""
-        if not range_.start:
-            return None
-        before = replace(range_, start=range_.start - 1, end=range_.start)
-        try:
-            found = list(read_range(self.settings.properties, before, extras=self.settings.extras))
-        except PositionLost:
-            log.warning("event=message_before_batch_gone place=%s offset=%d", range_.place, before.start)
-            return None
-        return found[0] if found else None
+        """Return the last message among some offsets before a range; None if the broker has none there."""
+        end, place = int(range_.start), place_of(range_)
+        begin = max(0, end - _LOOKS_BACK)
+        while begin < end:
+            try:
+                return self._last_in(replace(range_, start=begin, end=end))
+            except PositionLost:
+                first = self._cluster.earliest([place])[place]
+                if first <= begin:
+                    raise
+                begin = first
+        if end:
+            log.warning("event=message_before_batch_gone place=%s offset=%d", range_.place, end - 1)
+        return None
+
+    def _last_in(self, range_: Range) -> FetchedMessages | None:
+        chunks = list(read_range(self.settings.properties, range_, extras=self.settings.extras))
+        return chunks[-1].part(len(chunks[-1].messages) - 1, len(chunks[-1].messages)) if chunks else None
 
     def is_shown_next(self, range_: Range, offset: int) -> bool:
-        """Return whether the message is at the offset before the next range, which may have gaps."""
-        return offset == int(range_.end) - 1
+        """Return whether the last message of a range is near enough to its end, which may be in a gap."""
+        return offset >= int(range_.end) - _LOOKS_BACK
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as in a new pipeline, it reads from the beginning of its startup mode.

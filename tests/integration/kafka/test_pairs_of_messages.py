@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
@@ -34,8 +35,43 @@ def state(sync: Sync, kind: str) -> list[tuple[int, str, object]]:
     return sorted(found)
 
 
+Send = Callable[[Broker, str, str], None]
+
+
+def send_alone(broker: Broker, topic: str, message: str) -> None:
+    broker.send(topic, message)
+
+
+def send_in_a_transaction(broker: Broker, topic: str, message: str) -> None:
+    """Send a message, and one that is aborted: the records that end transactions have offsets, but no messages."""
+    send_aborted(broker, topic, message)
+    producer = transactional(broker)
+    producer.begin_transaction()
+    producer.produce(topic, message)
+    producer.commit_transaction()
+    send_aborted(broker, topic, message)
+
+
+def send_aborted(broker: Broker, topic: str, message: str, times: int = 1) -> None:
+    producer = transactional(broker)
+    for _ in range(times):
+        producer.begin_transaction()
+        producer.produce(topic, message)
+        producer.flush()
+        producer.abort_transaction()
+
+
+def transactional(broker: Broker) -> Producer:
+    producer = Producer({**broker.properties, "transactional.id": "pairs"})
+    producer.init_transactions()
+    return producer
+
+
 @pytest.mark.parametrize("kind", FLAGS)
-def test_a_key_that_moves_between_two_batches_is_moved(make: Callable[[str], Sync], broker: Broker, kind: str) -> None:
+@pytest.mark.parametrize("send", [send_alone, send_in_a_transaction])
+def test_a_key_that_moves_between_two_batches_is_moved(
+    make: Callable[[str], Sync], broker: Broker, kind: str, send: Send
+) -> None:
     messages = [
         aliyun("INSERT", 1, v="a"),
         aliyun("INSERT", 2, v="b"),
@@ -51,7 +87,7 @@ def test_a_key_that_moves_between_two_batches_is_moved(make: Callable[[str], Syn
     run(at_once.spec(topic, "--table", "t", *FLAGS[kind]))
     one_by_one, topic = make("parts"), broker.topic()
     for message in messages:
-        broker.send(topic, message)
+        send(broker, topic, message)
         run(one_by_one.spec(topic, "--table", "t", *FLAGS[kind]))
     expected = state(at_once, kind)
     assert [row[:2] for row in expected if not row[2]] == [(2, "c"), (6, "d")]
@@ -74,3 +110,21 @@ def test_the_first_message_left_needs_none_before_it(make: Callable[[str], Sync]
     broker.drop_before(topic, 2)
     run(sync.spec(topic, "--table", "t", *FLAGS["deduplicate"]))
     assert state(sync, "") == [(2, "a", False)]
+
+
+def test_a_message_far_before_the_end_of_a_batch_is_read_once(make: Callable[[str], Sync], broker: Broker) -> None:
+    """It is not found before the next batch, so it is not left to it."""
+    sync, topic = make("far"), broker.topic()
+    sums = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    sync.create("t", [("id", "BIGINT"), ("v", "BIGINT")], ["id"], **sums)
+    broker.send(topic, summed("INSERT", 5), summed("UPDATE_BEFORE", 5))
+    send_aborted(broker, topic, summed("DELETE", 5), times=9)
+    run(sync.spec(topic, "--table", "t"))
+    assert sync.rows("t") == [{"id": 1, "v": 0}]
+    broker.send(topic, summed("UPDATE_AFTER", 7))
+    run(sync.spec(topic, "--table", "t"))
+    assert sync.rows("t") == [{"id": 1, "v": 7}]
+
+
+def summed(operation: str, number: int) -> str:
+    return aliyun(operation, 1, v=number).replace('"STRING"', '"LONG"')

@@ -29,5 +29,5 @@ class Format:
     needs_key: bool = False
     needs_registry: bool = False
     row_columns: RowColumns | None = None
-    leads: Callable[[bytes | None], bool] | None = None
     typing_hint: str = ""
+    leads: Callable[[bytes | None], bool] | None = None

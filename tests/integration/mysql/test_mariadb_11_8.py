@@ -11,6 +11,7 @@ from penstock.ingest.mysql.binlog.captured_rows import ROWS
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_plan import PlanLimits
+from penstock.ingest.mysql.binlog.log_sample import with_sample
 from penstock.ingest.mysql.errors import RowImageError
 from penstock.ingest.mysql.position import LogPosition
 from penstock.row_kinds import DELETE, UPDATE_BEFORE
@@ -43,7 +44,9 @@ def test_rows_of_every_binlog_format_equal_those_of_the_server(way: str, tmp_pat
     with launch.running("mariadb-11.8", tmp_path / "server", *options) as port:
         server = Playground("mariadb", port)
         server.start_over()
-        start = server.here()
+        server.run("CREATE TABLE earlier (id INT)")
+        start = with_sample(server.address, server.here(), 6004)
+        assert start.sample is not None
         server.run(
             "CREATE TABLE t (id INT PRIMARY KEY, status VARCHAR(20), filler LONGTEXT)",
             "INSERT INTO t VALUES (1, 'new', ''), (2, 'new', '')",

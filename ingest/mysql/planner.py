@@ -57,6 +57,7 @@ class Planner:
     _facts: ServerFacts | None = field(default=None, repr=False)
     _named_from: LogPosition | None = field(default=None, repr=False)
     _idle: IdlePosition = field(init=False, repr=False)
+    _warned: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
         self.recorded = RecordedHistory(self.settings)
@@ -143,9 +144,8 @@ class Planner:
         rules, start = LoggedDdlRules(self.settings, history), progress
         plan = self._log_plan(progress, limit, until, rules)
         self.at_barrier = plan.at_barrier
-        if plan.adds_cascade:  # the checks before the first batch could not see it
-            tables = [table.name for table in captured_facts(connection, self.settings)]
-            log_warnings(list(cascades(connection, facts, tables)))
+        if plan.adds_cascade:
+            self._warn_of_cascades(connection, facts)
         looked_up = self.recorded.looked_up(connection, plan, history)
         # Before the offsets that rely on them are stored. After a crash in between, the plan finds them again.
         self.recorded.store(progress.server)
@@ -165,6 +165,13 @@ class Planner:
             return None
         self._idle.moved()
         return progress
+
+    def _warn_of_cascades(self, connection: Connection, facts: ServerFacts) -> None:
+        """Warn of the foreign keys that the checks before the first batch could not see, of each once."""
+        tables = [table.name for table in captured_facts(connection, self.settings)]
+        found = [finding for finding in cascades(connection, facts, tables) if str(finding) not in self._warned]
+        log_warnings(found)
+        self._warned.update(map(str, found))
 
     def _await_visible(self, connection: Connection, facts: ServerFacts, start: Progress) -> None:
         """Wait until a chunk shows the transactions of former batches; within a batch, rows of the log win."""

@@ -7,6 +7,7 @@ and ingest/mongodb/bson/ reads it in columns.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -178,7 +179,7 @@ def _reached(server: MongoAddress) -> MongoClient[dict[str, Any]]:
 
 def _limit_of_silence(server: MongoAddress) -> dict[str, Any]:
     """Return the option of pymongo, which would otherwise wait for ever for a server that a proxy has forgotten."""
-    names = {option.partition("=")[0].lower() for option in server.options.split("&")}
+    names = {option.partition("=")[0].lower() for option in re.split("[&;]", server.options)}
     # Options of the client are preferred to those of the connection string.
     return {} if names & {"sockettimeoutms", "timeoutms"} else {"socketTimeoutMS": int(_SILENCE_S * 1000)}
 

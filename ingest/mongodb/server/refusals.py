@@ -30,13 +30,21 @@ def _reason(error: Exception) -> str:
 
 def refused(server: MongoAddress, error: Exception) -> SourceError:
     """Return an error of pymongo as a Penstock error, which says whether a retry can help."""
-    from pymongo.errors import AutoReconnect, ConfigurationError, ConnectionFailure, OperationFailure
+    from pymongo.errors import AutoReconnect, ConfigurationError, ConnectionFailure, NetworkTimeout, OperationFailure
 
     facts: dict[str, Any] = {"server": server.where, "reason": _reason(error)}
     if isinstance(error, OperationFailure):
         return _failed(server, error, facts | {"code": error.code})
     if isinstance(error, ConfigurationError):
         return SourceError("the connection is not configured correctly", hint="check connection.options", **facts)
+    if isinstance(error, NetworkTimeout):
+        return ConnectionLost(
+            "the MongoDB server did not answer in time",
+            retryable=True,
+            hint="check the proxies and firewalls on the way; if the server only needs longer, as for a large oplog, "
+            "set a longer socketTimeoutMS in connection.options",
+            **facts,
+        )
     if isinstance(error, (AutoReconnect, ConnectionFailure, OSError)):
         return ConnectionLost(
             "the MongoDB server cannot be reached",

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from pymongo import MongoClient
-from pymongo.errors import AutoReconnect, ConfigurationError, OperationFailure, PyMongoError
+from pymongo.errors import AutoReconnect, ConfigurationError, NetworkTimeout, OperationFailure, PyMongoError
 
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
@@ -82,8 +82,20 @@ def test_a_question_does_not_wait_for_a_server_that_refuses(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("options", "limit"), [("", 900_000), ("tls=true", 900_000), ("replicaSet=rs0&socketTimeoutMS=5000", None)]
+    ("options", "limit"),
+    [
+        ("", 900_000),
+        ("tls=true", 900_000),
+        ("replicaSet=rs0&socketTimeoutMS=5000", None),
+        ("replicaSet=rs0;sockettimeoutms=5000", None),
+    ],
 )
 def test_a_connection_that_carries_nothing_more_is_lost_after_a_while(options: str, limit: int | None) -> None:
     """Without a limit a reader waits for ever for a server that a proxy on the way has forgotten."""
     assert connection._limit_of_silence(MongoAddress("db", options=options)).get("socketTimeoutMS") == limit
+
+
+def test_a_server_that_needs_longer_than_the_limit_has_a_hint_at_the_limit() -> None:
+    error = refused(MongoAddress("db"), NetworkTimeout("db:27017: timed out"))
+    assert error.retryable
+    assert "socketTimeoutMS" in (error.hint or "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.values.cast_numbers import floats_of_decimals
+
 
 def changed_values(original: pa.Array, cast: pa.Array) -> pa.Array | None:
     """Return which values differ from their values before the cast; None if a cast between the types changes none.
@@ -23,7 +25,12 @@ def changed_values(original: pa.Array, cast: pa.Array) -> pa.Array | None:
         )
     if not may_change or original.type == cast.type:
         return None
-    changed = pc.not_equal(pc.cast(cast, original.type, safe=False), original)
+    back = (
+        floats_of_decimals(cast, original.type)
+        if pa.types.is_decimal(cast.type)
+        else pc.cast(cast, original.type, safe=False)
+    )
+    changed = pc.not_equal(back, original)
     # NaN differs from itself.
     return pc.and_(changed, pc.invert(pc.is_nan(original))) if pa.types.is_floating(cast.type) else changed
 

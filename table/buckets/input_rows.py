@@ -26,7 +26,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import bounded
-from penstock.table.values.cast_numbers import decimals_of_floats
+from penstock.table.values.cast_numbers import decimals_of_floats, floats_of_decimals
 from penstock.table.values.casts import cast_array
 from penstock.table.values.partition_text import no_folder
 from penstock.table.values.types import STRING, AtomicType, Field
@@ -254,6 +254,8 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
             column = column.take(pa.array(np.arange(len(column))))
         if pa.types.is_floating(column.type) and pa.types.is_decimal128(target):
             return decimals_of_floats(column, target)
+        if pa.types.is_decimal(column.type) and pa.types.is_floating(target):
+            return floats_of_decimals(column, target)
         return pc.cast(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NoVariant) as reason:
         raise RowRefused(

@@ -103,6 +103,12 @@ def decimals_of_floats(column: pa.Array, arrow: pa.Decimal128Type) -> pa.Array:
     return pc.replace_with_mask(cast, pa.array(near), pc.round(exact, arrow.scale, "half_towards_infinity").cast(arrow))
 
 
+def floats_of_decimals(decimals: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Return decimals as the closest floating-point numbers, as Java does; Arrow's own may be the next ones to them."""
+    # Casting through text rounds each value once, from all its digits.
+    return pc.cast(pc.cast(decimals, pa.string()), arrow)
+
+
 def _rounded(value: float, target: AtomicType) -> Decimal | None:
     exact = Decimal(repr(value))
     if not exact.is_finite():
@@ -125,8 +131,7 @@ def rounded_decimal(value: Decimal, target: AtomicType) -> Decimal | None:
 
 def _from_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
     if target.root in {"FLOAT", "DOUBLE"}:
-        # Casting through text rounds each value once, from all its digits.
-        return array.cast(pa.string()).cast(to_arrow(target))
+        return floats_of_decimals(array, to_arrow(target))
     # Only the low 64 bits of the integer are converted, so that integers out of range wrap around.
     whole = pc.trunc(array.cast(pa.decimal256(76, array.type.scale))).cast(pa.decimal256(76, 0)).cast(pa.decimal128(38))
     return array_like(decimal_words(whole)[0].astype(DTYPES[target.root]), array, to_arrow(target))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -79,3 +81,29 @@ def test_doubles_and_their_texts_become_the_same_decimals() -> None:
         None,
     ]
     assert changed == 3
+
+
+@pytest.mark.parametrize(
+    ("type_text", "digits"), [("DECIMAL(10, 2)", 2), ("DECIMAL(20, 10)", 2), ("DECIMAL(38, 5)", 5)]
+)
+def test_doubles_with_the_digits_of_a_decimal_are_keys_and_those_next_to_them_are_not(
+    type_text: str, digits: int
+) -> None:
+    """Arrow reads the decimal 8.65 as the double before it: one key of seven was a bad record."""
+    chance = random.Random(digits)
+    whole = [round(chance.uniform(-1000, 1000), digits) for _ in range(1000)]
+    values, refused, _ = cast(pa.array(whole), type_text, in_key=True)
+    assert (values.null_count, refused) == (0, [])
+    assert cast(pa.array(whole), type_text, in_key=False)[2] == 0
+    _, refused, _ = cast(pa.array([math.nextafter(value, 2000) for value in whole]), type_text, in_key=True)
+    assert refused == list(range(len(whole)))
+
+
+@pytest.mark.parametrize("target", ["DOUBLE", "FLOAT"])
+@pytest.mark.parametrize("scale", [2, 5, 10])
+def test_decimals_and_their_texts_become_the_same_floating_point_numbers(target: str, scale: int) -> None:
+    """Arrow takes the next double for one decimal of seven: a snapshot and its log had different values."""
+    chance = random.Random(scale)
+    decimals = pa.array([Decimal(chance.randrange(-(10**7), 10**7)).scaleb(-scale) for _ in range(1000)] + [None])
+    values, _, _ = cast(decimals, target, in_key=False)
+    assert values == cast(pc.cast(decimals, pa.string()), target, in_key=False)[0]

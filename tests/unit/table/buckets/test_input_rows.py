@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,11 @@ def test_doubles_of_a_decimal_column_are_rounded_half_up(tmp_path: Path) -> None
             writer.write(pa.table({"id": [4], "price": [99.95]}))
         writer.commit()
     assert [str(price) for _, price in content(table)] == ["0.3", "0.4", "-2.5"]
+
+
+def test_decimals_of_a_double_column_become_the_closest_doubles(tmp_path: Path) -> None:
+    table = new_table(tmp_path, [("id", "INT"), ("price", "DOUBLE")], keys=("id",))
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [1, 2], "price": [Decimal("58459.20"), Decimal("-92.94")]}))
+        writer.commit()
+    assert content(table) == [(1, 58459.2), (2, -92.94)]

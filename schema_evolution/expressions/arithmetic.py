@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
+from penstock.table.values.cast_numbers import floats_of_decimals
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 
@@ -36,9 +37,10 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
     if not all(is_number(values.type) or pa.types.is_null(values.type) for values in (left, right)):
         raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast strings to numbers first")
     operation = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[sign]
-    decimals = any(pa.types.is_decimal(values.type) for values in (left, right))
-    if decimals and not any(pa.types.is_floating(values.type) for values in (left, right)):
-        return _decimal(sign, operation, left, right)
+    if any(pa.types.is_decimal(values.type) for values in (left, right)):
+        if not any(pa.types.is_floating(values.type) for values in (left, right)):
+            return _decimal(sign, operation, left, right)
+        left, right = as_doubles(left), as_doubles(right)
     try:
         return operation(left, right)
     except pa.ArrowInvalid as reason:
@@ -88,7 +90,14 @@ def remainder(left: Values, right: Values) -> Values:
 
 
 def _doubles(left: Values, right: Values) -> tuple[Values, Values]:
-    return pc.cast(left, pa.float64()), pc.cast(_null_for_0(right), pa.float64())
+    return as_doubles(left), as_doubles(_null_for_0(right))
+
+
+def as_doubles(value: Values) -> Values:
+    """Return numbers as doubles."""
+    if pa.types.is_decimal(value.type):
+        return floats_of_decimals(value, pa.float64())
+    return pc.cast(value, pa.float64())
 
 
 def _divided_whole(left: Values, right: Values) -> Values:

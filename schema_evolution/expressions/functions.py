@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from penstock.errors import DecodeError
 from penstock.schema_evolution.expressions import text_functions as texts_of
 from penstock.schema_evolution.expressions import time_functions as times
-from penstock.schema_evolution.expressions.arithmetic import remainder
+from penstock.schema_evolution.expressions.arithmetic import as_doubles, remainder
 from penstock.schema_evolution.expressions.operators import aligned, common, stamps, texts, whole
 from penstock.schema_evolution.expressions.time_functions import Moment, constant, formatted, read_time
 
@@ -212,9 +212,8 @@ FUNCTIONS: dict[str, Function] = {
     "round": Function(1, 2, "round(x[, digits])", "rounds to this number of digits, halves up", _round),
     "mod": Function(2, 2, "mod(a, b)", "the remainder of a / b, with the sign of a; `a % b` is the same", _mod),
     "power": Function(2, 2, "power(x, y)", "x to the power of y, a double", lambda arguments, _: pc.power(
-        pc.cast(arguments[0], pa.float64()), pc.cast(arguments[1], pa.float64()))),
-    "sqrt": Function(1, 1, "sqrt(x)", "the square root", lambda arguments, _: pc.sqrt(
-        pc.cast(arguments[0], pa.float64()))),
+        as_doubles(arguments[0]), as_doubles(arguments[1]))),
+    "sqrt": Function(1, 1, "sqrt(x)", "the square root", lambda arguments, _: pc.sqrt(as_doubles(arguments[0]))),
     "greatest": Function(2, MANY, "greatest(a, b, ...)",
         "the greatest value; null if any is null", _extreme(pc.max_element_wise)),
     "least": Function(2, MANY, "least(a, b, ...)",

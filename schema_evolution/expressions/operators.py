@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.exact_decimals import rescaled
-from penstock.schema_evolution.expressions.arithmetic import ARITHMETIC, arithmetic, is_number
+from penstock.schema_evolution.expressions.arithmetic import ARITHMETIC, arithmetic, as_doubles, is_number
 from penstock.schema_evolution.expressions.like_patterns import like
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
@@ -65,6 +65,8 @@ def aligned(left: Values, right: Values) -> tuple[Values, Values]:
             pair = pc.cast(first, pa.int8()), other
         elif pa.types.is_string(first.type) and pa.types.is_temporal(other.type):
             pair = _as_time(first, other.type), other
+        elif pa.types.is_decimal(first.type) and pa.types.is_floating(other.type):
+            pair = as_doubles(first), other
         else:
             continue
         return (pair[1], pair[0]) if turned else pair
@@ -109,6 +111,8 @@ def common(values: Sequence[Values]) -> list[Values]:
 
 
 def _in_type(value: Values, wanted: pa.DataType) -> Values:
+    if wanted == pa.float64():
+        return as_doubles(value)
     if not (pa.types.is_decimal128(value.type) and pa.types.is_decimal128(wanted)):
         return pc.cast(value, wanted)
     try:

@@ -436,3 +436,14 @@ def test_integers_are_bigints_or_refused() -> None:
         with pytest.raises(ConfigError, match="is not a BIGINT") as refused:
             parse_expression(text)
         assert "AS DECIMAL" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["price / 1", "price + 0.0 * d", "coalesce(price, d)", "power(price, 1)", "if(price = d, d, null)"]
+)
+def test_decimals_beside_doubles_are_the_closest_ones(text: str) -> None:
+    """Arrow takes the next double for one of seven: `price = d` was false for them."""
+    digits = [Decimal(number).scaleb(-2) for number in range(5_840_000, 5_840_500)]
+    doubles = [float(value) for value in digits]
+    columns = {"price": pa.array(digits, pa.decimal128(10, 2)), "d": pa.array(doubles)}
+    assert evaluated(parse_expression(text), columns, Moment(NOW, 2), Misfits()).to_pylist() == doubles

@@ -72,9 +72,7 @@ class PrimaryKeyIndex:
 
     def __init__(self, store: TableStore, columns: tuple[str, ...], local: LookupStore) -> None:
         self._store, self._columns, self._local = store, columns, local
-        schema = store.schema()
-        # The key columns of files first: probes of one partition are then in the order of its files.
-        self.key_columns = (*schema.trimmed_primary_keys, *self._partition_columns(schema))
+        self.key_columns: tuple[str, ...] = ()
         self._buckets: dict[Bucket, LookupRows] = {}
         self._versions: dict[Bucket, object] = {}
         self._totals: dict[bytes, int] = {}
@@ -85,6 +83,8 @@ class PrimaryKeyIndex:
 
     def load(self, schema: TableSchema, snapshot: Snapshot | None) -> None:
         self._layout, self._spec = Layout.of(schema), merge_spec(schema)
+        # The key columns of files first: probes of one partition are then in the order of its files.
+        self.key_columns = (*schema.trimmed_primary_keys, *self._partition_columns(schema))
         wanted = {*self._spec.keys, *self._columns}
         self._fields = tuple(field for field in schema.fields if field.name in wanted)
         before, known = self._versions, self._buckets

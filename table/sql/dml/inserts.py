@@ -30,9 +30,9 @@ def changed_rows(inserted: int = 0, updated: int = 0, deleted: int | None = 0, s
 def insert(context: SqlContext, statement: Insert) -> pa.Table:
     """Run INSERT."""
     table = context.table(statement.name)
-    query = _typed_query(context, table, statement)
-    # Opened before the query reads anything: the commit then finds what other jobs wrote meanwhile.
+    # Opened before the query chooses the snapshots that it reads: its commit finds what other jobs wrote since.
     with _writer(context, table, statement) as writer:
+        query = _typed_query(context, table, statement)
         rows = 0
         for batch in context.session.prepared_batches(query):
             writer.write(batch)

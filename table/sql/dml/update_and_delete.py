@@ -41,7 +41,10 @@ def write_changes(
 
 
 def target_text(context: SqlContext, names: Sequence[str]) -> str:
-    """Return the table in quotes, with its database, which the statement reads at its newest snapshot."""
+    """Return the table in quotes, with its database, which the statement reads at its newest snapshot.
+
+    Its writer must be open already: a commit in between would be neither read nor found as a conflict.
+    """
     name = context.full_name(names)
     # The options of the session may name an older one, whose rows would come back.
     context.session.pin(name, context.table(names).latest_snapshot)
@@ -58,8 +61,8 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
     where = f" WHERE {statement.where}" if statement.where else ""
     if not table.primary_keys:
         return _replace(context, table, statement, new, where)
-    target = target_text(context, statement.name)
     with table.writer() as writer:
+        target = target_text(context, statement.name)
         # The kind, all old values and all new values: RowChanges reads the columns by their position.
         query = f"SELECT {UPDATE_AFTER}, {old}, {', '.join(new)} FROM {target} AS {alias}{where}"
         return write_changes(context, table, writer, query, refuses_older=True)
@@ -114,9 +117,9 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
     check_newest_rows(table, "DELETE")
     alias = quoted(statement.alias or statement.name[-1])
     columns = ", ".join(f"{alias}.{quoted(field.name)}" for field in table.definition.fields)
-    target = target_text(context, statement.name)
-    query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
     with table.writer() as writer:
+        target = target_text(context, statement.name)
+        query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
         return write_changes(context, table, writer, query)
 
 

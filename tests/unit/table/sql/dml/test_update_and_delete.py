@@ -1,4 +1,4 @@
-"""SET of UPDATE and MERGE names columns of the table, and nothing else."""
+"""What SET of UPDATE and MERGE names, and commits of other jobs while a statement begins."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import ConfigError
+import penstock
+from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.operations.write import TableWriter
 from penstock.table.sql.interpreter import Interpreter
 
 KEY = ", PRIMARY KEY (id) NOT ENFORCED"
@@ -59,3 +61,59 @@ def test_a_column_is_set_behind_its_table_or_the_alias(lake: Interpreter, statem
 def test_a_struct_is_set_with_fields_of_the_old_one(lake: Interpreter) -> None:
     list(lake.run("UPDATE t SET s = {'v': s.v + 1, 'w': s.w}"))
     assert rows(lake) == [{**ROWS[0], "s": {"v": 3, "w": "x"}}]
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Interpreter:
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    made = Interpreter(catalog, "d")
+    list(made.run("CREATE TABLE t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED); INSERT INTO t VALUES (1, 0), (2, 0)"))
+    return made
+
+
+MERGE_ITSELF = "MERGE INTO t USING (SELECT * FROM t) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = t.v + s.v + 9"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("statement", "expected", "is_conflict"),
+    [
+        ("UPDATE t SET v = v + 10", [(1, 11), (2, 11)], True),
+        ("DELETE FROM t WHERE v = 0", [(1, 1), (2, 1)], False),  # it finds no row, and commits nothing
+        ("INSERT INTO t SELECT id, v + 10 FROM t", [(1, 11), (2, 11)], True),
+        (MERGE_ITSELF, [(1, 11), (2, 11)], True),
+    ],
+)
+def test_a_commit_while_a_statement_begins_is_read_or_a_conflict(
+    keyed: Interpreter,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    statement: str,
+    expected: object,
+    is_conflict: bool,
+    when: str,
+) -> None:
+    real = TableWriter.open.__func__  # type: ignore[attr-defined]
+    others = iter(["UPDATE d.t SET v = v + 1"])
+
+    def other_job() -> None:
+        for sql in others:
+            penstock.sql(sql, tmp_path, options={"local.sync": "false"})
+
+    def opened(cls: type[TableWriter], *given: object, **named: object) -> object:
+        # The job commits while it opens the writer of its own, which is another call of this function.
+        if when == "before":
+            other_job()
+        writer = real(cls, *given, **named)
+        other_job()
+        return writer
+
+    monkeypatch.setattr(TableWriter, "open", classmethod(opened))
+    if when == "after" and is_conflict:
+        with pytest.raises(CommitConflict):
+            list(keyed.run(statement))
+        expected = [(1, 1), (2, 1)]
+    else:
+        list(keyed.run(statement))
+    assert sorted((row["id"], row["v"]) for row in rows(keyed)) == expected

@@ -107,17 +107,20 @@ class Table(TableMaintenance):
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
         budget: WriteBudget | None = None,
+        base: Snapshot | None = None,
     ) -> TableWriter:
         """Return a writer of rows; nothing is visible before its `commit`.
 
         `commit_user` with rising identifiers makes commits idempotent; without a user each commit is independent of the
         others. A `budget` shared by the writers of several tables bounds the memory they buffer together.
+        `base` is the snapshot from whose rows the new ones are computed: the commit of another job to the same buckets
+        since then is a CommitConflict.
         """
         store, options = self._on_branch(options)
         schema = store.schema_last_read()
         check_writable({**schema.options, **options})
         report_table(self.name, schema)
-        return TableWriter.open(store, commit_user, options, after_commit(store), budget)
+        return TableWriter.open(store, commit_user, options, after_commit(store), budget, base)
 
     def overwrite(
         self,

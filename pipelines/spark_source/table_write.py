@@ -30,6 +30,7 @@ from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.seen_files import check_seen
 from penstock.table.maintenance.upkeep import after_commit
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.live import history_expired
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.overwrite import OverwriteWriter
@@ -137,9 +138,14 @@ class TableWrite:
         return KeyedChanges(store, base, self.place.table_options, statement, user)
 
     def _planned(self, store: TableStore) -> Snapshot | None:
-        """Return the snapshot that a statement read, if it changes rows and the snapshot has not expired."""
+        """Return the snapshot that a statement read, if it changes rows. HistoryExpired if the snapshot has expired."""
         planned = self.place.planned_snapshot if self.place.row_changes else None
-        return None if planned is None else store.snapshots.find(planned)
+        if planned is None:
+            return None
+        snapshot = store.snapshots.find(planned)
+        if snapshot is None:
+            raise history_expired(store, planned, store.snapshots.earliest_id() or planned)
+        return snapshot
 
     def abort(self, parts: Sequence[TaskRows | None], job: str) -> None:
         """Clean up after a task failed.

@@ -27,6 +27,7 @@ from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.compaction import WRITE_ONLY
+from penstock.table.read.splits import invisible_level_0
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +42,16 @@ Names = tuple[str, ...]  # of the files of messages
 class SharedBuckets:
     """The commits of one writer of a table, whose buckets other write-only jobs may write, too.
 
+    With `base`, the rows were computed from those of that snapshot, and a row that another job committed since would be
+    overwritten by one that was computed without it. Nothing is renumbered then.
+
     Remembers renumbered messages while it is not known whether they were committed: the caller repeats the commit with
     the original messages, and their rows must not be committed twice.
     """
 
     store: TableStore
     layout: Layout
+    base: Snapshot | None = None
     _uncertain: dict[Names, Messages] = field(default_factory=dict)
 
     def current(self, messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:
@@ -61,6 +66,8 @@ class SharedBuckets:
         ForeignWriter if the table is not write-only, or if the rows cannot be renumbered. The caller owns the files of
         `messages`, as without renumbering. After a commit, only the files in the table are left.
         """
+        if self.base is not None:
+            return self._commit_computed(self.base, messages, newest, commit)
         current = messages
         for attempt in range(_TRIES + 1):
             try:
@@ -83,6 +90,28 @@ class SharedBuckets:
                         self._discard_unlike(messages, current)
                 return done
         raise AssertionError("the last attempt returns or raises")
+
+    def _commit_computed(
+        self, base: Snapshot, messages: Sequence[CommitMessage], newest: Snapshot | None, commit: Commit
+    ) -> CommittedSnapshots:
+        """Commit rows that were computed from those of `base`, if they are still the newest ones of their buckets."""
+        hint = "run it again, or while no other job writes to these buckets"
+        if invisible_level_0(self.layout):
+            state = TableState(self.store, base)
+            state.load({message.partition for message in messages})
+            for message in messages:
+                if any(file.level == 0 for file in state.bucket(message.partition, message.bucket).files):
+                    raise CommitConflict(
+                        "rows of a bucket are not read before they are compacted, and would be changed by mistake",
+                        table=self.store.name,
+                        bucket=message.bucket,
+                        snapshot=base.id,
+                        hint="run  penstock compact  on the table, and then the statement again",
+                    )
+        try:
+            return commit(messages, newest)
+        except ForeignWriter as conflict:
+            raise ForeignWriter(conflict.message, hint=hint, **conflict.facts) from conflict
 
     def _forget(self, messages: Sequence[CommitMessage], current: Sequence[CommitMessage]) -> None:
         """Delete renumbered files of an attempt that took no effect and never will."""

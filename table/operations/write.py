@@ -81,7 +81,7 @@ class TableWriter:
         self._owed: set[Bucket] = set()  # buckets whose compaction was lost: the next commit repeats it
         self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
-        self._shared = SharedBuckets(store, self.layout)
+        self._shared = SharedBuckets(store, self.layout, base)
 
     @classmethod
     def open(

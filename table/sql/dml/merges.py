@@ -11,11 +11,12 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.handle import Table
+from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.dml.inserts import own_name
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
-from penstock.table.sql.dml.update_and_delete import target_text, write_changes
+from penstock.table.sql.dml.update_and_delete import changing_writer, target_text, write_changes
 from penstock.table.sql.dml.update_rules import check_distinct_names, check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Merge, MergeClause
 from penstock.table.sql.grammar.tokens import tokens_of
@@ -35,14 +36,18 @@ _CHANGES = "_penstock_merge"
 
 
 def merge(context: SqlContext, statement: Merge) -> pa.Table:
-    """Run MERGE INTO."""
+    """Run MERGE INTO, again when another job committed to the same buckets."""
+    return repeated(lambda: _merge(context, statement))
+
+
+def _merge(context: SqlContext, statement: Merge) -> pa.Table:
     table = context.table(statement.name)
     _check(table, statement)
     if not table.primary_keys:
         deletes_again = _only_deletes(statement)
         query = partial(_changes_query, context, table, statement)
         return KeylessChange(context, table, statement.name, query, once=True, deletes_again=deletes_again).run()
-    with table.writer() as writer:
+    with changing_writer(table) as writer:
         changes = _changes_query(context, table, statement, target_text(context, statement.name))
         # A table and not a view, because it is read twice, and the join is the expensive part.
         context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {changes}")

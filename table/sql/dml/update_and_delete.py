@@ -10,6 +10,7 @@ from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
+from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
@@ -40,6 +41,11 @@ def write_changes(
     return changed_rows(counts[INSERT], counts[UPDATE_AFTER], counts[DELETE], snapshot)
 
 
+def changing_writer(table: Table) -> TableWriter:
+    """Return the writer of rows that are computed from those of the table, which are read afterwards."""
+    return table.writer(base=table.refresh().latest_snapshot)
+
+
 def target_text(context: SqlContext, names: Sequence[str]) -> str:
     """Return the table in quotes, with its database, which the statement reads at its newest snapshot.
 
@@ -52,7 +58,11 @@ def target_text(context: SqlContext, names: Sequence[str]) -> str:
 
 
 def update(context: SqlContext, statement: Update) -> pa.Table:
-    """Run UPDATE."""
+    """Run UPDATE, again when another job committed to the same buckets."""
+    return repeated(lambda: _update(context, statement))
+
+
+def _update(context: SqlContext, statement: Update) -> pa.Table:
     table = context.table(statement.name)
     check_updatable(table, "UPDATE", [name for name, _ in statement.assignments])
     alias = quoted(statement.alias or statement.name[-1])
@@ -61,7 +71,7 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
     where = f" WHERE {statement.where}" if statement.where else ""
     if not table.primary_keys:
         return _replace(context, table, statement, new, where)
-    with table.writer() as writer:
+    with changing_writer(table) as writer:
         target = target_text(context, statement.name)
         # The kind, all old values and all new values: RowChanges reads the columns by their position.
         query = f"SELECT {UPDATE_AFTER}, {old}, {', '.join(new)} FROM {target} AS {alias}{where}"
@@ -113,13 +123,18 @@ def delete(context: SqlContext, statement: Delete) -> pa.Table:
         return changed_rows(deleted=count, snapshot=latest.id if latest and latest != before else None)
     if not table.primary_keys:
         return _delete_appended(context, table, statement, statement.where)
+    return repeated(lambda: _delete_keys(context, statement, statement.where or ""))
+
+
+def _delete_keys(context: SqlContext, statement: Delete, where: str) -> pa.Table:
+    table = context.table(statement.name)
     check_deletable(table.definition, table.name)
     check_newest_rows(table, "DELETE")
     alias = quoted(statement.alias or statement.name[-1])
     columns = ", ".join(f"{alias}.{quoted(field.name)}" for field in table.definition.fields)
-    with table.writer() as writer:
+    with changing_writer(table) as writer:
         target = target_text(context, statement.name)
-        query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {statement.where}"
+        query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {where}"
         return write_changes(context, table, writer, query)
 
 

@@ -302,8 +302,10 @@ def test_engines_refuse_what_they_would_ignore(spark: SparkSession) -> None:
     assert rows(spark, "SELECT * FROM wide") == [(1, 5)]
 
 
-def test_a_commit_between_plan_and_write_is_a_conflict(spark: SparkSession, catalog: Catalog) -> None:
+@pytest.mark.parametrize("write_only", ["false", "true"])
+def test_a_commit_between_plan_and_write_is_a_conflict(spark: SparkSession, catalog: Catalog, write_only: str) -> None:
     fresh(spark, "raced", "(1, 'new', 1, 'a')")
+    spark.sql(f"ALTER TABLE raced SET TBLPROPERTIES ('write-only' = '{write_only}')")
     table = catalog.table("shop.raced")
 
     warehouse = catalog.warehouse

@@ -10,9 +10,11 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.staged_rows import stage_rows
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.local import LocalStorage
 from penstock.table.buckets.input_rows import RowRefused
+from penstock.table.errors import HistoryExpired
 from penstock.table.handle import Table
 
 SCHEMA = pa.schema([("id", pa.int32()), ("dt", pa.string())])
@@ -64,6 +66,22 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
 def write(request: pytest.FixtureRequest, table: Table) -> TableWrite:
     overwrite, options = OVERWRITES[request.param]
     return TableWrite.of({"path": table.path, **options}, overwrite)
+
+
+def test_a_statement_whose_snapshot_has_expired_is_refused(tmp_path: Path) -> None:
+    script = """CREATE DATABASE d; CREATE TABLE d.t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('bucket' = '1'); INSERT INTO d.t VALUES (1, 0); INSERT INTO d.t VALUES (1, 1);
+        CALL sys.expire_snapshots('d.t', 1)"""
+    penstock.sql(script, tmp_path, options={"local.sync": "false"})
+    table = penstock.Catalog(tmp_path, {"local.sync": "false"}).table("d.t")
+    read = {"path": table.path, "row-changes": "UPDATE", "planned-snapshot": "1"}
+    old, new = [pa.array([1], pa.int32()), pa.array([0], pa.int32())], [pa.array([1], pa.int32())] * 2
+    change = pa.RecordBatch.from_arrays([pa.array([2], pa.int8()), *old, *new], list("kabcd"))
+    write = TableWrite.of(read, overwrite=False)
+    part = TaskRows(path=stage_rows(table.scan().store, "job", [change]))
+    with pytest.raises(HistoryExpired, match="have expired"):
+        write.commit([part], "job", "user", None)
+    assert table.refresh().scan().to_arrow()["v"].to_pylist() == [1]
 
 
 def test_rows_are_invisible_before_the_driver_commits(table: Table, write: TableWrite) -> None:

@@ -10,6 +10,7 @@ import penstock
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.operations.write import TableWriter
+from penstock.table.sql.dml import inserts
 from penstock.table.sql.interpreter import Interpreter
 
 KEY = ", PRIMARY KEY (id) NOT ENFORCED"
@@ -63,12 +64,14 @@ def test_a_struct_is_set_with_fields_of_the_old_one(lake: Interpreter) -> None:
     assert rows(lake) == [{**ROWS[0], "s": {"v": 3, "w": "x"}}]
 
 
-@pytest.fixture
-def keyed(tmp_path: Path) -> Interpreter:
+@pytest.fixture(params=["false", "true"])
+def keyed(request: pytest.FixtureRequest, tmp_path: Path) -> Interpreter:
     catalog = Catalog(tmp_path, {"local.sync": "false"})
     catalog.create_database("d")
     made = Interpreter(catalog, "d")
-    list(made.run("CREATE TABLE t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED); INSERT INTO t VALUES (1, 0), (2, 0)"))
+    options = f"WITH ('bucket' = '1', 'write-only' = '{request.param}')"
+    list(made.run(f"CREATE TABLE t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) {options}"))
+    list(made.run("INSERT INTO t VALUES (1, 0), (2, 0)"))
     return made
 
 
@@ -77,21 +80,19 @@ MERGE_ITSELF = "MERGE INTO t USING (SELECT * FROM t) AS s ON t.id = s.id WHEN MA
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    ("statement", "expected", "is_conflict"),
+    ("statement", "expected"),
     [
-        ("UPDATE t SET v = v + 10", [(1, 11), (2, 11)], True),
-        ("DELETE FROM t WHERE v = 0", [(1, 1), (2, 1)], False),  # it finds no row, and commits nothing
-        ("INSERT INTO t SELECT id, v + 10 FROM t", [(1, 11), (2, 11)], True),
-        (MERGE_ITSELF, [(1, 11), (2, 11)], True),
+        ("UPDATE t SET v = v + 10", [(1, 11), (2, 11)]),
+        ("DELETE FROM t WHERE v = 0", [(1, 1), (2, 1)]),
+        (MERGE_ITSELF, [(1, 11), (2, 11)]),
     ],
 )
-def test_a_commit_while_a_statement_begins_is_read_or_a_conflict(
+def test_a_statement_changes_rows_that_another_job_commits_while_it_begins(
     keyed: Interpreter,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     statement: str,
     expected: object,
-    is_conflict: bool,
     when: str,
 ) -> None:
     real = TableWriter.open.__func__  # type: ignore[attr-defined]
@@ -110,10 +111,60 @@ def test_a_commit_while_a_statement_begins_is_read_or_a_conflict(
         return writer
 
     monkeypatch.setattr(TableWriter, "open", classmethod(opened))
-    if when == "after" and is_conflict:
-        with pytest.raises(CommitConflict):
-            list(keyed.run(statement))
-        expected = [(1, 1), (2, 1)]
-    else:
-        list(keyed.run(statement))
+    list(keyed.run(statement))
     assert sorted((row["id"], row["v"]) for row in rows(keyed)) == expected
+
+
+def test_a_statement_gives_up_after_three_conflicts(
+    keyed: Interpreter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = TableWriter.prepare
+    others = iter([f"INSERT INTO d.t VALUES (1, {100 * number})" for number in (1, 2, 3)])
+
+    def prepared(writer: TableWriter, identifier: int | None = None) -> object:
+        messages = real(writer, identifier)
+        monkeypatch.setattr(TableWriter, "prepare", real)
+        for sql in others:
+            penstock.sql(sql, tmp_path, options={"local.sync": "false"})
+            break
+        monkeypatch.setattr(TableWriter, "prepare", prepared)
+        return messages
+
+    monkeypatch.setattr(TableWriter, "prepare", prepared)
+    with pytest.raises(CommitConflict) as refused:
+        list(keyed.run("UPDATE t SET v = v + 1"))
+    assert "run it again" in str(refused.value.hint)
+    assert sorted((row["id"], row["v"]) for row in rows(keyed)) == [(1, 300), (2, 0)]
+
+
+def test_an_insert_from_the_table_itself_does_not_replace_what_was_committed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    lake = Interpreter(catalog, "d")
+    list(lake.run("CREATE TABLE t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED); INSERT INTO t VALUES (1, 0)"))
+    real = inserts._writer
+
+    def opened(*given: object) -> object:
+        monkeypatch.setattr(inserts, "_writer", real)
+        penstock.sql("UPDATE d.t SET v = v + 1", tmp_path, options={"local.sync": "false"})
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(inserts, "_writer", opened)
+    list(lake.run("INSERT INTO t SELECT id, v + 10 FROM t"))
+    assert rows(lake) == [{"id": 1, "v": 11}]
+
+
+def test_rows_that_wait_for_a_compaction_to_be_read_are_not_changed(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    lake = Interpreter(catalog, "d")
+    options = "WITH ('bucket' = '1', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true')"
+    list(lake.run(f"CREATE TABLE t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) {options}"))
+    list(lake.run("INSERT INTO t VALUES (1, 0); CALL sys.compact('d.t'); INSERT INTO t VALUES (1, 5)"))
+    with pytest.raises(CommitConflict, match="not read before they are compacted") as refused:
+        list(lake.run("UPDATE t SET v = v + 1"))
+    assert "penstock compact" in str(refused.value.hint)
+    list(lake.run("CALL sys.compact('d.t'); UPDATE t SET v = v + 1; CALL sys.compact('d.t')"))
+    assert rows(lake) == [{"id": 1, "v": 6}]

@@ -86,6 +86,21 @@ class Since:
     inits: Ints  # for each key: the row that NOT NULL columns start from, -1 if it is an add
 
 
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """The rows after the last reset of their key whose sequence in a group is set: applied ones, and late ones."""
+
+    group: SequenceGroup
+    ranks: Ints
+    applied: Flags
+    late: Flags
+
+    @classmethod
+    def of(cls, group: SequenceGroup, ranks: Ints, applied: Flags, counted: Flags) -> GroupRows:
+        applied = applied & counted
+        return cls(group, ranks, applied, (ranks > 0) & ~applied & counted)
+
+
 def merge_sequence_groups(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     """Merge rows of a table with sequence groups."""
     present = [group for group in spec.groups if set(group.fields) <= set(work.table.column_names)]
@@ -98,7 +113,8 @@ def merge_sequence_groups(spec: MergeSpec, work: EngineRows) -> MergeOutcome:
     names = [name for name in work.table.column_names if name not in grouped and name != KIND]
     merged.picks.update(plain_picks(spec, work, adds & since.counted, since.base, names))
     for group, own in zip(present, sequences, strict=True):
-        _merge_group(spec, work, group, own.ranks, segments.applied(own), since, merged)
+        rows = GroupRows.of(group, own.ranks, segments.applied(own), since.counted)
+        _merge_group(spec, work, rows, since, merged)
     return merged
 
 
@@ -147,37 +163,25 @@ def _since(work: EngineRows, segments: Segments) -> Since:
     return Since(base, counted & ~segments.resets, np.where(starts_with_retract, base, -1))
 
 
-def _merge_group(
-    spec: MergeSpec,
-    work: EngineRows,
-    group: SequenceGroup,
-    ranks: Ints,
-    applied: Flags,
-    since: Since,
-    merged: MergeOutcome,
-) -> None:
-    applied = applied & since.counted
-    last = work.last(applied)
+def _merge_group(spec: MergeSpec, work: EngineRows, rows: GroupRows, since: Since, merged: MergeOutcome) -> None:
+    last = work.last(rows.applied)
     # Position -1 reads an arbitrary row, but the result is -1 for every row. A retract moves the sequence of its group
     # forward and leaves the other columns null, as in Java.
     plain = np.where(work.retract[last], -1, last)
-    late = (ranks > 0) & ~applied & since.counted
-    for name in group.fields:
+    for name in rows.group.fields:
         merged.picks[name] = last if spec.type_of(name).nullable else np.where(last < 0, since.inits, last)
-    for name in group.columns:
+    for name in rows.group.columns:
         if name not in work.table.column_names:
             continue
         if name in spec.aggregates:
-            merged.put(name, aggregate_column(_inputs(spec, work, name, ranks, applied, late, since)))
+            merged.put(name, aggregate_column(_inputs(spec, work, name, rows, since)))
         else:
             required = not spec.type_of(name).nullable
             merged.picks[name] = np.where(last < 0, since.inits, plain) if required else plain
 
 
-def _inputs(
-    spec: MergeSpec, work: EngineRows, name: str, ranks: Ints, applied: Flags, late: Flags, since: Since
-) -> Inputs:
-    moved = applied | late
+def _inputs(spec: MergeSpec, work: EngineRows, name: str, rows: GroupRows, since: Since) -> Inputs:
+    moved = rows.applied | rows.late
     required = not spec.type_of(name).nullable
     return Inputs(
         work,
@@ -186,7 +190,7 @@ def _inputs(
         spec.aggregates[name],
         adds=moved & ~work.retract,
         retracts=moved & work.retract,
-        late=late,
-        forgotten=~work.retract & (ranks > 0) & (np.arange(work.size) < work.per_row(since.base)),
+        late=rows.late,
+        forgotten=~work.retract & (rows.ranks > 0) & (np.arange(work.size) < work.per_row(since.base)),
         restart=since.inits if required else None,
     )

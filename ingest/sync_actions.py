@@ -119,6 +119,6 @@ def words(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
 
 
-def renamed(given: FlagValues, names: Mapping[str, str]) -> dict[str, Any]:
+def renamed(flags: FlagValues, names: Mapping[str, str]) -> dict[str, Any]:
     """Return the last values of the flags that were given, each under its key."""
-    return {key: given[flag][-1] for flag, key in names.items() if given.get(flag)}
+    return {key: flags[flag][-1] for flag, key in names.items() if flags.get(flag)}

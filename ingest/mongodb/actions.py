@@ -77,9 +77,9 @@ def _check_known(key: str) -> None:
     raise ConfigError(f"mongodb_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))
 
 
-def _translate(given: FlagValues) -> TranslatedSource:
-    conf = pairs(given.get("mongodb-conf", ()))
-    section = conf_section(conf, names_table=bool(given.get("table")))
+def _translate(flags: FlagValues) -> TranslatedSource:
+    conf = pairs(flags.get("mongodb-conf", ()))
+    section = conf_section(conf, names_table=bool(flags.get("table")))
     # With this startup mode the job reads the current documents of the collections and ends.
     pipeline = {"until": "caught-up"} if conf.get(_MODE, "").strip().lower() == "snapshot" else {}
     return TranslatedSource(section, pipeline)

@@ -135,13 +135,13 @@ def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _translate(given: FlagValues) -> TranslatedSource:
-    conf = pairs(given.get("mysql-conf", ()))
-    section = conf_section(conf, names_table=bool(given.get("table")))
-    ddl = renamed(given, {"on-truncate": "truncate", "on-drop": "drop", "on-rename-column": "rename-column"})
+def _translate(flags: FlagValues) -> TranslatedSource:
+    conf = pairs(flags.get("mysql-conf", ()))
+    section = conf_section(conf, names_table=bool(flags.get("table")))
+    ddl = renamed(flags, {"on-truncate": "truncate", "on-drop": "drop", "on-rename-column": "rename-column"})
     # With this startup mode the job reads the current rows of the tables and ends.
     ends = conf.get("scan.startup.mode", "").strip().lower() == "snapshot"
-    keyless = renamed(given, {"include-keyless": "keyless"})
+    keyless = renamed(flags, {"include-keyless": "keyless"})
     return TranslatedSource(section | {"ddl": ddl} | keyless, {"until": "caught-up"} if ends else {})
 
 

@@ -107,13 +107,13 @@ def _check_known(key: str) -> None:
     raise ConfigError(f"postgres_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))
 
 
-def _translate(given: FlagValues) -> TranslatedSource:
-    conf = pairs(given.get("postgres-conf", ()))
-    section = conf_section(conf, names_table=bool(given.get("table")))
+def _translate(flags: FlagValues) -> TranslatedSource:
+    conf = pairs(flags.get("postgres-conf", ()))
+    section = conf_section(conf, names_table=bool(flags.get("table")))
     # With this startup mode the job reads the current rows of the tables and ends.
     pipeline = {"until": "caught-up"} if conf.get(_MODE, "").strip().lower() == "snapshot" else {}
-    ddl = renamed(given, {"on-truncate": "truncate", "on-drop": "drop"})
-    keyless = renamed(given, {"include-keyless": "keyless"})
+    ddl = renamed(flags, {"on-truncate": "truncate", "on-drop": "drop"})
+    keyless = renamed(flags, {"include-keyless": "keyless"})
     return TranslatedSource(section | ({"ddl": ddl} if ddl else {}) | keyless, pipeline)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.ingest.sync_actions import Flag
-from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.arguments import Flags, parse
 from penstock.pipelines.commands.execution import EXECUTION, executor_of
 from penstock.pipelines.commands.output import committed
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
@@ -17,9 +17,9 @@ _FLAGS = (
 
 
 def command(name: str, words: list[str]) -> int:
-    given: Given = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
-    table = table_of(given)
-    columns = [part.strip() for part in (text(given, "columns") or "").split(",") if part.strip()]
-    with executor_of(given, name) as executor:
+    flags: Flags = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
+    table = table_of(flags)
+    columns = [part.strip() for part in (text(flags, "columns") or "").split(",") if part.strip()]
+    with executor_of(flags, name) as executor:
         made = table.analyze(columns or None, executor)
-    return committed(given, [] if made is None else [made.id], "the table is empty")
+    return committed(flags, [] if made is None else [made.id], "the table is empty")

@@ -15,7 +15,7 @@ from penstock.errors import ConfigError, nearest
 from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.config.flags import sync_action
 
-Given = dict[str, list[str]]
+Flags = dict[str, list[str]]
 
 _SYNONYMS = {"execution.checkpointing.interval": "trigger"}  # of -Dkey=value
 _INSTEAD = {"parallelism.default": "--parallelism", "execution.checkpointing.dir": "--checkpoint"}
@@ -39,7 +39,7 @@ def _parser(command: str, description: str, usage: str | None = None) -> _Parser
     )
 
 
-def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description: str = "") -> Given:
+def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description: str = "") -> Flags:
     """Return the values by flag name with hyphens; flags that were not used are absent. --help prints and exits."""
     given = _parsed(_parser(command, description), flags, words)
     missing = [flag.name for flag in flags if flag.required and flag.name not in given]
@@ -54,7 +54,7 @@ def parse_with_file(
     words: Sequence[str],
     description: str,
     help_text: str = "the pipeline, as YAML",
-) -> tuple[str, Given]:
+) -> tuple[str, Flags]:
     """Return the one FILE among the words, and the values of the flags."""
     parser = _parser(command, description)
     parser.add_argument("file", metavar="FILE", help=help_text)
@@ -64,7 +64,7 @@ def parse_with_file(
 
 def parse_with_word(
     command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, help_text: str
-) -> tuple[str | None, Given]:
+) -> tuple[str | None, Flags]:
     """Return the one word that is not a flag, None without it, and the values of the flags."""
     parser = _parser(command, description)
     parser.add_argument("word", metavar=word, nargs="?", help=help_text)
@@ -75,7 +75,7 @@ def parse_with_word(
 
 def parse_with_words(
     command: str, flags: Sequence[Flag], words: Sequence[str], description: str, usage: str, help_text: str
-) -> tuple[list[str], Given]:
+) -> tuple[list[str], Flags]:
     """Return all words that are not flags, and the values of the flags."""
     parser = _parser(command, description, f"penstock {command} {usage} [--flag value ...]")
     parser.add_argument("words", metavar=usage, nargs="*", help=help_text)
@@ -85,7 +85,7 @@ def parse_with_words(
 
 def _parsed(
     parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Sequence[str], *, intermixed: bool = False
-) -> Given:
+) -> Flags:
     idle = [flag.name for flag in flags if not flag.has_effect]
     if idle:
         listed = (

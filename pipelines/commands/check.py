@@ -6,7 +6,7 @@ from penstock.errors import counted
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.api.check import checked, checked_spec
 from penstock.pipelines.api.findings import exit_code
-from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.arguments import Flags
 from penstock.pipelines.commands.output import answer, wants_json
 from penstock.pipelines.commands.pipeline_choice import action_of, file_given, spec_of_flags
 from penstock.pipelines.commands.target import JSON
@@ -19,14 +19,14 @@ FLAGS = (Flag("spark-conf", "setting of the run's Spark session; may be repeated
 
 def command(name: str, words: list[str]) -> int:
     if (action := action_of(words)) is not None:
-        spec, given = spec_of_flags(name, words, (JSON,), _DOES)
-        findings, then = list(checked_spec(spec, _jars(given))), f"{action.name} ..."
+        spec, flags = spec_of_flags(name, words, (JSON,), _DOES)
+        findings, then = list(checked_spec(spec, _jars(flags))), f"{action.name} ..."
     else:
-        path, given = file_given(name, FLAGS, words, _DOES)
-        findings, then = list(checked(path, _jars(given))), f"run {path}"
+        path, flags = file_given(name, FLAGS, words, _DOES)
+        findings, then = list(checked(path, _jars(flags))), f"run {path}"
     code = exit_code(findings)
-    if wants_json(given):
-        answer(given, {"ok": code == 0, "findings": [finding.facts() for finding in findings]})
+    if wants_json(flags):
+        answer(flags, {"ok": code == 0, "findings": [finding.facts() for finding in findings]})
         return code
     for finding in findings:
         print("\n".join(finding.lines()))
@@ -40,6 +40,6 @@ def command(name: str, words: list[str]) -> int:
     return code
 
 
-def _jars(given: Given) -> str:
-    settings = pairs(given.get("spark-conf", ()))
+def _jars(flags: Flags) -> str:
+    settings = pairs(flags.get("spark-conf", ()))
     return settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")

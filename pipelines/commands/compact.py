@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.arguments import Flags, parse
 from penstock.pipelines.commands.execution import EXECUTION, executor_of
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
@@ -74,112 +74,112 @@ _BATCH_ONLY = ("order-strategy", "order-by", "partition-idle-time")
 
 
 def command(name: str, words: list[str]) -> int:
-    given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
-    _check_watch(given)
-    return _compact(given) if name == "compact" else _compact_database(given)
+    flags = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
+    _check_watch(flags)
+    return _compact(flags) if name == "compact" else _compact_database(flags)
 
 
-def _check_watch(given: Given) -> None:
-    if not yes(given, "watch"):
-        if "interval" in given:
+def _check_watch(flags: Flags) -> None:
+    if not yes(flags, "watch"):
+        if "interval" in flags:
             raise ConfigError("--interval needs --watch", hint="add --watch, or remove --interval")
         return
-    refused = [name for name in _BATCH_ONLY if name in given]
-    if "compact-strategy" in given and _full(given):
+    refused = [name for name in _BATCH_ONLY if name in flags]
+    if "compact-strategy" in flags and _full(flags):
         refused.append("compact-strategy full")
     if refused:
         raise ConfigError(f"--{refused[0]} cannot be used with --watch", hint="run it as a job that ends")
 
 
-def _compact(given: Given) -> int:
-    if "order-strategy" in given or "order-by" in given:
-        return _sort(given)
-    if yes(given, "watch"):
-        name = table_of(given).store.catalog_name or f"{needed(given, 'database')}.{needed(given, 'table')}"
-        return _watch(given, catalog_of(given), lambda: [name], together=False, strict=True)
-    table, full, only = table_of(given), _full(given), _selection(given)
-    with executor_of(given, "compact") as executor:
-        snapshots = table.compact(full, only=only, options=_options(given), executor=executor)
+def _compact(flags: Flags) -> int:
+    if "order-strategy" in flags or "order-by" in flags:
+        return _sort(flags)
+    if yes(flags, "watch"):
+        name = table_of(flags).store.catalog_name or f"{needed(flags, 'database')}.{needed(flags, 'table')}"
+        return _watch(flags, catalog_of(flags), lambda: [name], together=False, strict=True)
+    table, full, only = table_of(flags), _full(flags), _selection(flags)
+    with executor_of(flags, "compact") as executor:
+        snapshots = table.compact(full, only=only, options=_options(flags), executor=executor)
     made = [snapshot.id for snapshot in snapshots]
-    return answer(given, {"snapshots": made}, f"compacted as snapshot {made[-1]}" if made else "nothing to compact")
+    return answer(flags, {"snapshots": made}, f"compacted as snapshot {made[-1]}" if made else "nothing to compact")
 
 
-def _sort(given: Given) -> int:
-    if "partition-idle-time" in given or _full(given) is False:
+def _sort(flags: Flags) -> int:
+    if "partition-idle-time" in flags or _full(flags) is False:
         raise ConfigError(
             "sort compaction does not support 'partition-idle-time' or a minor strategy",
             hint="leave these flags out, or --order-strategy: a sort rewrites whole partitions",
         )
-    columns = [name.strip() for name in (text(given, "order-by") or "").split(",") if name.strip()]
-    strategy = text(given, "order-strategy") or "order"
-    table, only = table_of(given), _selection(given)
-    with executor_of(given, "compact") as executor:
-        snapshots = table.sort(columns, strategy, only=only, options=_options(given), executor=executor)
+    columns = [name.strip() for name in (text(flags, "order-by") or "").split(",") if name.strip()]
+    strategy = text(flags, "order-strategy") or "order"
+    table, only = table_of(flags), _selection(flags)
+    with executor_of(flags, "compact") as executor:
+        snapshots = table.sort(columns, strategy, only=only, options=_options(flags), executor=executor)
     made = [snapshot.id for snapshot in snapshots]
-    return answer(given, {"snapshots": made}, f"sorted as snapshot {made[-1]}" if made else "nothing to sort")
+    return answer(flags, {"snapshots": made}, f"sorted as snapshot {made[-1]}" if made else "nothing to sort")
 
 
-def _selection(given: Given) -> Selection:
+def _selection(flags: Flags) -> Selection:
     from penstock.table.operations.selection import Selection, parse_buckets
 
-    buckets = text(given, "buckets")
-    if "where" in given and "partition" in given:
+    buckets = text(flags, "buckets")
+    if "where" in flags and "partition" in flags:
         raise ConfigError("partition and where cannot be used together", hint="put the whole condition into --where")
     return Selection(
-        partitions(given) or None,
-        text(given, "where"),
-        millis(given, "partition-idle-time"),
+        partitions(flags) or None,
+        text(flags, "where"),
+        millis(flags, "partition-idle-time"),
         None if buckets is None else parse_buckets(buckets),
     )
 
 
-def _options(given: Given) -> dict[str, str]:
-    return pairs(given.get("table-conf", ()))
+def _options(flags: Flags) -> dict[str, str]:
+    return pairs(flags.get("table-conf", ()))
 
 
-def _compact_database(given: Given) -> int:
-    catalog, combined = warehouse_of(given), _combined(given)
-    if yes(given, "watch"):
-        found = _tables(given, catalog)
-        names = (lambda: _tables(given, catalog)) if combined else (lambda: found)
-        return _watch(given, catalog, names, together=combined, strict=False)
-    with executor_of(given, "compact-database") as executor:
-        done = (_all_together if combined else _one_by_one)(given, catalog, executor)
+def _compact_database(flags: Flags) -> int:
+    catalog, combined = warehouse_of(flags), _combined(flags)
+    if yes(flags, "watch"):
+        found = _tables(flags, catalog)
+        names = (lambda: _tables(flags, catalog)) if combined else (lambda: found)
+        return _watch(flags, catalog, names, together=combined, strict=False)
+    with executor_of(flags, "compact-database") as executor:
+        done = (_all_together if combined else _one_by_one)(flags, catalog, executor)
     said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
-    return answer(given, {"tables": done}, said or "no table matches the selection")
+    return answer(flags, {"tables": done}, said or "no table matches the selection")
 
 
-def _combined(given: Given) -> bool:
-    mode = (text(given, "mode") or "divided").strip().lower()
+def _combined(flags: Flags) -> bool:
+    mode = (text(flags, "mode") or "divided").strip().lower()
     if mode not in {"divided", "combined"}:
         raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined")
     return mode == "combined"
 
 
-def _tables(given: Given, catalog: Catalog) -> list[str]:
-    databases = chosen(given, catalog.databases(), "including-databases")
+def _tables(flags: Flags, catalog: Catalog) -> list[str]:
+    databases = chosen(flags, catalog.databases(), "including-databases")
     names = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
-    return chosen(given, names, "including-tables", "excluding-tables")
+    return chosen(flags, names, "including-tables", "excluding-tables")
 
 
-def _one_by_one(given: Given, catalog: Catalog, executor: Executor) -> dict[str, list[int]]:
+def _one_by_one(flags: Flags, catalog: Catalog, executor: Executor) -> dict[str, list[int]]:
     """Compact one table after the other. Each commits by itself, so those before one that fails stay compacted."""
-    full, only, options = _full(given), _selection(given), _options(given)
+    full, only, options = _full(flags), _selection(flags), _options(flags)
     return {
         name: [
             snapshot.id for snapshot in catalog.table(name).compact(full, only=only, options=options, executor=executor)
         ]
-        for name in _tables(given, catalog)
+        for name in _tables(flags, catalog)
     }
 
 
-def _all_together(given: Given, catalog: Catalog, executor: Executor) -> dict[str, list[int]]:
+def _all_together(flags: Flags, catalog: Catalog, executor: Executor) -> dict[str, list[int]]:
     """Compact all tables in one job. An error of a table is raised once the others are compacted."""
     from penstock.table.maintenance.upkeep import keep_up
     from penstock.table.operations.compaction_round import compact_round
 
-    full, only, options = _full(given), _selection(given), _options(given)
-    stores = {name: catalog.store(name) for name in _tables(given, catalog)}
+    full, only, options = _full(flags), _selection(flags), _options(flags)
+    stores = {name: catalog.store(name) for name in _tables(flags, catalog)}
     outcomes = compact_round(stores, executor, full=full, only=only, options=options)
     done: dict[str, list[int]] = {}
     failures = []
@@ -199,25 +199,25 @@ def _all_together(given: Given, catalog: Catalog, executor: Executor) -> dict[st
     return done
 
 
-def _watch(given: Given, catalog: Catalog, names: Callable[[], Sequence[str]], *, together: bool, strict: bool) -> int:
+def _watch(flags: Flags, catalog: Catalog, names: Callable[[], Sequence[str]], *, together: bool, strict: bool) -> int:
     """Compact until a signal asks to stop."""
     from penstock.pipelines.driver.standing_compaction import StandingCompaction, stopped_by_signals
     from penstock.pipelines.monitor.logs import log_to_stderr
 
     log_to_stderr()
-    wait, only, options = millis(given, "interval"), _selection(given), _options(given)
-    with executor_of(given, "compaction") as executor:
+    wait, only, options = millis(flags, "interval"), _selection(flags), _options(flags)
+    with executor_of(flags, "compaction") as executor:
         standing = StandingCompaction(catalog, names, executor, only, options, together=together, strict=strict)
         with stopped_by_signals(standing):
             standing.run((_INTERVAL_MILLIS if wait is None else wait) / 1000)
     made = standing.made
     return answer(
-        given, {"tables": made}, f"stopped after {sum(map(len, made.values()))} commits to {len(made)} tables"
+        flags, {"tables": made}, f"stopped after {sum(map(len, made.values()))} commits to {len(made)} tables"
     )
 
 
-def _full(given: Given) -> bool:
-    strategy = (text(given, "compact-strategy") or "full").strip().lower()
+def _full(flags: Flags) -> bool:
+    strategy = (text(flags, "compact-strategy") or "full").strip().lower()
     if strategy not in {"full", "minor"}:
         raise ConfigError(f"--compact-strategy cannot be {strategy!r}", hint="full or minor")
     return strategy == "full"

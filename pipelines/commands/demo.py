@@ -32,10 +32,10 @@ TABLES = ("customers", "products", "orders")
 
 
 def command(name: str, words: list[str]) -> int:
-    given = parse(name, FLAGS, words, "Ingest a day of a small shop's changes into tables: no server, no network.")
-    folder = Path(given.get("folder", [tempfile.mkdtemp(prefix="penstock-demo-")])[-1]).absolute()
-    demo = Demo(folder, given.get("spark", ["when-needed"])[-1], time.monotonic())
-    if not yes(given, "json"):
+    flags = parse(name, FLAGS, words, "Ingest a day of a small shop's changes into tables: no server, no network.")
+    folder = Path(flags.get("folder", [tempfile.mkdtemp(prefix="penstock-demo-")])[-1]).absolute()
+    demo = Demo(folder, flags.get("spark", ["when-needed"])[-1], time.monotonic())
+    if not yes(flags, "json"):
         demo.run()
         return 0
     # With --json, standard output contains the result alone.

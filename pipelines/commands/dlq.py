@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError, counted
 from penstock.ingest.sync_actions import Flag
-from penstock.pipelines.commands.arguments import Given, parse_with_words
+from penstock.pipelines.commands.arguments import Flags, parse_with_words
 from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, action_of, named, of_spec, spec_of_flags
 from penstock.pipelines.commands.target import number, text, yes
@@ -40,8 +40,8 @@ _COLUMNS = {"reason": "error_class", "target": "target_table", "position": "sour
 
 
 def command(name: str, words: list[str]) -> int:
-    verb, pipeline, given = _asked(name, words)
-    limit = number(given, "limit")
+    verb, pipeline, flags = _asked(name, words)
+    limit = number(flags, "limit")
     if limit is not None and limit < 1:
         raise ConfigError(f"--limit {limit} shows no dead letter", hint="a limit is 1 or more")
     if limit is not None and verb != "show":
@@ -49,23 +49,23 @@ def command(name: str, words: list[str]) -> int:
             f"--limit has no meaning for {verb}, which applies to all dead letters that the other flags select",
             hint="select them with  --reason ,  --target  or  --position",
         )
-    table = _table(pipeline, given)
+    table = _table(pipeline, flags)
     if table is None:
-        return answer(given, {"pipeline": pipeline.name, "letters": 0}, f"{pipeline.name} has no dead letters")
-    rows = table.scan(where=_where(pipeline, given)).to_arrow()
+        return answer(flags, {"pipeline": pipeline.name, "letters": 0}, f"{pipeline.name} has no dead letters")
+    rows = table.scan(where=_where(pipeline, flags)).to_arrow()
     if not rows.num_rows:
-        _warn_of_no_match(pipeline, table, given)
+        _warn_of_no_match(pipeline, table, flags)
     match verb:
         case "list":
-            return _list(pipeline, table, rows, given)
+            return _list(pipeline, table, rows, flags)
         case "show":
-            return _show(rows, given, limit or _LIMIT)
+            return _show(rows, flags, limit or _LIMIT)
         case "drop":
-            return _drop(pipeline, table, rows, given)
-    return _replay(pipeline, table, rows, given)
+            return _drop(pipeline, table, rows, flags)
+    return _replay(pipeline, table, rows, flags)
 
 
-def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
+def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Flags]:
     """Return the verb, the pipeline and the flags.
 
     The words are `FILE VERB ...`, or `ACTION VERB ...` with the flags of the action.
@@ -73,13 +73,13 @@ def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
     action = action_of(words)
     if action is None:
         help_text = "FILE is the pipeline's file, its name, or a sync action, whose flags follow the verb"
-        found, given = parse_with_words(name, FLAGS, words, _DOES, _USAGE, help_text)
+        found, flags = parse_with_words(name, FLAGS, words, _DOES, _USAGE, help_text)
         if len(found) == 2 and found[1] in _VERBS:
-            return found[1], named(found[0], given, name), given
+            return found[1], named(found[0], flags, name), flags
     elif len(words) > 1 and words[1] in _VERBS:
-        spec, given = spec_of_flags(f"{name} {words[1]}", [action.name, *words[2:]], _OF_LETTERS, _DOES)
-        given.pop("table", None)  # of the action: the target table
-        return words[1], of_spec(spec), given
+        spec, flags = spec_of_flags(f"{name} {words[1]}", [action.name, *words[2:]], _OF_LETTERS, _DOES)
+        flags.pop("table", None)  # of the action: the target table
+        return words[1], of_spec(spec), flags
     verb = next((word for word in words[1:2] if not word.startswith("-")), None)
     raise ConfigError(
         "a verb is missing" if verb is None else f"the verb {verb!r} is unknown",
@@ -87,7 +87,7 @@ def _asked(name: str, words: list[str]) -> tuple[str, NamedPipeline, Given]:
     )
 
 
-def _table(pipeline: NamedPipeline, given: Given) -> Table | None:
+def _table(pipeline: NamedPipeline, flags: Flags) -> Table | None:
     """Return the dead-letter table, None where the pipeline has never kept a letter.
 
     A file names the table. Without a file, it is the table that the pipeline's driver used last, according to its
@@ -96,7 +96,7 @@ def _table(pipeline: NamedPipeline, given: Given) -> Table | None:
     """
     from penstock.pipelines.monitor.status import letters_kept
 
-    if (said := text(given, "table")) is not None:
+    if (said := text(flags, "table")) is not None:
         from penstock.table.handle import Table
 
         return Table(pipeline.warehouse.store(said))
@@ -135,26 +135,26 @@ def _opened(pipeline: NamedPipeline, name: str) -> Table | None:
         return None
 
 
-def _where(pipeline: NamedPipeline, given: Given) -> pc.Expression:
+def _where(pipeline: NamedPipeline, flags: Flags) -> pc.Expression:
     import pyarrow.compute as pc
 
     # Several pipelines may share a dead-letter table.
     where = pc.field("pipeline") == pipeline.name
     for flag, column in _COLUMNS.items():
-        if (wanted := text(given, flag)) is not None:
+        if (wanted := text(flags, flag)) is not None:
             where &= pc.field(column) == wanted
     return where
 
 
-def _warn_of_no_match(pipeline: NamedPipeline, table: Table, given: Given) -> None:
+def _warn_of_no_match(pipeline: NamedPipeline, table: Table, flags: Flags) -> None:
     """Print the values of a flag that have dead letters on stderr, because a misspelled value has no letters."""
-    asked = [flag for flag in ("reason", "target") if flag in given]
+    asked = [flag for flag in ("reason", "target") if flag in flags]
     if not asked:
         return
     rows = table.scan(columns=list(_COLUMNS.values()), where=_where(pipeline, {})).to_arrow()
     for flag in asked:
         there = sorted(value for value in rows[_COLUMNS[flag]].unique().to_pylist() if value is not None)
-        if (wanted := text(given, flag)) not in there:
+        if (wanted := text(flags, flag)) not in there:
             known = f"there are {', '.join(there)}" if there else "no dead letter has any"
             print(f"warning: no dead letter has the {flag} {wanted}: {known}", file=sys.stderr)
 
@@ -180,7 +180,7 @@ def _warn_of_newer_rows(spec: PipelineSpec, tables: list[str]) -> None:
         )
 
 
-def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
+def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, flags: Flags) -> int:
     wanted = [("source_position", "count"), ("received_at", "min"), ("received_at", "max"), ("error", "min")]
     groups = rows.group_by(["target_table", "error_class"]).aggregate(wanted).to_pylist()
     found = [
@@ -194,9 +194,9 @@ def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
         }
         for group in sorted(groups, key=lambda group: -group["source_position_count"])
     ]
-    if wants_json(given):
+    if wants_json(flags):
         facts = {"pipeline": pipeline.name, "table": table.name, "letters": rows.num_rows, "groups": found}
-        return answer(given, facts)
+        return answer(flags, facts)
     print(f"{counted(rows.num_rows, 'dead letter')} of {pipeline.name} in {table.name}")
     if found:
         print()
@@ -204,10 +204,10 @@ def _list(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -
     return 0
 
 
-def _show(rows: pa.Table, given: Given, limit: int) -> int:
+def _show(rows: pa.Table, flags: Flags, limit: int) -> int:
     newest = rows.sort_by([("received_at", "descending")]).slice(0, limit).to_pylist()
-    if wants_json(given):
-        return answer(given, {"letters": [letter | {"raw_value": _plain(letter["raw_value"])} for letter in newest]})
+    if wants_json(flags):
+        return answer(flags, {"letters": [letter | {"raw_value": _plain(letter["raw_value"])} for letter in newest]})
     for letter in newest:
         target = f" for {letter['target_table']}" if letter["target_table"] else ""
         again = f", replayed {letter['attempt']} times" if letter["attempt"] else ""
@@ -221,21 +221,21 @@ def _plain(value: bytes | None) -> str:
     return "" if value is None else value.decode("utf-8", "backslashreplace")
 
 
-def _drop(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
-    if not yes(given, "dry-run") and rows.num_rows:
-        table.delete(_where(pipeline, given))
-    facts = {"pipeline": pipeline.name, "dropped": rows.num_rows, "dry_run": yes(given, "dry-run")}
+def _drop(pipeline: NamedPipeline, table: Table, rows: pa.Table, flags: Flags) -> int:
+    if not yes(flags, "dry-run") and rows.num_rows:
+        table.delete(_where(pipeline, flags))
+    facts = {"pipeline": pipeline.name, "dropped": rows.num_rows, "dry_run": yes(flags, "dry-run")}
     letters = counted(rows.num_rows, "dead letter")
-    if yes(given, "dry-run"):
-        return answer(given, facts, f"{letters} would be dropped")
-    return answer(given, facts, f"{letters} {_was(rows.num_rows)} dropped")
+    if yes(flags, "dry-run"):
+        return answer(flags, facts, f"{letters} would be dropped")
+    return answer(flags, facts, f"{letters} {_was(rows.num_rows)} dropped")
 
 
 def _was(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given) -> int:
+def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, flags: Flags) -> int:
     from penstock.pipelines.api.dead_letters import letters_of, settle
     from penstock.pipelines.api.replay_dead_letters import replay
 
@@ -246,10 +246,10 @@ def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given)
         )
     letters = letters_of(rows)
     latest = table.latest_snapshot
-    if yes(given, "dry-run") or not letters or latest is None:
+    if yes(flags, "dry-run") or not letters or latest is None:
         facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
         would = f"{counted(len(letters), 'dead letter')} would be replayed" if letters else "no dead letter to replay"
-        return answer(given, facts, would)
+        return answer(flags, facts, would)
     # Before the letters are deleted: after a crash in between, the same command finds the same snapshot of letters,
     # and tables that have its rows skip it.
     done = replay(pipeline.spec, letters, latest)
@@ -257,6 +257,6 @@ def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, given: Given)
     good = len(letters) - len(done.bad)
     facts = {"pipeline": pipeline.name, "replayed": good, "still_bad": len(done.bad), "rows": done.rows}
     still = f"{len(done.bad)} {'is' if len(done.bad) == 1 else 'are'} still bad"
-    answer(given, facts, f"{counted(good, 'dead letter')} {_was(good)} written, {still}")
+    answer(flags, facts, f"{counted(good, 'dead letter')} {_was(good)} written, {still}")
     _warn_of_newer_rows(pipeline.spec, sorted(table for table, count in done.rows.items() if count))
     return 8 if done.bad else 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.arguments import Flags
 from penstock.pipelines.commands.target import number, text
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ def also(*names: str) -> tuple[Flag, ...]:
 
 
 @contextmanager
-def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Executor]:
+def executor_of(flags: Flags, name: str, *, waits: bool = False) -> Iterator[Executor]:
     """Yield the executor that the flags choose: Spark with --master, in spark-submit and beside a running session.
 
     Otherwise these are processes, or threads for a command that only `waits` for the store. Ends the session that it
     started.
     """
-    parallelism = parallelism_of(given)
-    if not on_spark(given):
+    parallelism = parallelism_of(flags)
+    if not on_spark(flags):
         from penstock.table.operations.executor import STORE_REQUESTS, ProcessPool, Threads
 
         yield Threads(parallelism or STORE_REQUESTS) if waits else ProcessPool(parallelism)
@@ -56,8 +56,8 @@ def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Exe
     from penstock.pipelines.spark.session import open_session
     from penstock.pipelines.spark.units import SparkUnits
 
-    running, settings = _running_session(), pairs(given.get("spark-conf", ()))
-    session = running or open_session(f"penstock {name}", master=text(given, "master"), settings=settings, plans=False)
+    running, settings = _running_session(), pairs(flags.get("spark-conf", ()))
+    session = running or open_session(f"penstock {name}", master=text(flags, "master"), settings=settings, plans=False)
     try:
         yield SparkUnits(session, parallelism)
     finally:
@@ -66,19 +66,19 @@ def executor_of(given: Given, name: str, *, waits: bool = False) -> Iterator[Exe
                 session.stop()
 
 
-def on_spark(given: Given) -> bool:
+def on_spark(flags: Flags) -> bool:
     """Return whether the command runs on Spark: with --master, in spark-submit and beside a running session."""
-    if _running_session() is not None or "master" in given or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if _running_session() is not None or "master" in flags or "PYSPARK_GATEWAY_PORT" in os.environ:
         return True
-    if "spark-conf" in given:
+    if "spark-conf" in flags:
         raise ConfigError("--spark-conf needs Spark", hint="add --master URL")
     return False
 
 
-def parallelism_of(given: Given) -> int | None:
+def parallelism_of(flags: Flags) -> int | None:
     """Return the number that --parallelism or one of Paimon's flags with the same meaning sets."""
     names = ("parallelism", "sink-parallelism", "scan-parallelism")
-    numbers = {name: value for name in names if (value := number(given, name)) is not None}
+    numbers = {name: value for name in names if (value := number(flags, name)) is not None}
     for name, value in numbers.items():
         if value < 1:
             raise ConfigError(f"--{name} cannot be {value}", hint="1 or more")

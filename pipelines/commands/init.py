@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag
-from penstock.pipelines.commands.arguments import Given, parse_with_words
+from penstock.pipelines.commands.arguments import Flags, parse_with_words
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.pipeline_choice import action_of, file_of, values_of_flags
 from penstock.pipelines.commands.target import JSON, text, yes
@@ -58,7 +58,7 @@ _OF_FLAGS = tuple(flag for flag in FLAGS if flag.name in {"output", "force", "js
 def command(name: str, words: list[str]) -> int:
     if action_of(words) is not None:
         return _of_flags(name, words)
-    places, given = parse_with_words(
+    places, flags = parse_with_words(
         name, FLAGS, words, _DOES, "SOURCE WAREHOUSE", "the source to read, and the warehouse to write to"
     )
     if len(places) != 2:
@@ -70,28 +70,28 @@ def command(name: str, words: list[str]) -> int:
             f"the warehouse is a folder or a URL, and {places[1]} is the name of a pipeline file",
             hint=f"penstock init SOURCE WAREHOUSE --output {places[1]}",
         )
-    target = _target(given)
+    target = _target(flags)
     from penstock.ingest.connectors import connector_of_url
     from penstock.ingest.source_draft import DraftOptions
 
     connector = connector_of_url(places[0])
-    draft = connector.draft(places[0], DraftOptions(yes(given, "offline"), text(given, "format")))
-    pipeline, database = text(given, "name") or draft.name, text(given, "database") or "ods"
+    draft = connector.draft(places[0], DraftOptions(yes(flags, "offline"), text(flags, "format")))
+    pipeline, database = text(flags, "name") or draft.name, text(flags, "database") or "ods"
     sink = _SINK.format(warehouse=places[1], database=database)
     target.write_text(_HEAD.format(name=pipeline, warehouse=places[1]) + draft.section + sink, encoding="utf-8")
     facts = {"file": str(target), "source": connector.name, "found": draft.found}
     steps = [f"  penstock {verb} {target}" for verb in ("check", "plan", "run")]
     written = [f"{target} written. {draft.found}", "next:", *_exports(draft.environment), *steps]
-    return answer(given, facts, "\n".join(written))
+    return answer(flags, facts, "\n".join(written))
 
 
 def _exports(variables: Sequence[str]) -> list[str]:
     return [f"  export {variable}=..." for variable in variables]
 
 
-def _target(given: Given) -> Path:
-    target = Path(text(given, "output") or "pipeline.yaml")
-    if target.exists() and not yes(given, "force"):
+def _target(flags: Flags) -> Path:
+    target = Path(text(flags, "output") or "pipeline.yaml")
+    if target.exists() and not yes(flags, "force"):
         raise ConfigError(
             f"{target} exists already", hint="choose another file with --output, or overwrite it with --force"
         )
@@ -102,15 +102,15 @@ def _of_flags(name: str, words: list[str]) -> int:
     """Return a file with the same effect as the flags of a sync action: it continues their checkpoint and tables."""
     from penstock.pipelines.config.load import parsed
 
-    values, given = values_of_flags(name, words, _OF_FLAGS, _DOES)
-    spec, target = parsed(values), _target(given)
+    values, flags = values_of_flags(name, words, _OF_FLAGS, _DOES)
+    spec, target = parsed(values), _target(flags)
     values["pipeline"]["name"] = spec.pipeline.name
     content, variables = file_of(values)
     target.write_text(content, encoding="utf-8")
     facts = {"file": str(target), "pipeline": spec.pipeline.name, "environment": list(variables)}
     steps = [f"  penstock check {target}", f"  penstock run {target}"]
     return answer(
-        given,
+        flags,
         facts,
         "\n".join([f"{target} written: pipeline {spec.pipeline.name}", "next:", *_exports(variables), *steps]),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.errors import counted
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.arguments import Flags, parse
 from penstock.pipelines.commands.execution import EXECUTION, executor_of
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.partitions import drop_partition, expire_partitions, mark_partition_done
@@ -47,7 +47,7 @@ from penstock.pipelines.config.flags import without_effect
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    run: Callable[[Given], int]
+    run: Callable[[Flags], int]
     flags: tuple[Flag, ...]
 
 
@@ -56,14 +56,14 @@ def command(name: str, words: list[str]) -> int:
     return action.run(parse(name, action.flags, words, TABLE_COMMANDS[name][1]))
 
 
-def expire_snapshots(given: Given) -> int:
-    expired = table_of(given).expire_snapshots(
-        retain_max=number(given, "retain-max"),
-        retain_min=number(given, "retain-min"),
-        older_than=moment(given, "older-than"),
-        max_deletes=number(given, "max-deletes"),
+def expire_snapshots(flags: Flags) -> int:
+    expired = table_of(flags).expire_snapshots(
+        retain_max=number(flags, "retain-max"),
+        retain_min=number(flags, "retain-min"),
+        older_than=moment(flags, "older-than"),
+        max_deletes=number(flags, "max-deletes"),
         # Paimon's flag has several options in one value, separated by commas.
-        options=pairs(part for written in given.get("options", ()) for part in written.split(",")),
+        options=pairs(part for written in flags.get("options", ()) for part in written.split(",")),
     )
     facts = {
         "snapshots": expired.snapshots,
@@ -72,54 +72,54 @@ def expire_snapshots(given: Given) -> int:
         "files_failed": expired.swept.failed,
     }
     return answer(
-        given,
+        flags,
         facts,
         f"expired {counted(expired.snapshots, 'snapshot')}, deleted {counted(expired.swept.deleted, 'file')}",
     )
 
 
-def expire_changelogs(given: Given) -> int:
-    expired = table_of(given).expire_changelogs(
-        retain_max=number(given, "retain-max"),
-        retain_min=number(given, "retain-min"),
-        older_than=moment(given, "older-than"),
-        max_deletes=number(given, "max-deletes"),
-        delete_all=yes(given, "delete-all"),
+def expire_changelogs(flags: Flags) -> int:
+    expired = table_of(flags).expire_changelogs(
+        retain_max=number(flags, "retain-max"),
+        retain_min=number(flags, "retain-min"),
+        older_than=moment(flags, "older-than"),
+        max_deletes=number(flags, "max-deletes"),
+        delete_all=yes(flags, "delete-all"),
     )
     facts = {"changelogs": expired.changelogs, "files_deleted": expired.swept.deleted}
     return answer(
-        given,
+        flags,
         facts,
         f"expired {counted(expired.changelogs, 'changelog')}, deleted {counted(expired.swept.deleted, 'file')}",
     )
 
 
-def reset_consumer(given: Given) -> int:
-    name, following = needed(given, "consumer-id"), number(given, "next-snapshot")
-    table = table_of(given)
+def reset_consumer(flags: Flags) -> int:
+    name, following = needed(flags, "consumer-id"), number(flags, "next-snapshot")
+    table = table_of(flags)
     known = name in table.consumers
     table.reset_consumer(name, following)
     gone = f"deleted consumer {name}" if known else f"there is no consumer {name!r}"
     said = gone if following is None else f"consumer {name} continues at snapshot {following}"
-    return answer(given, {"consumer": name, "next_snapshot": following}, said)
+    return answer(flags, {"consumer": name, "next_snapshot": following}, said)
 
 
-def clear_consumers(given: Given) -> int:
-    table = table_of(given)
-    gone = chosen(given, table.consumers, "including-consumers", "excluding-consumers")
+def clear_consumers(flags: Flags) -> int:
+    table = table_of(flags)
+    gone = chosen(flags, table.consumers, "including-consumers", "excluding-consumers")
     for name in gone:
         table.reset_consumer(name)
-    return answer(given, {"cleared": gone}, f"deleted {', '.join(gone) or 'no consumers'}")
+    return answer(flags, {"cleared": gone}, f"deleted {', '.join(gone) or 'no consumers'}")
 
 
-def remove_orphan_files(given: Given) -> int:
+def remove_orphan_files(flags: Flags) -> int:
     """Remove orphan files of one table, or of all tables of the database if no table is named."""
-    catalog, database = catalog_of(given), needed(given, "database")
-    named = text(given, "table")
+    catalog, database = catalog_of(flags), needed(flags, "database")
+    named = text(flags, "table")
     names = catalog.tables(database) if named in {None, "*"} else [str(named)]
-    dry, older_than = yes(given, "dry-run"), moment(given, "older-than")
+    dry, older_than = yes(flags, "dry-run"), moment(flags, "older-than")
     tables = [catalog.table(f"{database}.{name}") for name in names]
-    with executor_of(given, "remove-orphan-files", waits=True) as executor:
+    with executor_of(flags, "remove-orphan-files", waits=True) as executor:
         orphans = [
             orphan
             for table in tables
@@ -129,7 +129,7 @@ def remove_orphan_files(given: Given) -> int:
     facts = {"files": len(orphans), "bytes": size, "deleted": not dry, "paths": [orphan.path for orphan in orphans]}
     listed = "\n".join(orphan.path for orphan in orphans) + "\n" if dry and orphans else ""
     kept = " (not deleted)" if dry else ", deleted"
-    return answer(given, facts, f"{listed}{counted(len(orphans), 'orphan file')}, {counted(size, 'byte')}{kept}")
+    return answer(flags, facts, f"{listed}{counted(len(orphans), 'orphan file')}, {counted(size, 'byte')}{kept}")
 
 
 def _tag(*more: Flag, flag: str = "tag-name") -> tuple[Flag, ...]:

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.arguments import Flags, parse
 from penstock.pipelines.commands.execution import ON_SPARK, also, on_spark, parallelism_of
 from penstock.pipelines.commands.output import committed
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
@@ -43,22 +43,22 @@ _NOTHING = "no row changes"
 
 
 def command(name: str, words: list[str]) -> int:
-    given = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
-    clauses = [_clause(given, part.strip()) for part in needed(given, "merge-actions").split(",") if part.strip()]
-    return _on_spark(given, clauses) if _joins_on_spark(given) else _on_duckdb(given, clauses)
+    flags = parse(name, _FLAGS, words, TABLE_COMMANDS[name][1])
+    clauses = [_clause(flags, part.strip()) for part in needed(flags, "merge-actions").split(",") if part.strip()]
+    return _on_spark(flags, clauses) if _joins_on_spark(flags) else _on_duckdb(flags, clauses)
 
 
-def _joins_on_spark(given: Given) -> bool:
+def _joins_on_spark(flags: Flags) -> bool:
     """Return whether Spark runs the merge.
 
     Spark before 4.3 cannot: a merge without --master is then left to DuckDB, and one with --master is refused.
     """
-    if not on_spark(given):
+    if not on_spark(flags):
         return False
     from penstock.pipelines.spark.versions import Feature, installed
     from penstock.pipelines.spark.versions import text as number_of
 
-    if "master" not in given and not Feature.CATALOG.is_there:
+    if "master" not in flags and not Feature.CATALOG.is_there:
         log.warning(
             "event=merge_without_spark spark=%s needed=%s: conditions and values are SQL of DuckDB",
             number_of(installed()),
@@ -69,38 +69,38 @@ def _joins_on_spark(given: Given) -> bool:
     return True
 
 
-def _on_duckdb(given: Given, clauses: list[Clause]) -> int:
+def _on_duckdb(flags: Flags, clauses: list[Clause]) -> int:
     from penstock.table.sql.dml.merge_into import MergeSource, merge_into
 
     snapshots = merge_into(
-        catalog_of(given),
-        f"{needed(given, 'database')}.{needed(given, 'table')}",
-        MergeSource(needed(given, "source-table"), given.get("source-sql", [])),
-        needed(given, "on"),
+        catalog_of(flags),
+        f"{needed(flags, 'database')}.{needed(flags, 'table')}",
+        MergeSource(needed(flags, "source-table"), flags.get("source-sql", [])),
+        needed(flags, "on"),
         clauses,
-        target_as=text(given, "target-as"),
-        threads=parallelism_of(given),
+        target_as=text(flags, "target-as"),
+        threads=parallelism_of(flags),
     )
-    return committed(given, [snapshot.id for snapshot in snapshots], _NOTHING)
+    return committed(flags, [snapshot.id for snapshot in snapshots], _NOTHING)
 
 
-def _on_spark(given: Given, clauses: list[Clause]) -> int:
+def _on_spark(flags: Flags, clauses: list[Clause]) -> int:
     from penstock.pipelines.commands.spark_merge import TASKS, SparkMerge
     from penstock.pipelines.commands.spark_statements import spark_session
 
-    database, name = needed(given, "database"), needed(given, "table")
-    source, on = needed(given, "source-table"), needed(given, "on")
-    merge = SparkMerge(table_of(given), f"`{database}`.`{name}`", text(given, "target-as"), source, on, clauses)
-    settings, parallelism = pairs(given.get("spark-conf", ())), parallelism_of(given)
+    database, name = needed(flags, "database"), needed(flags, "table")
+    source, on = needed(flags, "source-table"), needed(flags, "on")
+    merge = SparkMerge(table_of(flags), f"`{database}`.`{name}`", text(flags, "target-as"), source, on, clauses)
+    settings, parallelism = pairs(flags.get("spark-conf", ())), parallelism_of(flags)
     meanwhile = {} if parallelism is None else {TASKS: str(parallelism)}
-    opened = spark_session(*warehouse_and_options(given), database, text(given, "master"), settings, meanwhile)
+    opened = spark_session(*warehouse_and_options(flags), database, text(flags, "master"), settings, meanwhile)
     with opened as session:
-        made = merge.run(session, given.get("source-sql", []))
-    return committed(given, made, _NOTHING)
+        made = merge.run(session, flags.get("source-sql", []))
+    return committed(flags, made, _NOTHING)
 
 
-def _clause(given: Given, action: str) -> Clause:
+def _clause(flags: Flags, action: str) -> Clause:
     from penstock.table.sql.dml.merge_query import Clause
 
-    values = text(given, f"{action}-values") or text(given, f"{action}-set")
-    return Clause(action, values, text(given, f"{action}-condition"))
+    values = text(flags, f"{action}-values") or text(flags, f"{action}-set")
+    return Clause(action, values, text(flags, f"{action}-condition"))

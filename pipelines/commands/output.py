@@ -10,16 +10,16 @@ from decimal import Decimal
 from math import isfinite
 from unicodedata import combining, east_asian_width
 
-from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.arguments import Flags
 
 # Control characters, line separators, marks that change the direction of text, and surrogates, which cannot be
 # encoded.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def answer(given: Given, facts: Mapping[str, object], said: str | None = None) -> int:
+def answer(flags: Flags, facts: Mapping[str, object], said: str | None = None) -> int:
     """Print the facts as JSON if requested, otherwise the sentence."""
-    if wants_json(given):
+    if wants_json(flags):
         print(json_text(dict(facts)))
     elif said is not None:
         print(said)
@@ -47,8 +47,8 @@ def _finite(value: object) -> object:
     return value
 
 
-def wants_json(given: Given) -> bool:
-    return given.get("json", ["false"])[-1].lower() == "true"
+def wants_json(flags: Flags) -> bool:
+    return flags.get("json", ["false"])[-1].lower() == "true"
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
@@ -119,7 +119,7 @@ def plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def committed(given: Given, snapshots: Sequence[int], nothing: str, note: str = "") -> int:
+def committed(flags: Flags, snapshots: Sequence[int], nothing: str, note: str = "") -> int:
     """Print the ids of the snapshots that a command has made, or `nothing` if there are none."""
     said = f"committed as snapshot {snapshots[0]}{note}" if snapshots else nothing
-    return answer(given, {"snapshots": list(snapshots)}, said)
+    return answer(flags, {"snapshots": list(snapshots)}, said)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given, parse, parse_with_word
+from penstock.pipelines.commands.arguments import Flags, parse, parse_with_word
 from penstock.pipelines.commands.target import WAREHOUSE, text
 from penstock.pipelines.config.flags import SyncAction, all_actions, sync_action
 
@@ -48,14 +48,14 @@ class NamedPipeline:
         return shlex.join(["penstock", verb, self.name, *words, "--warehouse", self.warehouse.warehouse])
 
 
-def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Given]:
+def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Flags]:
     word, given = parse_with_word(command, flags, words, does, "FILE", FILE_OR_ACTION)
     if word is None:
         raise ConfigError("no pipeline is given", hint=f"penstock {command} pipeline.yaml")
     return Path(word), given
 
 
-def named(word: str | None, given: Given, command: str) -> NamedPipeline:
+def named(word: str | None, flags: Flags, command: str) -> NamedPipeline:
     from penstock.pipelines.config import yaml_file
     from penstock.pipelines.config.sink import default_checkpoint
     from penstock.table.catalog.registry import DEFAULT
@@ -63,11 +63,11 @@ def named(word: str | None, given: Given, command: str) -> NamedPipeline:
 
     if word is None:
         raise ConfigError("no pipeline is given", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")
-    checkpoint = text(given, "checkpoint")
+    checkpoint = text(flags, "checkpoint")
     if word.endswith((".yaml", ".yml")) or Path(word).is_file():
         return of_spec(yaml_file.load(Path(word)), checkpoint, word)
-    options = pairs(given.get("catalog-conf", ()))
-    location = options.pop("warehouse", None) or text(given, "warehouse")
+    options = pairs(flags.get("catalog-conf", ()))
+    location = options.pop("warehouse", None) or text(flags, "warehouse")
     if location is None:
         raise ConfigError(
             f"file {word} does not exist",
@@ -96,7 +96,7 @@ def action_of(words: Sequence[str]) -> SyncAction | None:
     return sync_action(words[0].lower().replace("_", "-")) if words else None
 
 
-def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], does: str) -> tuple[PipelineSpec, Given]:
+def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], does: str) -> tuple[PipelineSpec, Flags]:
     """Return the pipeline that an action's flags describe. `flags` are the flags of the command itself."""
     from penstock.pipelines.config.load import parsed
 
@@ -106,7 +106,7 @@ def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], doe
 
 def values_of_flags(
     command: str, words: Sequence[str], flags: Sequence[Flag], does: str
-) -> tuple[dict[str, Any], Given]:
+) -> tuple[dict[str, Any], Flags]:
     """Return the same pipeline under the keys of a pipeline file."""
     from penstock.pipelines.config.sync_pipeline import action_values
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.sync_actions import Flag
-from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.arguments import Flags
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import action_of, file_given, spec_of_flags
 from penstock.pipelines.commands.target import JSON, REQUEST_PRICES, number, text, yes
@@ -29,44 +29,44 @@ _DOES = "Show the tables that a pipeline would create or change, and why. Change
 
 
 def command(name: str, words: list[str]) -> int:
-    spec, given = _described(name, words)
+    spec, flags = _described(name, words)
     from penstock.pipelines.api.sample import tables_planned
     from penstock.pipelines.monitor.store_cost import RequestPrices, StoreCost
     from penstock.settings import seconds
 
-    prices = RequestPrices.parse(text(given, "request-prices"))
-    looked, tables = tables_planned(spec, number(given, "sample", least=1) or 1000)
+    prices = RequestPrices.parse(text(flags, "request-prices"))
+    looked, tables = tables_planned(spec, number(flags, "sample", least=1) or 1000)
     kept = [
         (table.options, bool(table.primary_keys), seconds(table.freshness or "0s"))
         for table in tables
         if table.problem is None
     ]
     cost = StoreCost.of(spec.sink.catalog.warehouse, kept, spec.pipeline.trigger, prices)
-    if (wanted := text(given, "explain")) is not None:
+    if (wanted := text(flags, "explain")) is not None:
         names = [table.table for table in tables]
         tables = [table for table in tables if _is_called(table, wanted)]
         if not tables:
             hint = did_you_mean(wanted, names, "penstock plan FILE  without --explain lists the tables", most=3)
             raise ConfigError(f"table {wanted} is not in the plan", hint=hint)
-    if yes(given, "diff"):
+    if yes(flags, "diff"):
         tables = [table for table in tables if table.action != "keep"]
-    if wants_json(given):
+    if wants_json(flags):
         facts = {"pipeline": spec.pipeline.name, "source": looked, "tables": [asdict(table) for table in tables]}
-        answer(given, facts | {"store_cost": cost and cost.facts})
+        answer(flags, facts | {"store_cost": cost and cost.facts})
     else:
-        _print_plan(looked, tables, explain=wanted is not None, diff=yes(given, "diff"))
+        _print_plan(looked, tables, explain=wanted is not None, diff=yes(flags, "diff"))
         if cost is not None and wanted is None:
             print(f"\n{cost}")
     return 5 if any(table.action == "refuse" for table in tables) else 0
 
 
-def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
+def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Flags]:
     if action_of(words) is not None:
         return spec_of_flags(name, words, FLAGS, _DOES)
-    path, given = file_given(name, FLAGS, words, _DOES)
+    path, flags = file_given(name, FLAGS, words, _DOES)
     from penstock.pipelines.config import yaml_file
 
-    return yaml_file.load(path), given
+    return yaml_file.load(path), flags
 
 
 def _is_called(table: PlannedTable, wanted: str) -> bool:

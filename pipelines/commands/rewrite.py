@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.arguments import Flags, parse
 from penstock.pipelines.commands.execution import EXECUTION, also, executor_of
 from penstock.pipelines.commands.output import answer, committed
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
@@ -76,23 +76,23 @@ _FLAGS = {
 
 
 def command(name: str, words: list[str]) -> int:
-    given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
+    flags = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
     run = {
         "delete": _delete,
         "rescale": _rescale,
         "clone": _clone,
         "copy-files": _copy_files,
     }[name]
-    return run(given)
+    return run(flags)
 
 
-def _delete(given: Given) -> int:
-    where = needed(given, "where")
-    if "source-sql" not in given:
-        table = table_of(given)
-        with executor_of(given, "delete") as executor:
-            return committed(given, _ids(table.delete(where, executor)), "no row matches the condition")
-    refused = [name for name in ("master", "spark-conf", "parallelism", "sink-parallelism") if name in given]
+def _delete(flags: Flags) -> int:
+    where = needed(flags, "where")
+    if "source-sql" not in flags:
+        table = table_of(flags)
+        with executor_of(flags, "delete") as executor:
+            return committed(flags, _ids(table.delete(where, executor)), "no row matches the condition")
+    refused = [name for name in ("master", "spark-conf", "parallelism", "sink-parallelism") if name in flags]
     if refused:
         raise ConfigError(
             f"--{refused[0]} cannot be used with --source-sql: DuckDB runs its statements in this process",
@@ -100,20 +100,20 @@ def _delete(given: Given) -> int:
         )
     from penstock.table.sql.dml.merge_into import delete_by_query
 
-    name = f"{needed(given, 'database')}.{needed(given, 'table')}"
-    made = delete_by_query(catalog_of(given), name, where, given["source-sql"])
-    return committed(given, _ids(made), "no row matches the condition")
+    name = f"{needed(flags, 'database')}.{needed(flags, 'table')}"
+    made = delete_by_query(catalog_of(flags), name, where, flags["source-sql"])
+    return committed(flags, _ids(made), "no row matches the condition")
 
 
-def _rescale(given: Given) -> int:
+def _rescale(flags: Flags) -> int:
     """Rescale the table, or the single partition that the command needs for a partitioned one, as in Paimon."""
-    table, specs = table_of(given), partitions(given)
+    table, specs = table_of(flags), partitions(flags)
     if table.partition_keys and len(specs) != 1:
         raise ConfigError("select the partition to rescale", table=table.name, hint="--partition dt=2026-01-31")
-    buckets = number(given, "bucket-num")
-    with executor_of(given, "rescale") as executor:
+    buckets = number(flags, "bucket-num")
+    with executor_of(flags, "rescale") as executor:
         snapshots = table.rescale(buckets, specs[0] if specs else None, executor)
-    return committed(given, _ids(snapshots), "the table is empty", _other_option(table, buckets))
+    return committed(flags, _ids(snapshots), "the table is empty", _other_option(table, buckets))
 
 
 def _other_option(table: Table, buckets: int | None) -> str:
@@ -128,73 +128,73 @@ def _ids(snapshots: Sequence[Snapshot]) -> list[int]:
     return [snapshot.id for snapshot in snapshots]
 
 
-def _clone(given: Given) -> int:
+def _clone(flags: Flags) -> int:
     """Clone one table after the other. Those before one that fails remain."""
     from penstock.table.catalog.clone import clone_table
 
-    source = catalog_of(given)
-    conf, target = _options(given), _target(given, source)
+    source = catalog_of(flags)
+    conf, target = _options(flags), _target(flags, source)
     cloned = {}
-    with executor_of(given, "clone") as executor:
-        for name in _names(given, source):
-            cloned[name] = _target_name(given, name)
+    with executor_of(flags, "clone") as executor:
+        for name in _names(flags, source):
+            cloned[name] = _target_name(flags, name)
             clone_table(
                 source.table(name),
                 target,
                 cloned[name],
-                where=text(given, "where"),
+                where=text(flags, "where"),
                 options=conf,
-                into_existing=yes(given, "clone-if-exists"),
-                rows=not yes(given, "meta-only"),
+                into_existing=yes(flags, "clone-if-exists"),
+                rows=not yes(flags, "meta-only"),
                 executor=executor,
             )
     said = "\n".join(f"{name}  ->  {new}" for name, new in cloned.items())
-    return answer(given, {"tables": cloned, "warehouse": target.warehouse}, said or "no table matches the selection")
+    return answer(flags, {"tables": cloned, "warehouse": target.warehouse}, said or "no table matches the selection")
 
 
-def _target_name(given: Given, name: str) -> str:
+def _target_name(flags: Flags, name: str) -> str:
     database, _, table = name.partition(".")
-    return f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
+    return f"{text(flags, 'target-database') or database}.{text(flags, 'target-table') or table}"
 
 
-def _target(given: Given, source: Catalog) -> Catalog:
+def _target(flags: Flags, source: Catalog) -> Catalog:
     """Return the catalog of the copies: the source's catalog, unless another warehouse or catalog is given."""
     from penstock.table.catalog.catalog import Catalog
 
-    options = pairs(given.get("target-catalog-conf", ()))
-    warehouse = text(given, "target-warehouse") or options.pop("warehouse", None)
+    options = pairs(flags.get("target-catalog-conf", ()))
+    warehouse = text(flags, "target-warehouse") or options.pop("warehouse", None)
     return Catalog(warehouse or source.warehouse, options) if warehouse or options else source
 
 
-def _options(given: Given) -> dict[str, str]:
-    if (text(given, "clone-from") or "paimon").lower() != "paimon":
+def _options(flags: Flags) -> dict[str, str]:
+    if (text(flags, "clone-from") or "paimon").lower() != "paimon":
         raise ConfigError(
-            f"tables of {text(given, 'clone-from')} cannot be cloned: Penstock does not read their metastore",
+            f"tables of {text(flags, 'clone-from')} cannot be cloned: Penstock does not read their metastore",
             hint='read the tables with Spark and write them with  df.write.format("penstock")',
         )
-    preferred = text(given, "prefer-file-format")
-    return {**({"file.format": preferred} if preferred else {}), **pairs(given.get("target-table-conf", ()))}
+    preferred = text(flags, "prefer-file-format")
+    return {**({"file.format": preferred} if preferred else {}), **pairs(flags.get("target-table-conf", ()))}
 
 
-def _copy_files(given: Given) -> int:
+def _copy_files(flags: Flags) -> int:
     """Copy the tables file by file, without reading their rows."""
     from penstock.table.catalog.clone import copy_table
 
-    source = catalog_of(given)
-    target, copied = _target(given, source), {}
-    with executor_of(given, "copy-files", waits=True) as executor:
-        for name in _names(given, source):
-            copied[name] = _target_name(given, name)
+    source = catalog_of(flags)
+    target, copied = _target(flags, source), {}
+    with executor_of(flags, "copy-files", waits=True) as executor:
+        for name in _names(flags, source):
+            copied[name] = _target_name(flags, name)
             copy_table(source.table(name), target, copied[name], executor)
     said = "\n".join(f"{name}  ->  {new}" for name, new in copied.items())
-    return answer(given, {"tables": copied, "warehouse": target.warehouse}, said or "no table matches the selection")
+    return answer(flags, {"tables": copied, "warehouse": target.warehouse}, said or "no table matches the selection")
 
 
-def _names(given: Given, source: Catalog) -> list[str]:
-    database, table = text(given, "database"), text(given, "table")
+def _names(flags: Flags, source: Catalog) -> list[str]:
+    database, table = text(flags, "database"), text(flags, "table")
     if table is not None:
-        return [f"{needed(given, 'database')}.{table}"]
-    if "target-table" in given:
+        return [f"{needed(flags, 'database')}.{table}"]
+    if "target-table" in flags:
         raise ConfigError(
             "--target-table names one table, but several tables would be cloned", hint="select one with --table"
         )
@@ -203,4 +203,4 @@ def _names(given: Given, source: Catalog) -> list[str]:
         for own_database in ([database] if database else source.databases())
         for name in source.tables(own_database)
     ]
-    return chosen(given, names, "included-tables", "excluded-tables")
+    return chosen(flags, names, "included-tables", "excluded-tables")

@@ -10,7 +10,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.ingest.sync_actions import words as words_of
 from penstock.pipelines.api.early_stop import Asked, noted_sigterm
-from penstock.pipelines.commands.arguments import Given, parse_with_file
+from penstock.pipelines.commands.arguments import Flags, parse_with_file
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.start_mark import StartMark
@@ -54,8 +54,8 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _command(name: str, words: list[str], asked: Asked) -> int:
-    path, given = parse_with_file(name, FLAGS, words, "Run the pipeline that a YAML file describes.")
-    master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
+    path, flags = parse_with_file(name, FLAGS, words, "Run the pipeline that a YAML file describes.")
+    master, settings = flags.get("master", [None])[-1], pairs(flags.get("spark-conf", ()))
     mark = StartMark.of([name, *words])
     # Other runs first look whether they need Spark.
     if mark.expects_spark and Path(path).is_file():
@@ -65,29 +65,29 @@ def _command(name: str, words: list[str], asked: Asked) -> int:
 
     spec = yaml_file.load(Path(path))
     changes: dict[str, object] = {}
-    if _is_given(given, "until-caught-up"):
+    if _is_given(flags, "until-caught-up"):
         changes["until"] = "caught-up"
     for flag in ("accept-replay", "resume-from-tables", "accept-gap", "resnapshot"):
-        if flag in given:
-            changes[flag.replace("-", "_")] = yes(given, flag)
-    if "retry" in given:
-        changes["retry_parked"] = yes(given, "retry")
-    if "reset" in given:
-        changes["reset"] = tables_given(given, spec)
-    if "checkpoint" in given:
-        changes["checkpoint"] = given["checkpoint"][-1]
+        if flag in flags:
+            changes[flag.replace("-", "_")] = yes(flags, flag)
+    if "retry" in flags:
+        changes["retry_parked"] = yes(flags, "retry")
+    if "reset" in flags:
+        changes["reset"] = tables_given(flags, spec)
+    if "checkpoint" in flags:
+        changes["checkpoint"] = flags["checkpoint"][-1]
     # `model_copy` does not validate. `tables_given` has refused the values that the model would refuse.
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})
-    if "from" in given:
-        spec = begun(spec, given["from"][-1])
-    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark, asked=asked)
+    if "from" in flags:
+        spec = begun(spec, flags["from"][-1])
+    return run_command(spec, master=master, settings=settings, as_json=yes(flags, "json"), mark=mark, asked=asked)
 
 
-def _is_given(given: Given, flag: str) -> bool:
-    return given.get(flag, ["false"])[-1] == "true"
+def _is_given(flags: Flags, flag: str) -> bool:
+    return flags.get(flag, ["false"])[-1] == "true"
 
 
-def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
+def tables_given(flags: Flags, spec: PipelineSpec) -> tuple[str, ...]:
     from penstock.ingest.connectors import connector_of, only_types
 
     if not connector_of(spec.source).capabilities.rereads_tables:
@@ -95,7 +95,7 @@ def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
         raise ConfigError(message, hint=only_types("rereads_tables"))
     if spec.pipeline.resnapshot:
         raise ConfigError("resnapshot reads all tables again", hint="remove --reset")
-    return words_of(given["reset"])
+    return words_of(flags["reset"])
 
 
 def begun(spec: PipelineSpec, place: str) -> PipelineSpec:

@@ -17,10 +17,10 @@ _SCALARS = ("integer", "number", "boolean")
 
 
 def command(name: str, words: list[str]) -> int:
-    given = parse(name, FLAGS, words, "Write the JSON Schema of pipeline files.")
+    flags = parse(name, FLAGS, words, "Write the JSON Schema of pipeline files.")
     text = json.dumps(json_schema(), indent=2)
-    if "output" in given:
-        Path(given["output"][-1]).write_text(text + "\n", encoding="utf-8")
+    if "output" in flags:
+        Path(flags["output"][-1]).write_text(text + "\n", encoding="utf-8")
     else:
         print(text)
     return 0

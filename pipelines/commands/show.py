@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag
-from penstock.pipelines.commands.arguments import Given, parse_with_word
+from penstock.pipelines.commands.arguments import Flags, parse_with_word
 from penstock.pipelines.commands.output import answer, print_facts, print_rows, wants_json
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import READING, catalog_of, needed, number, text, warehouse_of
@@ -27,44 +27,44 @@ _NAMED = (
 def command(name: str, words: list[str]) -> int:
     does = TABLE_COMMANDS[name][1]
     if name == "tables":
-        word, given = parse_with_word(
+        word, flags = parse_with_word(
             name, (*READING, _DATABASE), words, does, "WAREHOUSE", "folder or URL of the warehouse"
         )
-        return _tables(given if word is None else {**given, "warehouse": [*given.get("warehouse", ()), word]})
-    word, given = parse_with_word(
+        return _tables(flags if word is None else {**flags, "warehouse": [*flags.get("warehouse", ()), word]})
+    word, flags = parse_with_word(
         name, (*READING, *_NAMED, _SNAPSHOTS), words, does, "TABLE", "database.table, or the table's folder"
     )
-    return _show(_opened(_named(word, given), given), given)
+    return _show(_opened(_named(word, flags), flags), flags)
 
 
-def _named(word: str | None, given: Given) -> str:
+def _named(word: str | None, flags: Flags) -> str:
     """Return the table that the word names, or that --database and --table name as with the other commands."""
-    flags = [flag.name for flag in _NAMED if flag.name in given]
-    if word is None and len(flags) == len(_NAMED):
-        return f"{needed(given, 'database')}.{needed(given, 'table')}"
-    if word is not None and flags:
+    names = [flag.name for flag in _NAMED if flag.name in flags]
+    if word is None and len(names) == len(_NAMED):
+        return f"{needed(flags, 'database')}.{needed(flags, 'table')}"
+    if word is not None and names:
         raise ConfigError(
-            f"both {word} and --{flags[0]} name the table", hint="penstock show database.table --warehouse PATH"
+            f"both {word} and --{names[0]} name the table", hint="penstock show database.table --warehouse PATH"
         )
-    if flags:
-        missing = next(flag.name for flag in _NAMED if flag.name not in given)
-        raise ConfigError(f"--{flags[0]} is given without --{missing}", hint=f"add  --{missing} NAME")
+    if names:
+        missing = next(flag.name for flag in _NAMED if flag.name not in flags)
+        raise ConfigError(f"--{names[0]} is given without --{missing}", hint=f"add  --{missing} NAME")
     if word is None:
         raise ConfigError("no table is given", hint="penstock show database.table --warehouse PATH")
     return word
 
 
-def _tables(given: Given) -> int:
-    catalog = warehouse_of(given)
-    only = text(given, "database")
+def _tables(flags: Flags) -> int:
+    catalog = warehouse_of(flags)
+    only = text(flags, "database")
     names = [
         f"{database}.{table}"
         for database in ([only] if only else catalog.databases())
         for table in catalog.tables(database)
     ]
     described = [_summary(name, catalog.table(name)) for name in names]
-    if wants_json(given):
-        return answer(given, {"tables": described})
+    if wants_json(flags):
+        return answer(flags, {"tables": described})
     if not described:
         print(f"there are no tables in {catalog.warehouse}")
         return 0
@@ -87,12 +87,12 @@ def _summary(name: str, table: Table) -> dict[str, object]:
     }
 
 
-def _opened(word: str, given: Given) -> Table:
+def _opened(word: str, flags: Flags) -> Table:
     from penstock.table.catalog.path_tables import open_table
     from penstock.table.handle import Table
     from penstock.table.meta.store import TableMissing
 
-    if not given.keys() & {"warehouse", "catalog-conf", "pipeline"}:
+    if not flags.keys() & {"warehouse", "catalog-conf", "pipeline"}:
         try:
             # Without a warehouse the word is the path of the table's folder.
             return open_table(word)
@@ -100,13 +100,13 @@ def _opened(word: str, given: Given) -> Table:
             if "/" not in word:
                 missing.hint = f"the warehouse of {word} is missing: add  --warehouse PATH"
             raise
-    table = catalog_of(given).table(word)
+    table = catalog_of(flags).table(word)
     if not isinstance(table, Table):
         raise ConfigError(f"{word} is a system table", hint=f"read it with  penstock sql 'select * from {word}'")
     return table
 
 
-def _show(table: Table, given: Given) -> int:
+def _show(table: Table, flags: Flags) -> int:
     from penstock.table.schema.type_text import written
 
     facts = _facts(table)
@@ -114,11 +114,11 @@ def _show(table: Table, given: Given) -> int:
         {"column": field.name, "type": written(field.type), "comment": field.description}
         for field in table.definition.fields
     ]
-    snapshots = [_snapshot(snapshot) for snapshot in table.snapshots[-(number(given, "snapshots", least=1) or 5) :]]
+    snapshots = [_snapshot(snapshot) for snapshot in table.snapshots[-(number(flags, "snapshots", least=1) or 5) :]]
     levels = _levels(table)
-    if wants_json(given):
+    if wants_json(flags):
         named = {"columns": columns, "options": table.options, "snapshots": snapshots, "levels": levels}
-        return answer(given, {**facts, **named, "tags": table.tags, "branches": table.branches})
+        return answer(flags, {**facts, **named, "tags": table.tags, "branches": table.branches})
     print_facts({name: value for name, value in facts.items() if value not in (None, "")})
     _section("columns", columns)
     _section("options", [{"option": name, "value": value} for name, value in sorted(table.options.items())])

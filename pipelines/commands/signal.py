@@ -7,7 +7,7 @@ import time
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag
-from penstock.pipelines.commands.arguments import Given, parse_with_words
+from penstock.pipelines.commands.arguments import Flags, parse_with_words
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
 from penstock.pipelines.commands.target import text
@@ -33,7 +33,7 @@ _SAID = {
 
 
 def command(name: str, words: list[str]) -> int:
-    found, given = parse_with_words(name, _FLAGS, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
+    found, flags = parse_with_words(name, _FLAGS, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
     if len(found) < 2 or found[1] not in _SIGNALS:
         hint = "penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."
         raise ConfigError(f"there is no signal {found[1]!r}" if len(found) > 1 else "no signal is given", hint=hint)
@@ -45,15 +45,15 @@ def command(name: str, words: list[str]) -> int:
             else f"the signal {signal} has no arguments"
         )
         raise ConfigError("wrong arguments of a signal", hint=wanted)
-    where = _condition(given, signal)
-    pipeline = named(word, given, name)
+    where = _condition(flags, signal)
+    pipeline = named(word, flags, name)
     heard = _send(pipeline, signal, tables, where)
     facts = {"pipeline": pipeline.name, "signal": signal, "tables": tables, "driver": heard}
     facts |= {"where": where} if where else {}
     wanted = ", ".join(tables) + (f" where {where}" if where else "")
     said = _SAID[signal].format(name=pipeline.name, resume=pipeline.command(name, "resume"), tables=wanted)
     return answer(
-        given,
+        flags,
         facts,
         said
         if heard in {"running", "pausing", "paused"}
@@ -61,16 +61,16 @@ def command(name: str, words: list[str]) -> int:
     )
 
 
-def _condition(given: Given, signal: str) -> str:
+def _condition(flags: Flags, signal: str) -> str:
     """Return the condition of --where, empty without one. ConfigError names the position of a syntax error."""
     from penstock.schema_evolution.row_conditions import parse_condition
 
-    where = (text(given, "where") or "").strip()
-    if "where" in given and signal != "snapshot":
+    where = (text(flags, "where") or "").strip()
+    if "where" in flags and signal != "snapshot":
         raise ConfigError(
             f"--where has no meaning for the signal {signal}", hint="penstock signal PIPELINE snapshot TABLE"
         )
-    if "where" in given and not where:
+    if "where" in flags and not where:
         raise ConfigError("the condition of --where is empty", hint="leave --where out to copy whole tables")
     if where:
         parse_condition(where)

@@ -17,7 +17,7 @@ _DOES = (
 
 
 def command(name: str, words: list[str]) -> int:
-    path, given = parse_with_word(name, (JSON,), words, _DOES, "PATH", "the jar, or the folder in which it is written")
+    path, flags = parse_with_word(name, (JSON,), words, _DOES, "PATH", "the jar, or the folder in which it is written")
     if path is None:
         raise ConfigError("no path is given", hint="penstock spark-jar penstock-spark.jar")
     import pyspark
@@ -29,4 +29,4 @@ def command(name: str, words: list[str]) -> int:
     shutil.copyfile(jar_without_session(), target)
     settings = f"spark.sql.catalog.NAME={CLASS_NAME} spark.sql.extensions={EXTENSIONS}"
     facts = {"jar": str(target), "spark": pyspark.__version__, "class": CLASS_NAME, "extensions": EXTENSIONS}
-    return answer(given, facts, f"{target}  for Spark {pyspark.__version__}: {settings}")
+    return answer(flags, facts, f"{target}  for Spark {pyspark.__version__}: {settings}")

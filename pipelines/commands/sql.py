@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given, parse_with_word
+from penstock.pipelines.commands.arguments import Flags, parse_with_word
 from penstock.pipelines.commands.output import wants_json
 from penstock.pipelines.commands.sql_results import OUTPUTS, Results
 from penstock.pipelines.commands.target import READING, catalog_of, number, text, warehouse_and_options, yes
@@ -49,66 +49,66 @@ _DOES = (
 
 def command(name: str, words: list[str]) -> int:
     words = ["--file" if word == "-f" else word for word in words]
-    script, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", _QUERY)
-    if script is None and "file" not in given and not _is_terminal(sys.stdin):
+    script, flags = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", _QUERY)
+    if script is None and "file" not in flags and not _is_terminal(sys.stdin):
         script = _standard_input()
-    output = _output(given)
-    if _on_spark(given):
-        if script is None and "file" not in given:
+    output = _output(flags)
+    if _on_spark(flags):
+        if script is None and "file" not in flags:
             raise ConfigError(
                 "--engine spark needs a statement or a file: the shell runs on DuckDB",
                 hint='penstock sql --engine spark "SHOW TABLES" ..., or -f FILE; without --engine, a shell on DuckDB',
             )
-        return _run_on_spark(_script(script, given), Results(output, given), given)
-    if script is None and "file" not in given and _is_terminal(sys.stdin) and _is_terminal(sys.stdout):
-        with _interpreter(given, needs_warehouse=False) as interpreter:
+        return _run_on_spark(_script(script, flags), Results(output, flags), flags)
+    if script is None and "file" not in flags and _is_terminal(sys.stdin) and _is_terminal(sys.stdout):
+        with _interpreter(flags, needs_warehouse=False) as interpreter:
             from penstock.pipelines.commands.sql_shell import run_shell
 
-            run_shell(interpreter, lambda: Results("table" if output == "arrow" else output, given))
+            run_shell(interpreter, lambda: Results("table" if output == "arrow" else output, flags))
         return 0
-    script = _script(script, given)
+    script = _script(script, flags)
     # A script that creates its catalog needs no warehouse among the flags.
     needs_warehouse = _CREATE_CATALOG.search(script) is None
-    with _terminated_as_interrupted(), _interpreter(given, needs_warehouse=needs_warehouse) as interpreter:
-        results = Results(output, given)
+    with _terminated_as_interrupted(), _interpreter(flags, needs_warehouse=needs_warehouse) as interpreter:
+        results = Results(output, flags)
         _show(interpreter.run(script), lambda: interpreter.is_streaming, results)
         results.end()
     return 0
 
 
-def _output(given: Given) -> str:
+def _output(flags: Flags) -> str:
     """Return the form of the output. A number of rows that is not one is refused before a statement runs."""
-    number(given, "limit", least=0)
-    output = (text(given, "output") or ("json" if wants_json(given) else "table")).lower()
+    number(flags, "limit", least=0)
+    output = (text(flags, "output") or ("json" if wants_json(flags) else "table")).lower()
     if output not in OUTPUTS:
         raise ConfigError(f"--output {output} is unknown", hint=f"it can be {', '.join(OUTPUTS)}")
-    if wants_json(given) and output != "json":
+    if wants_json(flags) and output != "json":
         raise ConfigError(f"--json and --output {output} are given", hint="leave one of them out")
     return output
 
 
-def _on_spark(given: Given) -> bool:
-    engine = (text(given, "engine") or "duckdb").lower()
+def _on_spark(flags: Flags) -> bool:
+    engine = (text(flags, "engine") or "duckdb").lower()
     if engine not in _ENGINES:
         raise ConfigError(f"--engine {engine} is unknown", hint=f"it can be {' or '.join(_ENGINES)}")
     if engine == "spark":
         return True
     for name in ("master", "spark-conf"):
-        if name in given:
+        if name in flags:
             raise ConfigError(f"--{name} has no meaning with --engine {engine}", hint="add --engine spark")
     return False
 
 
-def _run_on_spark(script: str, results: Results, given: Given) -> int:
+def _run_on_spark(script: str, results: Results, flags: Flags) -> int:
     from penstock.pipelines.commands.spark_statements import script_of, spark_session
     from penstock.table.catalog.settings import CatalogSettings
 
-    settings = pairs(given.get("spark-conf", ()))
-    warehouse, options = warehouse_and_options(given)
-    opened = spark_session(warehouse, options, text(given, "database"), text(given, "master"), settings)
+    settings = pairs(flags.get("spark-conf", ()))
+    warehouse, options = warehouse_and_options(flags)
+    opened = spark_session(warehouse, options, text(flags, "database"), text(flags, "master"), settings)
     with _terminated_as_interrupted(), opened as session:
-        flags = {"streaming": yes(given, "stream"), "until_caught_up": yes(given, "until-caught-up")}
-        running = script_of(session, CatalogSettings.of(warehouse, options), **flags)
+        modes = {"streaming": yes(flags, "stream"), "until_caught_up": yes(flags, "until-caught-up")}
+        running = script_of(session, CatalogSettings.of(warehouse, options), **modes)
         _show(running.run(script), lambda: running.is_streaming, results)
     results.end()
     return 0
@@ -125,14 +125,14 @@ def _show(tables: Generator[pa.Table, None, None], is_streaming: Callable[[], bo
                 raise
 
 
-def _interpreter(given: Given, *, needs_warehouse: bool) -> Interpreter:
+def _interpreter(flags: Flags, *, needs_warehouse: bool) -> Interpreter:
     from penstock.table.sql.interpreter import Interpreter
     from penstock.table.sql.session_options import STREAMING
 
-    named = {"warehouse", "catalog-conf", "pipeline"} & given.keys()
-    catalog = catalog_of(given) if named or needs_warehouse else None
-    interpreter = Interpreter(catalog, text(given, "database"), until_caught_up=yes(given, "until-caught-up"))
-    if yes(given, "stream"):
+    named = {"warehouse", "catalog-conf", "pipeline"} & flags.keys()
+    catalog = catalog_of(flags) if named or needs_warehouse else None
+    interpreter = Interpreter(catalog, text(flags, "database"), until_caught_up=yes(flags, "until-caught-up"))
+    if yes(flags, "stream"):
         list(interpreter.run(STREAMING))
     return interpreter
 
@@ -154,8 +154,8 @@ def _terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _script(script: str | None, given: Given) -> str:
-    file = text(given, "file")
+def _script(script: str | None, flags: Flags) -> str:
+    file = text(flags, "file")
     if script is not None and file is not None:
         raise ConfigError("both a statement and --file are given", hint="leave one of them out")
     if file == "-":

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.arguments import Flags
 from penstock.pipelines.commands.output import answer, print_rows, print_text, shown
 from penstock.pipelines.commands.sql_values import column_values
 from penstock.pipelines.commands.target import number
@@ -27,8 +27,8 @@ class Results:
     The rows of a stream come in several tables, which make up one result.
     """
 
-    def __init__(self, output: str, given: Given) -> None:
-        self._output, self._given = output, given
+    def __init__(self, output: str, flags: Flags) -> None:
+        self._output, self._given = output, flags
         self._last: pa.Table | None = None
         self._last_is_stream = False
         self._streamed: pa.ipc.RecordBatchStreamWriter | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.ingest.sync_actions import Flag
-from penstock.pipelines.commands.arguments import Given, parse_with_word
+from penstock.pipelines.commands.arguments import Flags, parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
 from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
 from penstock.pipelines.commands.target import REQUEST_PRICES, text, yes
@@ -30,7 +30,7 @@ _NOT_WELL = 1  # exit code where the driver failed or died
 
 
 def command(name: str, words: list[str]) -> int:
-    word, given = parse_with_word(
+    word, flags = parse_with_word(
         name,
         FLAGS,
         words,
@@ -40,31 +40,31 @@ def command(name: str, words: list[str]) -> int:
     )
     from penstock.settings import seconds
 
-    pipeline = named(word, given, name)
+    pipeline = named(word, flags, name)
     while True:
-        state = _show(pipeline, given)
-        if not yes(given, "watch"):
+        state = _show(pipeline, flags)
+        if not yes(flags, "watch"):
             return _NOT_WELL if state in {"failed", "dead"} else 0
-        time.sleep(seconds(text(given, "every") or "2s"))
-        if not wants_json(given) and sys.stdout.isatty():
+        time.sleep(seconds(text(flags, "every") or "2s"))
+        if not wants_json(flags) and sys.stdout.isatty():
             # Clear the terminal, and go to its first line.
             print("\033[2J\033[H", end="")
 
 
-def _show(pipeline: NamedPipeline, given: Given) -> str:
+def _show(pipeline: NamedPipeline, flags: Flags) -> str:
     """Print the status and return the state of the driver."""
     from penstock.pipelines.monitor.status import position_of, state_of
     from penstock.pipelines.monitor.status_text import as_facts, as_lines
 
     state = state_of(pipeline.name, pipeline.checkpoint, pipeline.warehouse, pipeline.databases)
     position = position_of(state, pipeline.warehouse)
-    if not yes(given, "offline") and pipeline.spec is not None and position is not None:
+    if not yes(flags, "offline") and pipeline.spec is not None and position is not None:
         state = _with_lag(state, pipeline, dict(position))
     state = _with_differences(state, pipeline)
-    cost = _store_cost(state, pipeline, text(given, "request-prices"))
+    cost = _store_cost(state, pipeline, text(flags, "request-prices"))
     facts = {**as_facts(state, position), "store_cost": cost and cost.facts}
-    if wants_json(given):
-        answer(given, facts)
+    if wants_json(flags):
+        answer(flags, facts)
         sys.stdout.flush()  # who reads a watch from a pipe waits for each look
         return state.state
     head, names, rows, foot = as_lines(state, facts, pipeline.command)

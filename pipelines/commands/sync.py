@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError, did_you_mean
 from penstock.ingest.sync_actions import pairs
 from penstock.pipelines.api.early_stop import Asked, noted_sigterm
-from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.arguments import Flags, parse
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.config.flags import SyncAction, all_actions, sync_action
 from penstock.pipelines.spark import first_jvm
@@ -26,9 +26,9 @@ def command(name: str, words: list[str]) -> int:
 
 def _command(name: str, words: list[str], asked: Asked) -> int:
     action = _known(name)
-    given = _parsed(action, words)
-    _check_mode(given)
-    master, settings = given.get("master", [None])[-1], pairs(given.get("spark-conf", ()))
+    flags = _parsed(action, words)
+    _check_mode(flags)
+    master, settings = flags.get("master", [None])[-1], pairs(flags.get("spark-conf", ()))
     mark = StartMark.of([name, *words])
     # Other runs first look whether they need Spark.
     if mark.expects_spark:
@@ -36,12 +36,12 @@ def _command(name: str, words: list[str], asked: Asked) -> int:
     from penstock.pipelines.api.run import run_command
     from penstock.pipelines.config.sync_pipeline import action_pipeline
 
-    spec = action_pipeline(action, given)
-    if "from" in given:
+    spec = action_pipeline(action, flags)
+    if "from" in flags:
         from penstock.pipelines.commands.run import started_at
 
-        spec = started_at(spec, given["from"][-1])
-    return run_command(spec, master=master, settings=settings, as_json=yes(given, "json"), mark=mark, asked=asked)
+        spec = started_at(spec, flags["from"][-1])
+    return run_command(spec, master=master, settings=settings, as_json=yes(flags, "json"), mark=mark, asked=asked)
 
 
 def spec_of_action(name: str, words: Sequence[str]) -> PipelineSpec:
@@ -61,12 +61,12 @@ def _known(name: str) -> SyncAction:
     return action
 
 
-def _parsed(action: SyncAction, words: Sequence[str]) -> Given:
+def _parsed(action: SyncAction, words: Sequence[str]) -> Flags:
     description = action.description
     return parse(action.name, action.flags, words, f"{description[0].upper()}{description[1:]}.")
 
 
-def _check_mode(given: Given) -> None:
-    mode = given.get("mode", ["combined"])[-1].lower()
+def _check_mode(flags: Flags) -> None:
+    mode = flags.get("mode", ["combined"])[-1].lower()
     if mode not in {"divided", "combined"}:
         raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined; both have the same effect")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
-from penstock.pipelines.commands.arguments import Given, one_value
+from penstock.pipelines.commands.arguments import Flags, one_value
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
@@ -39,22 +39,22 @@ PARTITION = Flag(
 NEEDED_PARTITION = Flag("partition", PARTITION.help, "texts", PARTITION.metavar, required=True)
 
 
-def catalog_of(given: Given) -> Catalog:
+def catalog_of(flags: Flags) -> Catalog:
     from penstock.table.catalog.catalog import Catalog
 
-    return Catalog(*warehouse_and_options(given))
+    return Catalog(*warehouse_and_options(flags))
 
 
-def warehouse_and_options(given: Given) -> tuple[str, dict[str, str]]:
+def warehouse_and_options(flags: Flags) -> tuple[str, dict[str, str]]:
     """Return the warehouse that the flags name, and the options of its catalog."""
-    options = pairs(given.get("catalog-conf", ()))
+    options = pairs(flags.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
-    warehouse = text(given, "warehouse") or named
+    warehouse = text(flags, "warehouse") or named
     if named not in {None, warehouse}:
         raise ConfigError(
             f"--warehouse is {warehouse}, and --catalog-conf warehouse={named}", hint="leave one of them out"
         )
-    if (file := text(given, "pipeline")) is not None:
+    if (file := text(flags, "pipeline")) is not None:
         from penstock.pipelines.config import yaml_file
         from penstock.pipelines.mapping.target_tables import settings_of
 
@@ -67,9 +67,9 @@ def warehouse_and_options(given: Given) -> tuple[str, dict[str, str]]:
     return warehouse, options
 
 
-def warehouse_of(given: Given) -> Catalog:
+def warehouse_of(flags: Flags) -> Catalog:
     """Return the catalog; ConfigError if it does not exist, because a misspelt path must not look like an empty one."""
-    catalog = catalog_of(given)
+    catalog = catalog_of(flags)
     if catalog.backend.is_missing():
         raise ConfigError(
             "the warehouse does not exist",
@@ -79,36 +79,36 @@ def warehouse_of(given: Given) -> Catalog:
     return catalog
 
 
-def table_of(given: Given) -> Table:
+def table_of(flags: Flags) -> Table:
     """Return the table that `--table` names. `orders$branch_b` is a branch."""
     from penstock.table.handle import Table
 
-    name = f"{needed(given, 'database')}.{needed(given, 'table')}"
-    table = catalog_of(given).table(name)
+    name = f"{needed(flags, 'database')}.{needed(flags, 'table')}"
+    table = catalog_of(flags).table(name)
     if not isinstance(table, Table):
         raise ConfigError(f"{name} is a system table", hint="system tables can be read, but not changed")
     return table
 
 
-def text(given: Given, flag: str) -> str | None:
+def text(flags: Flags, flag: str) -> str | None:
     """Return the value of a flag that has only one."""
-    return one_value(flag, given[flag]) if flag in given else None
+    return one_value(flag, flags[flag]) if flag in flags else None
 
 
-def needed(given: Given, flag: str) -> str:
-    found = text(given, flag)
+def needed(flags: Flags, flag: str) -> str:
+    found = text(flags, flag)
     if found is None:
         raise ConfigError(f"--{flag} is required", hint=f"add  --{flag} VALUE ; --help describes it")
     return found
 
 
-def yes(given: Given, flag: str) -> bool:
-    return (text(given, flag) or "false").lower() == "true"
+def yes(flags: Flags, flag: str) -> bool:
+    return (text(flags, flag) or "false").lower() == "true"
 
 
-def number(given: Given, flag: str, least: int | None = None) -> int | None:
+def number(flags: Flags, flag: str, least: int | None = None) -> int | None:
     """Return an integer; ConfigError if it is less than `least`."""
-    found = text(given, flag)
+    found = text(flags, flag)
     if found is None:
         return None
     try:
@@ -120,9 +120,9 @@ def number(given: Given, flag: str, least: int | None = None) -> int | None:
     return value
 
 
-def moment(given: Given, flag: str) -> datetime | None:
+def moment(flags: Flags, flag: str) -> datetime | None:
     """Return a time: `2026-01-31 12:00:00` in this machine's zone or with an offset, or epoch milliseconds."""
-    found = text(given, flag)
+    found = text(flags, flag)
     if found is None:
         return None
     try:
@@ -135,23 +135,23 @@ def _zoned(written: str) -> datetime:
     return datetime.fromisoformat(written).astimezone()
 
 
-def millis(given: Given, flag: str) -> int | None:
+def millis(flags: Flags, flag: str) -> int | None:
     """Return a span of time such as `7 d` or `30 min` in milliseconds. Java's ISO form (`P7D`) is not accepted."""
     from penstock.table.options.kinds import parse_duration
 
-    found = text(given, flag)
+    found = text(flags, flag)
     return None if found is None else parse_duration(found)
 
 
-def chosen(given: Given, names: Iterable[str], including: str, excluding: str | None = None) -> list[str]:
+def chosen(flags: Flags, names: Iterable[str], including: str, excluding: str | None = None) -> list[str]:
     """Return the names that fully match the expression of one flag (default: all), but not that of the other."""
-    wanted = _expression(given, including) or re.compile(".*")
-    excluded = _expression(given, excluding) if excluding else None
+    wanted = _expression(flags, including) or re.compile(".*")
+    excluded = _expression(flags, excluding) if excluding else None
     return [name for name in names if wanted.fullmatch(name) and not (excluded and excluded.fullmatch(name))]
 
 
-def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
-    written = text(given, flag)
+def _expression(flags: Flags, flag: str) -> re.Pattern[str] | None:
+    written = text(flags, flag)
     try:
         return re.compile(written) if written else None
     except re.error as reason:
@@ -161,9 +161,9 @@ def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
         ) from reason
 
 
-def partitions(given: Given) -> list[dict[str, object]]:
+def partitions(flags: Flags) -> list[dict[str, object]]:
     """Return each `--partition k=v,k2=v2` as a mapping. A `;` separates several in one flag."""
-    specs = [part for written in given.get("partition", ()) for part in written.split(";") if part.strip()]
+    specs = [part for written in flags.get("partition", ()) for part in written.split(";") if part.strip()]
     return [_partition(spec, [part for part in spec.split(",") if part.strip()]) for spec in specs]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.sync_actions import Flag
 from penstock.ingest.sync_actions import words as words_of
-from penstock.pipelines.commands.arguments import Given, parse_with_file
+from penstock.pipelines.commands.arguments import Flags, parse_with_file
 from penstock.pipelines.commands.output import answer, shown, wants_json
 from penstock.pipelines.commands.pipeline_choice import FILE_OR_ACTION, action_of, spec_of_flags
 from penstock.pipelines.commands.target import JSON, number, text
@@ -39,13 +39,13 @@ _DOES = (
 
 
 def command(name: str, words: list[str]) -> int:
-    spec, given = _described(name, words)
-    verdicts = _patiently(spec, given)
+    spec, flags = _described(name, words)
+    verdicts = _patiently(spec, flags)
     none = all(verdict.not_compared for verdict in verdicts)
     equal = not (none or any(verdict.differs for verdict in verdicts))
-    if wants_json(given):
+    if wants_json(flags):
         facts = [asdict(verdict) | {"equal": verdict.is_equal} for verdict in verdicts]
-        answer(given, {"pipeline": spec.pipeline.name, "equal": equal, "tables": facts})
+        answer(flags, {"pipeline": spec.pipeline.name, "equal": equal, "tables": facts})
     else:
         for verdict in verdicts:
             print("\n".join(_lines(verdict)))
@@ -56,32 +56,32 @@ def command(name: str, words: list[str]) -> int:
     return SourceError.exit_code if any(verdict.is_early for verdict in verdicts) else 0
 
 
-def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
+def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Flags]:
     if action_of(words) is not None:
         return spec_of_flags(name, words, FLAGS, _DOES)
-    file, given = parse_with_file(name, FLAGS, words, _DOES, FILE_OR_ACTION)
+    file, flags = parse_with_file(name, FLAGS, words, _DOES, FILE_OR_ACTION)
     from penstock.pipelines.config import yaml_file
 
-    return yaml_file.load(Path(file)), given
+    return yaml_file.load(Path(file)), flags
 
 
-def _waited(given: Given) -> float:
+def _waited(flags: Flags) -> float:
     from penstock.settings import seconds
 
-    written = text(given, "wait") or "60"
+    written = text(flags, "wait") or "60"
     try:
         return seconds(written)
     except ValueError as reason:
         raise ConfigError(f"--wait {written!r} is not a duration", hint="write it as 90s or 5min") from reason
 
 
-def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
+def _patiently(spec: PipelineSpec, flags: Flags) -> list[TableVerdict]:
     """Return the verdicts. Tables that cannot be compared yet are tried again until the time of --wait is over."""
-    until = time.monotonic() + _waited(given)
+    until = time.monotonic() + _waited(flags)
     done: dict[str, TableVerdict] = {}
-    wanted = words_of(given.get("tables", ()))
+    wanted = words_of(flags.get("tables", ()))
     while True:
-        verification = _verification(spec, given)
+        verification = _verification(spec, flags)
         try:
             done |= {verdict.table: verdict for verdict in verification.verdicts(wanted)}
             early = tuple(table for table, verdict in done.items() if verdict.is_early)
@@ -96,7 +96,7 @@ def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
         time.sleep(1)
 
 
-def _verification(spec: PipelineSpec, given: Given) -> Verification:
+def _verification(spec: PipelineSpec, flags: Flags) -> Verification:
     """Return a verification at the position that the pipeline, which may be running, has reached now."""
     from penstock.pipelines.api.verify import Verification
     from penstock.pipelines.job import build
@@ -116,8 +116,8 @@ def _verification(spec: PipelineSpec, given: Given) -> Verification:
         source,
         mapping,
         checkpoint.batches.progress().offsets,
-        number(given, "limit", least=1) or 20,
-        frozenset(words_of(given.get("ignore-columns", ()))),
+        number(flags, "limit", least=1) or 20,
+        frozenset(words_of(flags.get("ignore-columns", ()))),
         {table: str(parked["reason"]) for table, parked in checkpoint.parked().items()},
         spec.sink.ignore_incompatible,
     )

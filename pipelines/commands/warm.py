@@ -13,7 +13,7 @@ from penstock.pipelines.commands.target import JSON
 
 
 def command(name: str, words: list[str]) -> int:
-    given = parse(
+    flags = parse(
         name, (JSON,), words, "Make Spark start faster by archiving the classes that it loads (about 150 MB)."
     )
     from penstock.pipelines.spark.versions import check_version
@@ -44,4 +44,4 @@ def command(name: str, words: list[str]) -> int:
     process.wait()
     Path(half).replace(target)
     size = target.stat().st_size
-    return answer(given, {"archive": str(target), "bytes": size}, f"{target}  {size >> 20} MB")
+    return answer(flags, {"archive": str(target), "bytes": size}, f"{target}  {size >> 20} MB")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.pipelines.driver.batch import Batch
+from penstock.pipelines.driver.batch_clock import BatchClock
 from penstock.pipelines.driver.batch_context import FailurePolicy
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.compaction import Compact, compacted_here
@@ -46,7 +47,7 @@ class BatchDriver:
     reread_fn: RereadFn
     on_batch: OnBatch | None = None
     checkpoint: str = ""  # the uuid of the checkpoint
-    started_millis: int = 0  # when the batch's tasks were started
+    clock: BatchClock = field(default_factory=BatchClock)
     compact: Compact = field(init=False)
     eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only tables with rows
     limit: BadRecordLimit = field(init=False)
@@ -68,6 +69,7 @@ class BatchDriver:
         # After the commits: the source may forget changes before this position, so all tables must have them, or a
         # record that they missed them.
         self.reader.mirror(identity.end)
+        report.seconds = self.clock.done(identity.planned_at)
         if self.on_batch is not None:
             self.on_batch(identity, report)
 
@@ -127,8 +129,8 @@ class BatchDriver:
         done = batch.take()
         if done is not None:
             identity, report = done
-            if self.started_millis and identity.planned_at:
-                report.stats.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
+            if (waited := self.clock.planning(identity.planned_at)) > 0:
+                report.stats.seconds["plan"] = waited
             self._warnings.warn(report, captures_nothing=self.filled is not None and not self.filled.sources)
         return done
 

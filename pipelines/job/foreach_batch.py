@@ -144,7 +144,7 @@ class BatchSink:
         self.number, self.began = number, time.monotonic()
         self.busy = True
         # The difference to the instant of the plan is the time that Spark needed to plan and start the batch.
-        driver.started_millis = driver.reader.warehouse.now_millis()
+        driver.clock.start(driver.reader.warehouse.now_millis())
         try:
             driver.take(number, self.tasks.run(driver.reader, number, batch, driver.targets.schemas))
         except (PenstockError, OSError) as error:

@@ -108,7 +108,7 @@ class LocalBatches:
             self.folder.batches.plan(batch.number, end)
         if not self.takes_batches:
             raise LeftToSpark("there is something to read")
-        driver.started_millis = self.job.warehouse.now_millis()
+        driver.clock.start(self.job.warehouse.now_millis())
         try:
             rows = self._rows(batch.start, end)
         except LeftToSpark:

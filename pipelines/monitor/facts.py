@@ -11,7 +11,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.deferred_ranges import DeferredRanges
 from penstock.ingest.freshness import FreshnessRules
 from penstock.ingest.source import Offsets
-from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.monitor.measures import span
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.task_stats import TaskStats
@@ -30,11 +30,7 @@ class SchemaChanged:
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """A committed batch.
-
-    `seconds` is the time from the moment its end was found to its last commit, or from the beginning of this run if an
-    earlier one planned the batch.
-    """
+    """A committed batch. `seconds` is as in its report, but never 0."""
 
     pipeline: str
     number: int
@@ -60,7 +56,7 @@ class BatchFacts:
         return sum(self.rows.values())
 
     @classmethod
-    def of(cls, identity: BatchIdentity, report: BatchReport, now_millis: int, began_millis: int = 0) -> BatchFacts:
+    def of(cls, identity: BatchIdentity, report: BatchReport, now_millis: int) -> BatchFacts:
         bad: Counter[str] = Counter()
         bad_of: Counter[tuple[str, str]] = Counter()
         kinds: Counter[tuple[str, str]] = Counter()
@@ -73,15 +69,14 @@ class BatchFacts:
             reasons["not shown"] += records.count - len(records.shown)
             bad.update(+reasons)
             bad_of.update({(of_table or "", reason): count for reason, count in (+reasons).items()})
-        found, rules = int(identity.end.get(NOW, now_millis)), DeferredRanges.of(identity.end).rules
+        rules = DeferredRanges.of(identity.end).rules
         return cls(
             pipeline=identity.pipeline,
             number=identity.number,
             start=identity.start,
             end=identity.end,
             millis=now_millis,
-            # Never 0, because rates are computed by dividing by it. Clocks may also go backwards.
-            seconds=max(0.001, (now_millis - max(found, began_millis)) / 1000),
+            seconds=max(0.001, report.seconds),  # rates are computed by dividing by it
             messages=report.messages,
             bytes=sum(range_.bytes for range_ in report.ranges if not range_.is_again),
             rows=report.rows,

@@ -112,7 +112,7 @@ class RunMonitor:
             self._quietly(lambda observer=observer: observer.ended(known))
 
     def on_batch(self, identity: BatchIdentity, report: BatchReport) -> None:
-        facts = BatchFacts.of(identity, report, _now(), self._facts["started_millis"])
+        facts = BatchFacts.of(identity, report, _now())
         with self._lock:
             # What could not be read is noted after the next batch.
             changed = self._quietly(lambda: self._schemas.changes(facts)) or []

@@ -16,10 +16,15 @@ from penstock.pipelines.tasks.task_stats import TaskStats
 
 @dataclass(slots=True)
 class BatchReport:
-    """The reports of all ranges of a batch, in source order."""
+    """The reports of all ranges of a batch, in source order.
+
+    `seconds` is the time from the moment its end was found until it was done, or from the beginning of this run if an
+    earlier one planned the batch.
+    """
 
     ranges: list[RangeReport]
     stats: TaskStats = field(default_factory=TaskStats)
+    seconds: float = 0.0
 
     @property
     def tables(self) -> Iterator[tuple[str, TableReport]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import weakref
@@ -20,8 +21,10 @@ from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.job import local_batches
 from penstock.pipelines.job.job import Job
 from penstock.pipelines.ledger.batch_logs import BatchLogs
+from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.pipelines.tasks.task_input import TaskInput
+from penstock.table.catalog.settings import CatalogSettings
 from tests.shop import Shop, change, insert
 from tests.unit.pipelines.job.local_shop import (
     SparkRun,
@@ -70,6 +73,17 @@ def test_a_small_batch_follows_those_of_spark(shop: Shop) -> None:
     assert newest.commit_user == f"shop-{query}"
     progress = folder(shop).batches.progress()
     assert (progress.planned, progress.done, (progress.offsets or {})["batch"]) == (1, 1, 2)
+
+
+def test_a_clock_that_is_set_during_a_batch_does_not_make_it_long(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_a_file(shop)
+    leaps, now_millis = itertools.count(step=7_200_000), CatalogSettings.now_millis
+    monkeypatch.setattr(CatalogSettings, "now_millis", lambda warehouse: now_millis(warehouse) + next(leaps))
+    seen: list[BatchReport] = []
+    found = local(shop)
+    found.on_batch = lambda identity, report: seen.append(report)
+    found.run()
+    assert [(0 < report.seconds < 60, report.stats.seconds["plan"] < 60) for report in seen] == [(True, True)]
 
 
 def test_a_new_pipeline_begins_without_spark(tmp_path: Path) -> None:

@@ -21,12 +21,18 @@ from penstock.ingest.postgres.log.partitions import LoggedPartitions
 from penstock.ingest.postgres.log.quiet_log import QuietLog
 from penstock.ingest.postgres.log.truncations import next_truncate
 from penstock.ingest.postgres.log_end import LogEnd, wanted_bytes
+from penstock.ingest.postgres.log_format import LogFormat
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, kept_connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
-from penstock.ingest.postgres.server.server_identity import require_same_past, require_written, server_identity
-from penstock.ingest.postgres.server.slot import require_slot, slot_facts, slot_to_read
+from penstock.ingest.postgres.server.server_identity import (
+    identity_and_slot,
+    require_same_past,
+    require_written,
+    server_identity,
+)
+from penstock.ingest.postgres.server.slot import readable_slot, slot_facts, slot_to_read
 from penstock.ingest.postgres.server.table_checks import ambiguous_keys
 from penstock.ingest.postgres.server.table_version import versions_of
 from penstock.ingest.postgres.server.visibility import (
@@ -49,8 +55,10 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
     _is_published: bool = field(default=False, repr=False)  # at the last plan
     _sample: KeptSample = field(default_factory=KeptSample, repr=False)
     _log_end: LogEnd = field(init=False, repr=False)
+    log_format: LogFormat = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.log_format = LogFormat(self.settings)
         self._log_end = LogEnd(self.settings, QuietLog(self.settings.idle_seconds))
 
     def connected(self) -> AbstractContextManager[PgConnection]:
@@ -106,7 +114,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         return lsn_text(position)
 
     def resumed(self, connection: PgConnection, progress: PgProgress) -> PgProgress:
-        identity = server_identity(connection)
+        identity, slot = identity_and_slot(connection, progress.slot)
         if (identity.system, identity.database) != (progress.server, progress.database):
             raise ServerChanged(
                 "the address leads to another server, whose log has other positions",
@@ -117,7 +125,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         if progress.timeline not in {0, identity.timeline}:
             require_same_past(connection, progress.timeline, identity.timeline, progress.log)
         require_written(connection, identity, progress.log)
-        require_slot(connection, progress.slot, progress.log)
+        readable_slot(connection, progress.slot, slot, progress.log)
         progress = self._sample.compared(self.settings.server, identity, progress)
         return replace(progress, timeline=identity.timeline)
 
@@ -147,6 +155,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
             self.at_barrier = True
             return passed
         found = chosen(tables, self.settings)
+        self.log_format.planned([table for table in found if table.has_key])
         includes = self.settings.tables.includes
         known = [table for table in tables if table.name in progress.known and includes(*table.name)]
         check_logged(connection, tables, known)

@@ -27,8 +27,8 @@ from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected, kept_connected
 from penstock.ingest.postgres.server.log_sample import LogSample, require_same_log
 from penstock.ingest.postgres.server.lsn import parse_lsn
-from penstock.ingest.postgres.server.server_identity import require_same_server, require_written, server_identity
-from penstock.ingest.postgres.server.slot import free_slot, require_slot
+from penstock.ingest.postgres.server.server_identity import identity_and_slot, require_same_server, require_written
+from penstock.ingest.postgres.server.slot import free_slot, readable_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
 
@@ -123,12 +123,13 @@ class PgRangeReading:
             catalog = stack.enter_context(kept_connected(settings.server))
             # Checked here as well: the slot may have been moved or dropped since the batch was planned, and the server
             # may have been restored: its reader would wait for the end of the range, or read another log.
-            identity = server_identity(catalog)
+            identity, slot = identity_and_slot(catalog, settings.slot)
             require_written(catalog, identity, last)
             if SAMPLE in self.start:
                 require_same_log(settings.server, identity, LogSample.from_json(self.start[SAMPLE]))
-            require_slot(catalog, settings.slot, first)
-            free_slot(catalog, settings.slot, first)
+            readable_slot(catalog, settings.slot, slot, first)
+            if slot is not None and slot.is_active:
+                free_slot(catalog, settings.slot, first)
             stream = stack.enter_context(connected(settings.server, replication=True))
             require_same_server(stream, identity)
             types = Types(catalog)

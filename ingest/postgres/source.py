@@ -78,7 +78,10 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         # One range for the whole log of the batch, because a slot has one reader at a time.
         if progress.log > batch.start:
             first, last = lsn_text(batch.start), lsn_text(progress.log)
-            content: dict[str, Any] = {LOG: [first, last], "binary": self.repeated(self._is_binary)}
+            content: dict[str, Any] = {
+                LOG: [first, last],
+                "binary": self.repeated(self.planner.log_format.is_binary),
+            }
             if progress.versions:
                 content[KEYS] = {
                     str(version.oid): [*name, list(version.key)] for name, version in progress.versions.items()
@@ -100,13 +103,6 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         return [
             Range(number, place, content | skips, None, weight) for number, (place, content, weight) in enumerate(parts)
         ]
-
-    def _is_binary(self) -> bool:
-        """Return whether all columns of captured tables are decoded from the binary format."""
-        with kept_connected(self.settings.server) as connection:
-            # A stream has one format for all values, so one column of another type decides for all.
-            oids = [table.oid for table in captured(connection, self.settings)]
-            return all(relation.is_binary for relation in relations(connection, oids).values())
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return PgRangeReading(self.settings, range_.start, options).chunks()

@@ -200,7 +200,7 @@ FLOORS = {
         {"captured_tables", "offsets", "table_as_of"},
         {"key_changes", "older_definitions"},
         {"definition_change"},
-        {"altered_tables", "kept_sample", "log_end"},
+        {"altered_tables", "kept_sample", "log_end", "log_format"},
         {"altered_publication", "gone_partitions"},
         {"read_range"},
         {"planner"},

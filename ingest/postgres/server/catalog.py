@@ -13,7 +13,7 @@ from penstock.ingest.postgres.server.silent_columns import NONE, SilentColumns, 
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import Identity, LoggedRelation
-    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.server.connection import PgConnection, Row
 
 TableName = tuple[str, str]  # schema and table
 _SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%'"
@@ -22,6 +22,11 @@ _ORDINARY, _PARTITIONED = "r", "p"
 _KEY_COLUMNS = (
     "CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) JOIN pg_attribute a ON a.attrelid = "
     "i.indrelid AND a.attnum = k.attnum WHERE i.indisprimary AND k.place <= i.indnkeyatts"
+)
+# The columns of the primary key of a table `c`, in their order.
+_KEY = (
+    "COALESCE((SELECT json_agg(a.attname ORDER BY k.place) FROM pg_index i "
+    f"{_KEY_COLUMNS} AND i.indrelid = c.oid), '[]')"
 )
 _LEAVES = "pg_partition_tree(c.oid) t JOIN pg_class p ON p.oid = t.relid AND t.isleaf"
 UNLOGGED = "u"  # as in pg_class.relpersistence
@@ -105,8 +110,7 @@ def list_tables(connection: PgConnection) -> list[PgTableFacts]:
     silent = silent_columns(connection)
     # reltuples is -1 until the first ANALYZE, and a partitioned table has the rows of its partitions.
     rows = connection.rows(
-        "SELECT c.oid, n.nspname, c.relname, COALESCE((SELECT json_agg(a.attname ORDER BY k.place) FROM pg_index i "
-        f"{_KEY_COLUMNS} AND i.indrelid = c.oid), '[]'), c.relreplident, CASE c.relkind WHEN 'p' THEN "
+        f"SELECT c.oid, n.nspname, c.relname, {_KEY}, c.relreplident, CASE c.relkind WHEN 'p' THEN "
         f"(SELECT COALESCE(sum(GREATEST(p.reltuples, 0)), 0) FROM {_LEAVES}) ELSE "
         "GREATEST(c.reltuples, 0) END::int8, c.relkind, c.relpersistence, c.relispartition, c.relnatts, "
         # ALTER COLUMN TYPE gives the table a new file, as VACUUM FULL does, and the column a new row in the catalog.
@@ -141,38 +145,30 @@ def relations(connection: PgConnection, oids: Collection[int]) -> dict[int, Rela
     if not oids:
         return {}
     numbers = ", ".join(map(str, sorted(oids)))
-    keys = primary_keys(connection, numbers)
-    tables = connection.rows(
-        "SELECT c.oid, n.nspname, c.relname, c.relreplident, obj_description(c.oid, 'pg_class'), c.relkind "
-        "FROM pg_class c "
-        f"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid IN ({numbers})"
-    )
+    tables: dict[int, Row] = {}
     columns: dict[int, list[tuple[str, int, int, str | None]]] = {}
-    for oid, name, kind, modifier, comment in connection.rows(
-        "SELECT attrelid, attname, atttypid, atttypmod, col_description(attrelid, attnum) FROM pg_attribute "
-        f"WHERE attrelid IN ({numbers}) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' "
-        "ORDER BY attrelid, attnum"
+    for oid, *table, name, kind, modifier, comment in connection.rows(
+        "SELECT c.oid, n.nspname, c.relname, c.relreplident, obj_description(c.oid, 'pg_class'), c.relkind, p.key, "
+        "v.attname, v.atttypid, v.atttypmod, col_description(c.oid, v.attnum) FROM pg_class c JOIN pg_namespace n "
+        f"ON n.oid = c.relnamespace CROSS JOIN LATERAL (SELECT {_KEY}) p(key) LEFT JOIN pg_attribute v "
+        "ON v.attrelid = c.oid AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated = '' "
+        f"WHERE c.oid IN ({numbers}) ORDER BY c.oid, v.attnum"
     ):
-        found = (str(name), int(str(kind)), int(str(modifier)), comment)
-        columns.setdefault(int(str(oid)), []).append(found)
+        number = int(str(oid))
+        tables[number] = tuple(table)
+        found = columns.setdefault(number, [])
+        if name is not None:
+            found.append((name, int(str(kind)), int(str(modifier)), comment))
     types = Types(connection)
     types.load({kind for some_columns in columns.values() for _, kind, _, _ in some_columns})
-    return {
-        int(str(oid)): Relation(
-            int(str(oid)),
-            str(schema),
-            str(table),
-            tuple(
-                Column(name, types.of(kind, modifier), name in keys.get(int(str(oid)), ()), comment_)
-                for name, kind, modifier, comment_ in columns.get(int(str(oid)), [])
-            ),
-            keys.get(int(str(oid)), ()),
-            cast("Identity", identity),
-            comment,
-            str(kind),
-        )
-        for oid, schema, table, identity, comment, kind in tables
-    }
+    return {oid: _relation(oid, table, columns[oid], types) for oid, table in tables.items()}
+
+
+def _relation(oid: int, table: Row, columns: Sequence[tuple[str, int, int, str | None]], types: Types) -> Relation:
+    schema, name, identity, comment, kind, listed = table
+    key = tuple(json.loads(str(listed)))
+    described = tuple(Column(column, types.of(*of), column in key, note) for column, *of, note in columns)
+    return Relation(oid, str(schema), str(name), described, key, cast("Identity", identity), comment, str(kind))
 
 
 def primary_keys(connection: PgConnection, numbers: str) -> dict[int, tuple[str, ...]]:
@@ -212,12 +208,16 @@ def logged_relation(
     return Relation(logged.oid, logged.schema, logged.table, columns, key, logged.identity, comment)
 
 
+# The types with numbers below this one are the same in every database of a server, and are never changed.
+_FIRST_OF_A_DATABASE = 10_000
+
+
 class Types:
     """The types of the database by number. Loaded when first needed, and kept."""
 
     def __init__(self, connection: PgConnection) -> None:
         self._connection = connection
-        self._known: dict[int, tuple[str, str, int, int, int]] = {}
+        self._known = dict(connection.built_in_types)
 
     def load(self, oids: Collection[int]) -> None:
         """Load these types, and the types that they consist of."""
@@ -231,6 +231,8 @@ class Types:
             for oid, name, kind, base, modifier, element in rows:
                 known = (str(name), str(kind), int(str(base)), int(str(modifier)), int(str(element)))
                 self._known[int(str(oid))] = known
+                if int(str(oid)) < _FIRST_OF_A_DATABASE:
+                    self._connection.built_in_types[int(str(oid))] = known
             # A type that was dropped in the meantime.
             for number in missing:
                 self._known.setdefault(number, ("text", "b", 0, -1, 0))

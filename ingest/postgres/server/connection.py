@@ -7,7 +7,6 @@ uses the layer below them. Login, TLS, Kerberos and service files are libpq's.
 from __future__ import annotations
 
 import logging
-import re
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.database.kept_connections import KeptConnections
 from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefused, SocketStream
 from penstock.ingest.postgres.server.libpq_stream import LibpqStream, answers, run
-from penstock.ingest.postgres.server.refusals import refused
+from penstock.ingest.postgres.server.refusals import refused, unopened
 from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
@@ -36,13 +34,6 @@ _COPY_BYTES = 4 << 20
 # server's machine, or a device on the way, may be gone without a word.
 _SURE_S, _ANSWER_S = 1.0, 5.0
 _TRANSACTION_TIMEOUT_SINCE = 17_00_00
-_UNREACHABLE = (
-    "check that the server is running, that hostname and port are correct, and that no firewall blocks the connection"
-)
-_NO_SENDER_LEFT = (
-    "ALTER SYSTEM SET max_wal_senders and restart the server, or end other readers of the log: "
-    "SELECT pid, application_name FROM pg_stat_replication"
-)
 Row = tuple[str | None, ...]
 # The process numbers, on the servers, of the connections that this process has.
 _backends: set[int] = set()
@@ -50,11 +41,16 @@ _backends: set[int] = set()
 
 @dataclass(slots=True)
 class PgConnection:
-    """One connection. Not usable any more after an error in the middle of a COPY."""
+    """One connection. Not usable any more after an error in the middle of a COPY.
+
+    `built_in_types` are those that were loaded: the name, the kind, the base, the modifier and the element of a number.
+    """
 
     server: PgAddress
     opened: Connection
     raw: PGconn = field(init=False)
+    built_in_types: dict[int, tuple[str, str, int, int, int]] = field(default_factory=dict, repr=False)
+    _facts: dict[str, Row] = field(default_factory=dict, repr=False)
     _stream: CopyStream | None = field(default=None, repr=False)
     _backend: int = field(init=False, repr=False)
 
@@ -62,6 +58,11 @@ class PgConnection:
         self.raw = self.opened.pgconn
         self._backend = self.raw.backend_pid
         _backends.add(self._backend)
+
+    @property
+    def version(self) -> int:
+        """The version of the server, as in server_version_num."""
+        return int(self.raw.server_version)
 
     def rows(self, sql: str) -> list[Row]:
         """Return the rows of a small query, as texts."""
@@ -75,6 +76,12 @@ class PgConnection:
         """Return the only value of a query; None if there is no row or the value is null."""
         rows = self.rows(sql)
         return rows[0][0] if rows else None
+
+    def fact(self, sql: str) -> Row:
+        """Return the only row of a query whose answer is the same as long as the connection is open."""
+        if sql not in self._facts:
+            self._facts[sql] = self.rows(sql)[0]
+        return self._facts[sql]
 
     def copied(self, select_: str, block: int = _COPY_BYTES) -> Iterator[Received]:
         """Yield the messages of `COPY (...) TO STDOUT (FORMAT binary)`, some at a time: one for each row."""
@@ -127,6 +134,8 @@ class PgConnection:
     def _is_encrypted(self) -> bool:
         if self.raw.ssl_in_use:
             return True
+        if [option.val for option in self.raw.info if option.keyword == b"gssencmode"] == [b"disable"]:
+            return False
         # libpq does not say whether Kerberos encrypts the connection.
         return self.value("SELECT encrypted FROM pg_stat_gssapi WHERE pid = pg_backend_pid()") == "t"
 
@@ -169,37 +178,16 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
         # libpq's own way to connect keeps all threads of this process waiting.
         opened = Connection.connect(conninfo, autocommit=True)
     except (OperationalError, UnicodeError) as error:  # a name with two dots in a row cannot be looked up
-        raise _unopened(server, str(error).removeprefix("connection failed: ")) from error
+        raise unopened(server, str(error).removeprefix("connection failed: ")) from error
     opened.pgconn.nonblocking = 0
     return _without_limit(PgConnection(server, opened))
-
-
-def _unopened(server: PgAddress, text: str) -> SourceError:
-    """Return the error of a connection that was not opened."""
-    # For a failed login libpq has only the text of the server's message, and no SQLSTATE. The text has a line for each
-    # address of the host.
-    if re.search(r'FATAL:  database ".*" does not exist$', text, re.MULTILINE):
-        return SourceError(
-            "the PostgreSQL server has no such database", server=server.where, reason=text, hint="correct database-name"
-        )
-    if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
-        return refused(server, "28000", text)
-    if "permission denied" in text:
-        return refused(server, "42501", text)
-    return ConnectionLost(
-        "the PostgreSQL server cannot be reached",
-        retryable=True,
-        server=server.where,
-        reason=text,
-        hint=_NO_SENDER_LEFT if "max_wal_senders" in text else _UNREACHABLE,
-    )
 
 
 def _without_limit(opened: PgConnection) -> PgConnection:
     """Return the connection without a limit for transactions; close it if it is lost meanwhile."""
     try:
         # Older servers do not know this limit, and refuse a login with an unknown setting.
-        if opened.raw.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+        if opened.version >= _TRANSACTION_TIMEOUT_SINCE:
             opened.rows("SET transaction_timeout = 0")
     except SourceError:
         opened.close()

@@ -65,7 +65,7 @@ def sample_before(connection: PgConnection, position: int, timeline: int) -> Log
     It ends earlier if the bytes before the position are zeros.
     """
     with connected(connection.server, replication=True) as stream:
-        started, segment = stream.rows(f"{_STARTED}, setting FROM pg_settings WHERE name = 'wal_segment_size'")[0]
+        started, segment = stream.fact(f"{_STARTED}, setting FROM pg_settings WHERE name = 'wal_segment_size'")
         # Not more than one file, which the slot keeps as long as the pipeline is at the position.
         begin = (position - 1) // int(str(segment)) * int(str(segment))
         first, last = max(position - _MOST_BYTES, begin), position
@@ -79,7 +79,7 @@ def sample_before(connection: PgConnection, position: int, timeline: int) -> Log
         _warn(position, "the bytes before the position are zeros")
         return None
     # The position is one of the server that was asked for it: it has not been restarted as long as it answers here.
-    if connection.value(_STARTED) != started:
+    if connection.fact(_STARTED)[0] != started:
         raise ConnectionLost(
             "another server answers at the address than a moment ago",
             retryable=True,

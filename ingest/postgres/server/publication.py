@@ -49,7 +49,7 @@ class Publication:
         """
         if not oids:
             return {}
-        has_schemas = connection.value(f"SELECT current_setting('server_version_num')::int >= {_SCHEMAS_SINCE}") == "t"
+        has_schemas = connection.version >= _SCHEMAS_SINCE
         in_schema = (
             "UNION ALL SELECT s.oid, s.xmin FROM pg_publication_namespace s WHERE s.pnpubid = p.oid "
             "AND s.pnnspid = c.relnamespace "

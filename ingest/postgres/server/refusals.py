@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SourceError
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 _DENIED = {"42501", "28000", "28P01", "3D000"}
 # The server is starting, stopping, or has no connection left.
 _TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
+_UNREACHABLE = (
+    "check that the server is running, that hostname and port are correct, and that no firewall blocks the connection"
+)
+_NO_SENDER_LEFT = (
+    "ALTER SYSTEM SET max_wal_senders and restart the server, or end other readers of the log: "
+    "SELECT pid, application_name FROM pg_stat_replication"
+)
 
 
 def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceError:
@@ -56,3 +64,24 @@ def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceEr
             **facts,
         )
     return SourceError("the PostgreSQL server returned an error", **facts)
+
+
+def unopened(server: PgAddress, text: str) -> SourceError:
+    """Return the error of a connection that was not opened."""
+    # For a failed login libpq has only the text of the server's message, and no SQLSTATE. The text has a line for each
+    # address of the host.
+    if re.search(r'FATAL:  database ".*" does not exist$', text, re.MULTILINE):
+        return SourceError(
+            "the PostgreSQL server has no such database", server=server.where, reason=text, hint="correct database-name"
+        )
+    if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
+        return refused(server, "28000", text)
+    if "permission denied" in text:
+        return refused(server, "42501", text)
+    return ConnectionLost(
+        "the PostgreSQL server cannot be reached",
+        retryable=True,
+        server=server.where,
+        reason=text,
+        hint=_NO_SENDER_LEFT if "max_wal_senders" in text else _UNREACHABLE,
+    )

@@ -17,9 +17,10 @@ from penstock.ingest.patience import patience_seconds
 from penstock.ingest.postgres.errors import Diverged
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.slot import SLOT_COLUMNS, SlotFacts, slot_of
 
 if TYPE_CHECKING:
-    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.server.connection import PgConnection, Row
 
 log = logging.getLogger(__name__)
 _PAUSE_S = 0.5
@@ -48,12 +49,28 @@ class ServerIdentity:
 
 def server_identity(connection: PgConnection) -> ServerIdentity:
     """Return the identity of a primary. A standby may be about to be promoted: wait for that as for a connection."""
+    return _identity(connection, _QUERY)[0]
+
+
+def identity_and_slot(connection: PgConnection, slot: str) -> tuple[ServerIdentity, SlotFacts | None]:
+    """Return the identity of a primary, as `server_identity` does, and the slot of this name, if there is one."""
+    query = (
+        f"SELECT i.*, {SLOT_COLUMNS} FROM ({_QUERY}) AS i LEFT JOIN pg_replication_slots "
+        f"ON slot_name = {connection.literal(slot)}"
+    )
+    identity, rest = _identity(connection, query)
+    return identity, slot_of(rest)
+
+
+def _identity(connection: PgConnection, query: str) -> tuple[ServerIdentity, Row]:
+    """Return the identity of a primary, and the columns of the query after those of the identity."""
     began, waits = time.monotonic(), False
     while True:
-        system, database, started, file, end = connection.rows(_QUERY)[0]
+        system, database, started, file, end, *rest = connection.rows(query)[0]
         if file is not None:
             timeline = int(file[:_TIMELINE_DIGITS], 16)
-            return ServerIdentity(str(system), str(database), timeline, parse_lsn(str(end)), str(started))
+            found = ServerIdentity(str(system), str(database), timeline, parse_lsn(str(end)), str(started))
+            return found, tuple(rest)
         if time.monotonic() >= began + patience_seconds(connection.server.patience):
             raise SourceError(
                 "the server is a standby",

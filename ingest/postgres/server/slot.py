@@ -17,7 +17,7 @@ from penstock.ingest.postgres.server.connection import is_of_this_process
 from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
 
 if TYPE_CHECKING:
-    from penstock.ingest.postgres.server.connection import PgConnection
+    from penstock.ingest.postgres.server.connection import PgConnection, Row
 
 log = logging.getLogger(__name__)
 PLUGIN = "pgoutput"
@@ -40,17 +40,25 @@ class SlotFacts:
     confirmed: int
 
 
+# What `slot_of` needs of a row of pg_replication_slots.
+SLOT_COLUMNS = "slot_name, plugin, database, active, wal_status, restart_lsn, confirmed_flush_lsn"
+
+
 def slot_facts(connection: PgConnection, slot: str) -> SlotFacts | None:
     """Return the slot, None if it does not exist."""
     rows = connection.rows(
-        "SELECT slot_name, plugin, database, active, wal_status, restart_lsn, confirmed_flush_lsn "
-        f"FROM pg_replication_slots WHERE slot_name = {connection.literal(slot)}"
+        f"SELECT {SLOT_COLUMNS} FROM pg_replication_slots WHERE slot_name = {connection.literal(slot)}"
     )
-    if not rows:
+    return slot_of(rows[0]) if rows else None
+
+
+def slot_of(row: Row) -> SlotFacts | None:
+    """Return the slot of a row with `SLOT_COLUMNS`, None if they are null."""
+    name, plugin, database, active, status, restart, confirmed = row
+    if name is None:
         return None
-    name, plugin, database, active, status, restart, confirmed = rows[0]
     return SlotFacts(
-        str(name),
+        name,
         str(plugin or ""),
         str(database or ""),
         active == "t",
@@ -117,7 +125,11 @@ def slot_to_read(connection: PgConnection, slot: str, *, failover: bool, replace
 
 def require_slot(connection: PgConnection, slot: str, start: int) -> SlotFacts:
     """Return the slot if the log can be read from there; a PositionLost says why it cannot."""
-    found = slot_facts(connection, slot)
+    return readable_slot(connection, slot, slot_facts(connection, slot), start)
+
+
+def readable_slot(connection: PgConnection, slot: str, found: SlotFacts | None, start: int) -> SlotFacts:
+    """Return the slot that was found if the log can be read from there, like `require_slot`."""
     if found is None:
         raise SlotMissing(
             "the replication slot of the pipeline does not exist any more",

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.postgres
 # The first batches copy the table and wait until the log has passed that.
 SETTLED, BATCHES = 6, 12
 # Each batch may open this many connections and run this many statements, with the starts of streams.
-OPENED, STATEMENTS = 2, 30
+OPENED, STATEMENTS = 2, 13
 ENDED = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'cdc' AND state = 'idle'"
 
 

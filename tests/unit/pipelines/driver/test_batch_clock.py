@@ -43,7 +43,7 @@ def machine() -> Machine:
     return Machine()
 
 
-def test_a_batch_takes_from_its_plan_to_its_end(machine: Machine) -> None:
+def test_the_time_of_a_batch_is_from_its_plan_to_its_end(machine: Machine) -> None:
     assert machine.batch(30, 0.5, 2) == (0.5, 2.5)
     assert machine.batch(0, 1, 2) == (1, 3)
 
@@ -61,7 +61,7 @@ def test_a_wait_for_tasks_is_no_longer_than_since_the_batch_before(machine: Mach
     assert machine.batch(4, 0.5, 2, "starts", by) == (planning, planning + 2)
 
 
-def test_a_batch_of_an_earlier_run_takes_from_the_beginning_of_this_one(machine: Machine) -> None:
+def test_the_time_of_a_batch_of_an_earlier_run_is_from_the_beginning_of_this_one(machine: Machine) -> None:
     machine.seconds = 3
     machine.clock.start(machine.millis)
     machine.seconds = 5

@@ -42,8 +42,8 @@ class Server:
         assert "pg_postmaster_start_time" in sql
         return [(self.started, str(SEGMENT))]
 
-    def value(self, sql: str) -> str:
-        return self.rows(sql)[0][0]
+    def fact(self, sql: str) -> tuple[str, str]:
+        return self.rows(sql)[0]
 
     def start_stream(self, statement: str) -> Server:
         if self.error is not None:

@@ -16,7 +16,7 @@ from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.postgres import read_range
 from penstock.ingest.postgres.errors import SlotAhead, SlotLost
 from penstock.ingest.postgres.server.connection import PgConnection
-from penstock.ingest.postgres.server.slot import free_slot
+from penstock.ingest.postgres.server.slot import SlotFacts, readable_slot
 from tests.here import note_as_spark_does, run
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 from tests.servers.launch import running, start
@@ -120,12 +120,13 @@ def test_a_slot_that_something_else_moves_while_a_task_waits_for_it_is_reported(
     sync.run()
     own.run("UPDATE t SET n = 5 WHERE id = 5", "UPDATE t SET n = 6 WHERE id = 6")
 
-    def other_reader_ends(connection: PgConnection, slot: str, start: int) -> None:
+    def other_reader_ends(connection: PgConnection, slot: str, seen: SlotFacts | None, start: int) -> SlotFacts:
+        found = readable_slot(connection, slot, seen, start)
         own.run(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
         own.run("UPDATE t SET n = 7 WHERE id = 7")
-        free_slot(connection, slot, start)
+        return found
 
-    monkeypatch.setattr(read_range, "free_slot", other_reader_ends)
+    monkeypatch.setattr(read_range, "readable_slot", other_reader_ends)
     with pytest.raises(SlotAhead, match="read by something else"):
         sync.run()
     assert {sync.rows("t")[key]["n"] for key in (5, 6, 7)} == {0}

@@ -18,6 +18,7 @@ from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.server_positions import await_visible, latest
 from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests
+from penstock.ingest.mysql.errors import GtidDiverged
 from penstock.ingest.mysql.first_position import first_position, present_position
 from penstock.ingest.mysql.idle_position import IdlePosition
 from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
@@ -197,6 +198,8 @@ class Planner:
 
     def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, rules: LoggedDdlRules) -> LogPlan:
         if self.settings.snapshot == "exact" and progress.reads_tables:
+            if progress.by_gtid:
+                raise _not_its_position(progress)
             # The binlog waits until the tables are read.
             return LogPlan((), progress.log)
         # The planner reads headers only and does not count rows, so a limit in rows is converted by an estimate.
@@ -227,6 +230,15 @@ class Planner:
             return False
         self._named_from = self._named_from or latest(connection, server_facts(connection))
         return not start.is_before(self._named_from)
+
+
+def _not_its_position(progress: Progress) -> GtidDiverged:
+    return GtidDiverged(
+        "the tables are read exactly as of a position of another server, which this server's binlog does not have",
+        position=progress.log,
+        server=progress.server,
+        hint="connect to the former server until its tables are read, or read them all again (--resnapshot)",
+    )
 
 
 def _is_reached(progress: Progress, until: LogPosition | None) -> bool:

@@ -20,6 +20,7 @@ from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.database.past_rows import keys_before, rows_before
 from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
 from penstock.ingest.mysql.binlog.server_positions import latest, settled, snapshot_position
+from penstock.ingest.mysql.errors import BinlogReset
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk
@@ -59,6 +60,7 @@ def read_as_of(
 
     with connected(server) as connection:
         facts = server_facts(connection)
+        _require_reached(latest(connection, facts), at)
         if not chunk.key:
             rows, high = _whole_table(server, chunk, snapshot, changes, server_id, oddities)
             yield from rows_before(rows, changes(at, high))
@@ -67,6 +69,18 @@ def read_as_of(
         rows = list(chunk_batches(connection, chunk, snapshot, oddities))
         since = changes(at, latest(connection, facts))
         yield from keys_before(rows, since, lambda keys: in_chunk(connection, chunk, keys))
+
+
+def _require_reached(end: LogPosition, at: LogPosition) -> None:
+    """Raise BinlogReset if the log ends before the position: it is not the log in which the chunk was planned."""
+    if end.is_before(at):
+        raise BinlogReset(
+            "the server's binlog ends before the position as of which a table is read",
+            position=at,
+            end=end,
+            hint="the binlog was reset, or the server was restored or is another one: connect to the former server, or "
+            "read the tables again (--resnapshot)",
+        )
 
 
 def _whole_table(

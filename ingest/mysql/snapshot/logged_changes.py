@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
+from penstock.ingest.mysql.binlog.log_sample import continued
 from penstock.ingest.mysql.binlog.rolled_back import RolledBackRows, is_taken_back
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.position import file_number
@@ -38,11 +38,11 @@ def changes_between(
 ) -> list[ChangeBatch]:
     """Return the changes logged from `low` to `high`, across files; `pos` includes the file number to keep the order.
 
-    Changes that were rolled back are left out.
+    Changes that were rolled back are left out. Raise BinlogReset if the log is not the one of `low`.
     """
     decoder, rolled_back = Decoder(options, rolled_back=None), RolledBackRows()
     changes: list[tuple[str, ChangeBatch]] = []
-    with dumping(server, DumpRequest(low, server_id)) as segments:
+    with continued(server, DumpRequest(low, server_id)) as segments:
         for segment in segments:
             until = high.pos if segment.file == high.file else None
             part = segment if until is None else segment.chosen(segment.pos < until)

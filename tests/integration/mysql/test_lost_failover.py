@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from penstock.ingest.mysql.errors import GtidDiverged
+from penstock.formats.change import DecodeOptions
+from penstock.ingest.mysql.config import MySqlConfig
+from penstock.ingest.mysql.errors import BinlogReset, GtidDiverged
+from penstock.ingest.mysql.source import MySqlSource
+from penstock.ingest.source import Limit
+from penstock.pipelines.job.source_request import connector, request_of
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 from tests.servers.launch import running
@@ -67,3 +73,35 @@ def test_a_replica_that_has_them_and_wrote_more_is_followed(
     sync.server = replica
     sync.run()
     assert sync.ids("t") == [1, 2, 3, 10]
+
+
+def exact_source(server: Playground, folder: Path) -> MySqlSource:
+    spec = Sync(server, folder).spec
+    assert isinstance(spec.source, MySqlConfig)
+    source = connector(spec).open(spec.source, request_of(spec))
+    assert isinstance(source, MySqlSource)
+    source.settings = replace(source.settings, snapshot="exact")
+    return source
+
+
+def test_tables_are_not_read_as_of_a_position_of_the_former_server(
+    mariadb: Playground, replica: Playground, tmp_path: Path
+) -> None:
+    """The position may be another one there, or none: rows would be newer than the log that follows."""
+    mariadb.start_over()
+    tables = [f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)" for name in "ab"]
+    replicated(mariadb, replica, *tables, "INSERT INTO a VALUES (1, 1)", "INSERT INTO b VALUES (1, 1)")
+    source = exact_source(mariadb, tmp_path)
+    start = source.initial_offsets()
+    end = source.latest_offsets(start, Limit(rows=1))
+    ranges = source.plan(start, end, 1)
+    source.close()
+    replicated(mariadb, replica, "UPDATE b SET v = 2")
+    replica.run("CREATE TABLE own (id INT)")
+    source = exact_source(replica, tmp_path)
+    with pytest.raises(BinlogReset):
+        list(source.chunks(ranges[0], DecodeOptions()))
+    for _ in range(2):
+        with pytest.raises(GtidDiverged, match="another server"):
+            source.latest_offsets(end, Limit(rows=1))
+    source.close()

@@ -57,7 +57,7 @@ def statements(server: Playground, dice: random.Random, first: int) -> list[str]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_plans_of_any_size_continue_in_a_log_that_goes_on(play: Playground, seed: int) -> None:
+def test_plans_of_any_size_find_their_log_again(play: Playground, seed: int) -> None:
     dice = random.Random(seed)
     play.run("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
     position = with_sample(play.address, play.here(), 6003)

@@ -127,7 +127,7 @@ class LocalStorage:
             if Path(path).is_symlink():  # what it refers to is not in this tree
                 Path(path).unlink()
             else:
-                shutil.rmtree(path)
+                _delete_folder(path)
 
     def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         # rename(2) replaces an empty folder.
@@ -231,3 +231,13 @@ def _unlink(path: str) -> None:
 
 def _folder(path: str) -> str:
     return os.path.dirname(path)
+
+
+def _delete_folder(path: str) -> None:
+    try:
+        shutil.rmtree(path)
+    except OSError as reason:
+        if reason.filename is None or Path(os.fsdecode(reason.filename)).is_absolute():
+            raise
+        # Files below the folder are named without it.
+        raise OSError(reason.errno, reason.strerror, path) from reason

@@ -48,9 +48,8 @@ def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
         except PenstockError as error:
             yield of_error(about, error)
         except OSError as error:
-            yield Finding(
-                about, "error", str(error), "check its address, keys and permissions, the disk and the network", 12
-            )
+            said = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+            yield Finding(about, "error", said, "check its address, keys and permissions, the disk and the network", 12)
 
 
 def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:

@@ -40,7 +40,10 @@ def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
     try:
         found = opened.backend.check()
     except OSError as error:
-        yield Finding("warehouse", "error", f"{catalog.warehouse} is not writable: {error}", "check its permissions", 2)
+        reason = error.strerror or str(error)  # without the name of the file that was tried
+        yield Finding(
+            "warehouse", "error", f"{catalog.warehouse} is not writable: {reason}", "check its permissions", 2
+        )
         return
     yield Finding("warehouse", "ok", f"{found}; {_tables(opened.backend)}")
 

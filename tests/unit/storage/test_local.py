@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import resource
@@ -239,3 +240,16 @@ def test_created_and_renamed_folders_are_synced(tmp_path: Path, synced: list[str
     synced.clear()
     LocalStorage().rename_tree(f"{tmp_path}/a/b", f"{tmp_path}/c")
     assert set(synced) == {str(tmp_path), f"{tmp_path}/a"}
+
+
+def test_a_folder_that_cannot_be_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t" / "manifest").mkdir(parents=True)
+    (tmp_path / "t" / "manifest" / "manifest-list-1").touch()
+
+    def refused(name: str, **_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", name)
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(PermissionError) as caught:
+        LocalStorage().delete_tree(str(tmp_path / "t"))
+    assert caught.value.filename == str(tmp_path / "t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.pipelines.api.check import checked_spec
+from penstock.pipelines.api.check_places import check_warehouse
 from penstock.pipelines.api.run import run_here
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.file_catalog import FileCatalog
 
 COLUMNS = [("id", "BIGINT NOT NULL"), ("city", "STRING"), ("score", "BIGINT")]
 ROWS = [{"id": 1, "city": "Rome", "score": 1}]
@@ -158,3 +161,14 @@ def test_rows_of_another_pipeline_are_named_where_rows_are_added(
         assert "(first)" in "".join(said) or not named
         run_here(spec)
         assert any("event=rows_of_other_jobs" in record.message for record in caplog.records) == named
+
+
+def test_a_warehouse_without_rights_is_named_and_not_the_file_that_was_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", f"{tmp_path}/lake/..probe-1.tmp")
+
+    monkeypatch.setattr(FileCatalog, "check", refused)
+    (found,) = check_warehouse(Lake(tmp_path).spec(("orders",), {}))
+    assert found.message == f"{tmp_path}/lake is not writable: Permission denied"

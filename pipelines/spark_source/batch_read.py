@@ -1,4 +1,4 @@
-"""Batch reads under Spark: one task per split, with filters pushed down to files.
+"""Batch reads under Spark: one task per split or per several small ones, with filters pushed down to files.
 
 A filter is translated to an Arrow expression if both mean exactly the same.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -36,6 +36,24 @@ from penstock.pipelines.spark_source.spark_api import (
 from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.pipelines.spark_source.table_read import Piece, PieceRead, TableRead, new_rows, shaped
 
+# A task costs some 100 ms beside its rows, which is as much as reading some megabytes takes.
+_OPENING, _MOST, _TASKS = 4 << 20, 128 << 20, 32
+
+
+def tasks_of(pieces: Sequence[Piece]) -> list[tuple[Piece, ...]]:
+    """Return the pieces of each task, in order: small ones are read together if there are more than 32."""
+    weights = [_OPENING + (piece.split.size if piece.split is not None else 0) for piece in pieces]
+    most = min(_MOST, sum(weights) // _TASKS)
+    tasks: list[list[Piece]] = []
+    room = 0
+    for piece, weight in zip(pieces, weights, strict=True):
+        if weight > room:
+            tasks.append([])
+            room = most
+        tasks[-1].append(piece)
+        room -= weight
+    return [tuple(task) for task in tasks]
+
 
 class TableReader(DataSourceReader):
     """A batch reader.
@@ -52,13 +70,13 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with plain_errors():
-            return [InputPartition(piece) for piece in self.table.pieces()]
+            return [InputPartition(pieces) for pieces in tasks_of(self.table.pieces())]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         # If a plan has no partitions, Spark adds one without a value, and Spark 4.0 adds None.
-        piece = None if partition is None else partition.value
-        if isinstance(piece, Piece):
-            with plain_errors():
+        pieces: Sequence[Piece] = () if partition is None else partition.value or ()
+        with plain_errors():
+            for piece in pieces:
                 for batch in self.table.batches(piece):
                     # In a system table, a column of row kinds is ordinary data.
                     rows = batch if piece.way is PieceRead.SYSTEM else new_rows(batch, self.target)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from penstock.pipelines.spark_source.batch_read import TableReader
-from penstock.pipelines.spark_source.table_read import spark_schema
+from penstock.pipelines.spark_source.batch_read import TableReader, tasks_of
+from penstock.pipelines.spark_source.table_read import Piece, PieceRead, spark_schema
 from penstock.table.catalog.catalog import Catalog
 
 
@@ -22,3 +22,11 @@ def test_the_partition_that_spark_adds_to_an_empty_plan_has_no_rows(
     reader = TableReader({"path": table.path}, spark_schema(table.schema))
     assert reader.partitions() == []
     assert list(reader.read(partition)) == []
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 1), (32, 32), (1000, 33), (10_000, 313)])
+def test_small_splits_are_read_by_few_tasks_each_once_and_in_order(count: int, expected: int) -> None:
+    pieces = [Piece(PieceRead.STATE, snapshot=number) for number in range(count)]
+    tasks = tasks_of(pieces)
+    assert len(tasks) == expected
+    assert [piece for task in tasks for piece in task] == pieces

@@ -43,7 +43,7 @@ _OPENING, _MOST, _TASKS = 4 << 20, 128 << 20, 32
 def tasks_of(pieces: Sequence[Piece]) -> list[tuple[Piece, ...]]:
     """Return the pieces of each task, in order: small ones are read together if there are more than 32."""
     weights = [_OPENING + (piece.split.size if piece.split is not None else 0) for piece in pieces]
-    most = min(_MOST, sum(weights) // _TASKS)
+    most = min(_MOST, sum(weights) // _TASKS) if len(pieces) > _TASKS else 0
     tasks: list[list[Piece]] = []
     room = 0
     for piece, weight in zip(pieces, weights, strict=True):

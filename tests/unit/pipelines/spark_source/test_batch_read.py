@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql.datasource import InputPartition
@@ -30,3 +32,10 @@ def test_small_splits_are_read_by_few_tasks_each_once_and_in_order(count: int, e
     tasks = tasks_of(pieces)
     assert len(tasks) == expected
     assert [piece for task in tasks for piece in task] == pieces
+
+
+def test_few_splits_have_a_task_each_though_one_is_large() -> None:
+    sizes = [200 << 20, *[1] * 31]
+    pieces: list[Any] = [Piece(PieceRead.STATE, split=cast(Any, SimpleNamespace(size=size))) for size in sizes]
+    assert tasks_of(pieces) == [(piece,) for piece in pieces]
+    assert tasks_of([*pieces, pieces[-1]])[0] == (pieces[0],)

@@ -121,8 +121,8 @@ def test_the_objects_of_a_driver_without_spark_do_not_grow(tmp_path: Path, monke
     """What it keeps of a batch for good is little, and a driver that runs for days commits millions."""
     # Caches are full when the first objects are counted. How many snapshots and manifests they keep depends on the
     # number of batches, not on the time that these take.
-    number = 0
-    monkeypatch.setattr(entry_cache, "time", SimpleNamespace(monotonic=lambda: number))
+    number, began = 0, time.monotonic()  # manifests of other tests, which may still be cached, are older
+    monkeypatch.setattr(entry_cache, "time", SimpleNamespace(monotonic=lambda: began + number))
     monkeypatch.setattr(entry_cache, "KEPT_SECONDS", 20)
     monkeypatch.setattr(joined_ranges, "PLACES_KEPT", 20)
     options = {"bucket": "2", "snapshot.num-retained.min": "5", "snapshot.time-retained": "1ms"}

@@ -84,12 +84,12 @@ def metastore(server: tuple[str, Path, str]) -> str:
 @pytest.fixture
 def lake(metastore: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[penstock.Catalog]:
     catalog = penstock.Catalog(f"{tmp_path}/warehouse", options(metastore))
+    others = catalog.databases()  # `default`, and those of other tests with this metastore
     if request.function.__module__.endswith("test_hive_partitions"):
         catalog.create_database("parts")
     yield catalog
-    for database in catalog.databases():
-        if database != "default":
-            catalog.drop_database(database, cascade=True)
+    for database in set(catalog.databases()).difference(others):
+        catalog.drop_database(database, cascade=True)
 
 
 def test_tables_are_in_the_folder_of_their_database_also_where_hive_4_moves_it(
@@ -136,10 +136,10 @@ def test_properties_of_a_database_are_changed(server: tuple[str, Path, str], tmp
 def shared(oracle: Oracle, metastore: str, tmp_path: Path) -> Iterator[Lake]:
     (tmp_path / "warehouse").mkdir()
     found = Lake(oracle, metastore, tmp_path)
+    others = found.ours.databases()  # `default`, and those of other tests with this metastore
     yield found
-    for database in found.ours.databases():
-        if database != "default":
-            found.ours.drop_database(database, cascade=True)
+    for database in set(found.ours.databases()).difference(others):
+        found.ours.drop_database(database, cascade=True)
 
 
 def test_the_hive_catalog_of_java_and_ours_share_a_metastore(server: tuple[str, Path, str], shared: Lake) -> None:

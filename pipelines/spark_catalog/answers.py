@@ -32,7 +32,8 @@ def answer(text: str) -> str:
         return json.dumps({"value": _VERBS[given["verb"]](Request.of(given))})
     except PenstockError as error:
         return json.dumps({"error": str(error)})
-    except Exception as error:
+    # A verb or an argument that is missing, or has another type.
+    except (KeyError, TypeError, ValueError) as error:
         if is_of_these_classes(given.get("jar")):
             raise  # a bug, which reaches the user with its traceback
         return json.dumps({"error": str(_other_jar(given, error))})

@@ -95,7 +95,6 @@ class SharedBuckets:
         self, base: Snapshot, messages: Sequence[CommitMessage], newest: Snapshot | None, commit: Commit
     ) -> CommittedSnapshots:
         """Commit rows that were computed from those of `base`, if they are still the newest ones of their buckets."""
-        hint = "run it again, or while no other job writes to these buckets"
         if invisible_level_0(self.layout):
             state = TableState(self.store, base)
             state.load({message.partition for message in messages})
@@ -111,6 +110,7 @@ class SharedBuckets:
         try:
             return commit(messages, newest)
         except ForeignWriter as conflict:
+            hint = "run it again, or while no other job writes to these buckets"
             raise ForeignWriter(conflict.message, hint=hint, **conflict.facts) from conflict
 
     def _forget(self, messages: Sequence[CommitMessage], current: Sequence[CommitMessage]) -> None:

@@ -24,7 +24,7 @@ _ACTING = {
     "location-in-properties": "false",
     "sync-all-properties": "true",
 }
-# Options of Java's catalog of which only one value is supported.
+# Options of Java's catalog, and the only value of each that is supported.
 _ONLY = {
     "case-sensitive": "false",
     "lock.type": "hive",

@@ -59,7 +59,7 @@ class Matches:
 
 
 def all_rows(parts: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of several lookups in one dimension, of which the later ones may have wider columns.
+    """Return the rows of several lookups in one dimension. Later ones may have wider columns.
 
     CommitConflict if a column has a type now that does not contain the former one: a repeated batch has the new type.
     """

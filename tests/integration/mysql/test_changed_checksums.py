@@ -1,4 +1,4 @@
-"""Logs of which some files have checksums and others have none, because the setting was changed."""
+"""Logs whose files have checksums in part, because the setting was changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of which each plan compares a sample: a log that goes on is never taken for another one."""
+"""Each plan compares a sample of the log. A log that goes on is never taken for another one."""
 
 from __future__ import annotations
 

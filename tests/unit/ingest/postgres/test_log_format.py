@@ -20,7 +20,7 @@ USERS = replace(ORDERS, oid=8, table="users")
 
 @dataclass
 class Server:
-    """A server with tables, of which some have a column that is read as text. `asked` are the tables asked for."""
+    """A server with tables. Some have a column that is read as text. `asked` are the tables asked for."""
 
     texts: set[int] = field(default_factory=set)
     asked: list[list[int]] = field(default_factory=list)

@@ -103,7 +103,9 @@ def test_tables_that_are_being_read_are_compared_later(server: PgPlayground, tmp
         pass
 
     def stop(*_: object) -> None:
-        raise _StopError
+        # Batches before the first rows are empty if other transactions, as of autovacuum, moved the log meanwhile.
+        if sync.tables() and sync.target().store.snapshots.latest() is not None:
+            raise _StopError
 
     with pytest.raises(_StopError):
         sync.run(stop)

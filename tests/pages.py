@@ -25,7 +25,7 @@ from penstock.pipelines.commands.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-HARDEST_FIRST = ("servers", "kafka", "pulsar", "mysql", "mongodb", "spark", "session")
+HARDEST_FIRST = ("servers", "kafka", "pulsar", "mysql", "postgres", "mongodb", "spark", "session")
 NEEDS = set(HARDEST_FIRST)
 _FENCE = re.compile(r"^```(\w*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

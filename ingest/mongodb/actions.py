@@ -98,7 +98,7 @@ ACTIONS = SyncActions(
         *REREAD,
     ),
     translate=_translate,
-    example="--mongodb-conf hosts=db:27017 --mongodb-conf username=cdc --mongodb-conf password='${MONGO_PASSWORD}'"
+    example="--mongodb-conf hosts=db:27017 --mongodb-conf username=cdc --mongodb-conf password='${MONGODB_PASSWORD}'"
     " --mongodb-conf database=shop",
     table_example="--mongodb-conf collection=orders",
 )

@@ -141,7 +141,7 @@ ACTIONS = SyncActions(
         INCLUDE_KEYLESS,
     ),
     translate=_translate,
-    example="--postgres-conf hostname=db --postgres-conf username=cdc --postgres-conf password='${PGPASSWORD}'"
+    example="--postgres-conf hostname=db --postgres-conf username=cdc --postgres-conf password='${POSTGRES_PASSWORD}'"
     " --postgres-conf database-name=shop --postgres-conf schema-name=public --postgres-conf slot.name=penstock",
     table_example="--postgres-conf table-name=orders",
 )

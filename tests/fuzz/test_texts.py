@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError
-from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.pulsar.position import Position
 from penstock.pipelines.config import yaml_file
 from penstock.schema_evolution.expressions.evaluate import evaluated

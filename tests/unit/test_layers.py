@@ -167,9 +167,10 @@ FLOORS = {
     ],
     "ingest/mysql": [
         {"actions", "position", "errors", "config"},
-        {"definition", "shown_times"},
+        {"definition", "shown_times", "table_choice"},
         {"server", "values"},
-        {"ddl", "binlog"},
+        {"ddl"},
+        {"binlog"},
         {"snapshot"},
         {"settings", "offsets", "generated_values"},
         {"read_range", "captured_tables", "idle_position", "whole_table_ddl", "first_position"},

@@ -13,9 +13,10 @@ from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.columns import column_of
 from penstock.ingest.mysql.binlog.event_groups import EventGroup, TableMapTracker, others, unreadable
 from penstock.ingest.mysql.binlog.open_rows import OpenRows
-from penstock.ingest.mysql.binlog.query import CHANGES, parse_load, parse_query, written_tables
+from penstock.ingest.mysql.binlog.query_event import parse_load, parse_query
 from penstock.ingest.mysql.binlog.row_images import EventRows, partial_rows, whole_rows
 from penstock.ingest.mysql.binlog.row_layout import locate_images
+from penstock.ingest.mysql.ddl.query import CHANGES, written_tables
 from penstock.ingest.mysql.errors import (
     RowImageError,
     StatementBinlogError,
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from penstock.byte_buffers import Int64s
     from penstock.formats.change import ImageRule
     from penstock.ingest.mysql.binlog.options import BinlogOptions
-    from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.ddl.query import Query
 
 
 # Rows before a change whose generated columns are null, because the log lacks them.

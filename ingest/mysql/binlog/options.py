@@ -9,31 +9,8 @@ from typing import Protocol
 
 from penstock.formats.change import ChangeBatch, ImagePolicy, ImageRule, TableName
 from penstock.ingest.mysql.definition import TableDefinition
+from penstock.ingest.mysql.table_choice import EveryTable, TableChoice
 from penstock.ingest.mysql.values.rules import ValueRules
-
-
-class TableChoice(Protocol):
-    """The choice of captured tables. Called once per table; must pickle."""
-
-    def includes(self, database: str, table: str) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class EveryTable:
-    """The choice of all tables."""
-
-    def includes(self, database: str, table: str) -> bool:
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class TheseTables:
-    """The choice of the tables in `names`."""
-
-    names: frozenset[tuple[str, str]]
-
-    def includes(self, database: str, table: str) -> bool:
-        return (database, table) in self.names
 
 
 class Definitions(Protocol):
@@ -78,7 +55,7 @@ class BinlogOptions:
     statements spell them.
     """
 
-    choice: TableChoice = EveryTable()
+    choice: TableChoice = field(default_factory=EveryTable)
     definitions: Definitions = NoDefinitions()
     rules: ValueRules = field(default_factory=ValueRules)
     default_images: ImageRule = field(default_factory=ImageRule)

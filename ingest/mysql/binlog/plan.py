@@ -19,21 +19,22 @@ from penstock.ingest.mysql.binlog.event_groups import brackets
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.log_sample import continued, sample_before
-from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
+from penstock.ingest.mysql.binlog.query_event import parse_query
 from penstock.ingest.mysql.binlog.range_cutter import STARTS, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.rolled_back import SAVEPOINTS, Savepoints
 from penstock.ingest.mysql.binlog.server_positions import latest
 from penstock.ingest.mysql.binlog.unpack import opened_query
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
+from penstock.ingest.mysql.ddl.query import CHANGES
 from penstock.ingest.mysql.position import LogPosition, file_number
 from penstock.ingest.mysql.server.connection import connected, server_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.ddl.history import SchemaHistory
+    from penstock.ingest.mysql.ddl.query import Query
     from penstock.ingest.mysql.ddl.statements import Statement
     from penstock.ingest.mysql.server.address import ServerAddress
 

@@ -15,13 +15,13 @@ import numpy as np
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.captured_rows import ROWS
 from penstock.ingest.mysql.binlog.event_groups import others
-from penstock.ingest.mysql.binlog.query import parse_query
+from penstock.ingest.mysql.binlog.query_event import parse_query
 from penstock.ingest.mysql.binlog.range_cutter import STARTS
 
 if TYPE_CHECKING:
     from penstock.byte_buffers import Bools
-    from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.ddl.query import Query
 
 # Positions in one file: the row events from the first on were taken back by the statement at the second.
 Span = tuple[int, int]

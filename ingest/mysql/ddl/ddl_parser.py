@@ -25,7 +25,7 @@ from penstock.ingest.mysql.ddl.statements import (
 from penstock.ingest.mysql.ddl.words import NotUnderstood, Words, parts, primary_key
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.binlog.query import Query
+    from penstock.ingest.mysql.ddl.query import Query
     from penstock.ingest.mysql.ddl.tokens import DdlToken
 
 _KEYS = frozenset(

@@ -24,10 +24,10 @@ from penstock.ingest.mysql.position import DAMAGED_OFFSETS, file_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from penstock.ingest.mysql.binlog.options import TableChoice
-    from penstock.ingest.mysql.binlog.query import Query
+    from penstock.ingest.mysql.ddl.query import Query
     from penstock.ingest.mysql.position import LogPosition
     from penstock.ingest.mysql.server.connection import ServerFacts
+    from penstock.ingest.mysql.table_choice import TableChoice
 
 log = logging.getLogger(__name__)
 EXCLUDED = "excluded"

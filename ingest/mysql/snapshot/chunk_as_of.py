@@ -18,7 +18,7 @@ from pymysql.constants import ER
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.database.past_rows import keys_before, rows_before
-from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.server_positions import latest, settled, snapshot_position
 from penstock.ingest.mysql.errors import BinlogReset
 from penstock.ingest.mysql.position import LogPosition
@@ -26,6 +26,7 @@ from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.logged_changes import changes_between, in_chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
+from penstock.ingest.mysql.table_choice import TheseTables
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.address import ServerAddress

@@ -9,9 +9,9 @@ from decimal import Decimal
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.kept_values import rewritten_columns
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement
 from tests.integration.mysql.literals import MARIADB_TYPES, MYSQL_TYPES, Draw, bits, datetime, decimal, one_of, text
 from tests.integration.mysql.playground import DATABASE, Playground

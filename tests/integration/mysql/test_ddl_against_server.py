@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.mysql.ddl.tables import Tables
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.server.catalog import definitions

@@ -16,7 +16,7 @@ from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_plan import PlanLimits
-from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.server_positions import at_time, earliest, latest
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.errors import (
@@ -28,6 +28,7 @@ from penstock.ingest.mysql.errors import (
 )
 from penstock.ingest.mysql.read_range import read_range
 from penstock.ingest.mysql.server.connection import connected, server_facts
+from penstock.ingest.mysql.table_choice import TheseTables
 from tests.integration.mysql.playground import DATABASE, Playground, in_order
 from tests.waiting import until
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from penstock.ingest.mysql import unlogged_columns
-from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.unlogged_columns import filled_columns, with_filled

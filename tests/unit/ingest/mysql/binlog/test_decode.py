@@ -9,8 +9,9 @@ from decimal import Decimal
 import pytest
 
 from penstock.formats.change import ImageRule
-from penstock.ingest.mysql.binlog.options import BinlogOptions, TheseTables
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.errors import ChecksumMismatch, SchemaHistoryMismatch, UnsupportedBinlogEvent
+from penstock.ingest.mysql.table_choice import TheseTables
 from tests.binlog_files import file_segments
 from tests.unit.ingest.mysql.logs import LOGS, NAMED, UNNAMED, batches, changes
 

@@ -9,9 +9,9 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.ingest.database.buffers import with_spare_bytes
-from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.binlog.segment import parse_format
 from penstock.ingest.mysql.binlog.table_map import parse_table_map
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
 from penstock.ingest.mysql.values.decimals import decimals
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
-from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
+from penstock.ingest.mysql.binlog.options import BinlogOptions
 from penstock.ingest.mysql.binlog.plan import RangePlanner
 from penstock.ingest.mysql.binlog.range_cutter import STARTS, BinlogRange
 from penstock.ingest.mysql.binlog.segment import XID, Segment
@@ -22,6 +22,7 @@ from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.ddl.statements import RenameTablesStatement, TruncateTableStatement
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.read_range import range_batches
+from penstock.ingest.mysql.table_choice import EveryTable
 from tests.binlog_files import file_segments
 from tests.unit.ingest.mysql.logs import LOGS, NAMED, UNNAMED, batches, changes
 

@@ -9,18 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.ingest.mysql.binlog.options import BinlogOptions, EveryTable
-from penstock.ingest.mysql.binlog.query import Query, parse_query
+from penstock.ingest.mysql.binlog.options import BinlogOptions
+from penstock.ingest.mysql.binlog.query_event import parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.alter_changes import RowsMoved
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement
 from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import DefinitionStore
+from penstock.ingest.mysql.table_choice import EveryTable
 from penstock.ingest.mysql.whole_table_ddl import renames_column
 from penstock.storage.state_folder import StateFolder
 from tests.binlog_files import file_segments

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.ddl.kept_values import keeps_values
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.mysql.definition import MySqlColumn, parse_type
 from penstock.ingest.mysql.values.rules import ValueRules
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.mysql.binlog.query import Query, parse_query
+from penstock.ingest.mysql.binlog.query_event import parse_query
 from penstock.ingest.mysql.ddl.alter_changes import RenameColumnClause, SetComment
 from penstock.ingest.mysql.ddl.ddl_parser import parse_ddl
+from penstock.ingest.mysql.ddl.query import Query
 from penstock.ingest.mysql.ddl.statements import AlterTableStatement
 
 

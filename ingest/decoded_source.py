@@ -120,7 +120,7 @@ class DecodedSource:
             return whole_pairs(fetches, leads, lambda: None, lambda _: False)
         source = self.source
         return whole_pairs(
-            fetches, leads, lambda: source.last_before(range_), lambda at: source.is_shown_next(range_, at)
+            fetches, leads, lambda: source.last_before(range_), lambda last: source.is_shown_next(range_, last)
         )
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:

@@ -22,7 +22,7 @@ class LookingBack(Protocol):
         """Return the message directly before a range; None if the source does not have it."""
         ...
 
-    def is_shown_next(self, range_: Range, offset: int) -> bool:
+    def is_shown_next(self, range_: Range, last: FetchedMessages) -> bool:
         """Return whether the reader of the following range will find this last message of a range before it."""
         ...
 
@@ -31,7 +31,7 @@ def whole_pairs(
     fetches: Iterable[FetchedMessages],
     leads: Callable[[bytes | None], bool],
     last_before: Callable[[], FetchedMessages | None],
-    is_shown_next: Callable[[int], bool],
+    is_shown_next: Callable[[FetchedMessages], bool],
 ) -> Iterator[FetchedMessages]:
     """Yield the messages of a range, each that leads together with the next one.
 
@@ -48,5 +48,5 @@ def whole_pairs(
             chunk, held = chunk.part(0, last), chunk.part(last, last + 1)
         if last or held is None:
             yield chunk
-    if held is not None and not is_shown_next(int(held.messages.offsets[-1])):
+    if held is not None and not is_shown_next(held):
         yield held

@@ -175,9 +175,9 @@ class KafkaSource:
         chunks = list(read_range(self.settings.properties, range_, extras=self.settings.extras))
         return chunks[-1].part(len(chunks[-1].messages) - 1, len(chunks[-1].messages)) if chunks else None
 
-    def is_shown_next(self, range_: Range, offset: int) -> bool:
+    def is_shown_next(self, range_: Range, last: FetchedMessages) -> bool:
         """Return whether the last message of a range is near enough to its end, which may be in a gap."""
-        return offset >= int(range_.end) - _LOOKS_BACK
+        return int(last.messages.offsets[-1]) >= int(range_.end) - _LOOKS_BACK
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as in a new pipeline, it reads from the beginning of its startup mode.

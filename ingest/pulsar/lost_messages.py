@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.ingest.pulsar.topics import Place
 
 log = logging.getLogger(__name__)
+_LOOKED_AT = 1000  # messages
 
 
 def emptied_partitions(
@@ -52,7 +53,9 @@ def accepted_gaps(cluster: PulsarCluster, froms: Mapping[Place, Position]) -> di
     for place, position in froms.items():
         if not position.is_message:
             continue
-        first = next((found for found, _, _ in cluster.received(place, position, 5000, 1)), None)
+        # A reader begins at the first part of a message in chunks. Other messages may be between its parts.
+        received = cluster.received(place, position, 5000, 1 if position.first_chunk is None else _LOOKED_AT)
+        first = next((found for found, _, _ in received if found >= position), None)
         if first is not None and first.place != position.place:
             log.warning("event=gap_accepted reason=%s", messages_gone(*place, position, first).message)
             gaps[place] = Position.before(first.ledger, first.entry)

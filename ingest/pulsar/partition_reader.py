@@ -148,6 +148,8 @@ class PartitionReader:
         A reader begins with the last message of the previous batch. As long as that message exists, no later one is
         lost.
         """
+        if self._expects_start and position < self._start:
+            return True  # between the parts of the message at the start
         if self._expects_start and position.place != self._start.place:
             self._miss(self._start, position)
         is_start, self._expects_start = self._expects_start and position.place == self._start.place, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pulsar
@@ -53,6 +54,27 @@ def read_range(
         raise broker_error(error, settings.service_url, topic=range_.place) from error
     finally:
         reading.close()
+
+
+def last_message(settings: PulsarSettings, range_: Range) -> FetchedMessages | None:
+    """Return the message at the start of a range, None if there was none when the start was recorded.
+
+    PositionLost if it is gone; None if the settings accept a gap.
+    """
+    start = Position.of(range_.start)
+    if not start.is_message:
+        return None
+    first = Position.before(*(start.first_chunk or (start.ledger, start.entry)))
+    last = None
+    for fetched in read_range(settings, replace(range_, start=str(first), end=range_.start)):
+        last = fetched.part(len(fetched.messages) - 1, len(fetched.messages))
+    return last if last is not None and is_at(last, start) else None
+
+
+def is_at(fetched: FetchedMessages, position: Position) -> bool:
+    """Return whether the last of these messages has this position."""
+    assert fetched.ids is not None
+    return Position.of(fetched.ids[len(fetched.ids) - 1]) == position
 
 
 def _fetched(place: tuple[str, int], chunk: EntryChunk, before: int, extras: Collection[Extra]) -> FetchedMessages:

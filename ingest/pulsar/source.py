@@ -21,7 +21,7 @@ from penstock.ingest.pulsar.lost_messages import (
     lost_unread,
 )
 from penstock.ingest.pulsar.position import START, Position
-from penstock.ingest.pulsar.read import read_range
+from penstock.ingest.pulsar.read import is_at, last_message, read_range
 from penstock.ingest.pulsar.settings import PulsarSettings
 from penstock.ingest.pulsar.topics import Place, partition_name
 from penstock.ingest.source import Limit, Offsets, Range
@@ -125,6 +125,14 @@ class PulsarSource:
 
     def read(self, range_: Range) -> Iterator[FetchedMessages]:
         return read_range(self.settings, range_)
+
+    def last_before(self, range_: Range) -> FetchedMessages | None:
+        """Return the last message of the previous batch; None if the partition is read from its beginning."""
+        return last_message(self.settings, range_)
+
+    def is_shown_next(self, range_: Range, last: FetchedMessages) -> bool:
+        """Return whether the message is the end of the range, which the next batch begins with."""
+        return is_at(last, Position.of(range_.end))
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         """Return the entries that follow. Without the admin interface, only entries of the newest ledger are known."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
+from penstock.formats import format_named
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.decoded_source import DecodedChunk, DecodedSource
 from penstock.ingest.fetched_messages import FetchedMessages
@@ -64,8 +65,10 @@ def _pauses_at(place: str) -> Pauses:
 def ranges_together(context: TaskContext) -> Iterator[Sequence[Range]]:
     """Yield the ranges of a task in order, several at once if they may be joined."""
     task, source = context.task, source_of_messages(context.source)
-    # Joined ranges are read for all tables, and again for some of them one by one.
-    if source is None or context.mapping.reads_places or task.readings or task.only is not None or task.late:
+    # Joined ranges are read for all tables, and again for some of them one by one. Messages that belong together are of
+    # one partition: the first of a pair must not meet the second of another one.
+    pairs = source is not None and format_named(source.format).leads is not None
+    if source is None or pairs or context.mapping.reads_places or task.readings or task.only is not None or task.late:
         yield from ([range_] for range_ in task.ranges)
     else:
         yield from joinable(task.ranges)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -380,3 +381,23 @@ def test_a_deleted_topic_is_not_created_by_a_run_that_does_not_read_it(broker: B
     second.mirror(end)
     topics = broker.admin("GET", "persistent/public/default")
     assert f"persistent://public/default/{gone}" not in topics
+
+
+@pytest.mark.parametrize("accept_gap", [False, True])
+def test_messages_between_the_parts_of_the_last_message_are_not_a_gap(
+    broker: Broker, topic: str, *, accept_gap: bool
+) -> None:
+    """The next batch begins at the first of these parts; two producers had sent in turns."""
+    topics, large = source(broker, topic, accept_gap=accept_gap), "x" * 50_000
+    broker.send(topic, "first", "between")
+    broker.send(topic, large, chunking=True)
+    ((found, end),) = batches(topics, {})
+    assert found == ["first", "between", large]
+    name = f"persistent://public/default/{topic}"
+    last = Position.of(end["offsets"][name]["-1"])
+    assert last.first_chunk is not None
+    ledger, entry = last.first_chunk
+    early = replace(last, first_chunk=(ledger, entry - 1))
+    broker.send(topic, "next")
+    ((following, _),) = batches(topics, {**end, "offsets": {name: {"-1": str(early)}}})
+    assert following == ["next"]

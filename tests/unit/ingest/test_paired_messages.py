@@ -58,7 +58,10 @@ def test_every_message_is_read_once_and_together_with_the_next_one_if_it_leads(s
         fetches = [fetch(values[first:last], first) for first, last in itertools.pairwise(cuts)]
         before = fetch(values[begin - 1 : begin], begin - 1) if begin else None
         for chunk in whole_pairs(
-            fetches, leads, lambda before=before: before, lambda at, end=end: at == end - 1 and end < len(values)
+            fetches,
+            leads,
+            lambda before=before: before,
+            lambda last, end=end: last.messages.offsets[-1] == end - 1 and end < len(values),
         ):
             found = offsets(chunk)
             assert found
@@ -70,11 +73,11 @@ def test_every_message_is_read_once_and_together_with_the_next_one_if_it_leads(s
 
 
 def test_a_message_that_the_next_range_does_not_find_is_not_left_to_it() -> None:
-    (chunk,) = whole_pairs([fetch([PLAIN], 0), fetch([LEADS], 1)][1:], leads, lambda: None, lambda at: False)
+    (chunk,) = whole_pairs([fetch([PLAIN], 0), fetch([LEADS], 1)][1:], leads, lambda: None, lambda last: False)
     assert offsets(chunk) == [1]
-    assert list(whole_pairs([fetch([LEADS], 1)], leads, lambda: None, lambda at: True)) == []
+    assert list(whole_pairs([fetch([LEADS], 1)], leads, lambda: None, lambda last: True)) == []
 
 
 def test_a_message_before_the_range_that_does_not_lead_is_not_read_again() -> None:
-    (chunk,) = whole_pairs([fetch([PLAIN], 1)], leads, lambda: fetch([PLAIN], 0), lambda at: True)
+    (chunk,) = whole_pairs([fetch([PLAIN], 1)], leads, lambda: fetch([PLAIN], 0), lambda last: True)
     assert offsets(chunk) == [1]

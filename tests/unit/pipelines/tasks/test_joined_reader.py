@@ -187,6 +187,27 @@ def test_joined_ranges_yield_the_same_with_the_rules_of_a_pipeline(tmp_path: Pat
     assert [pause.next for pause in joined_reader._pauses.values()] == ([] if part in {"metadata", "history"} else [1])
 
 
+def test_the_old_row_of_one_range_does_not_meet_the_new_row_of_another(tmp_path: Path, shapes: Shapes) -> None:
+    """An update of aliyun-json is two messages of one partition."""
+    shop, form = Shop(tmp_path), {"source": {"value.format": "aliyun-json"}, "sink": {"deletes": "soft"}}
+    shop.put("0", aliyun("INSERT", "t", 1), aliyun("INSERT", "u", 1))
+    run(shop.spec(**form))
+    shop.put("1", aliyun("UPDATE_BEFORE", "t", 1), aliyun("INSERT", "u", 2))
+    shop.put("2", aliyun("UPDATE_AFTER", "t", 7), aliyun("INSERT", "u", 3))
+    shapes.shape = RangeShape(0.001, 1.0, 1.0)
+    run(shop.spec(**form))
+    # Of a key that had moved, the old row would be left, marked as deleted.
+    assert shop.ids("t") == [7]
+    assert shop.ids("u") == [1, 2, 3]
+
+
+def aliyun(operation: str, table: str, number: int) -> str:
+    source = {"dbType": "MySQL", "dbName": "d", "tableName": table}
+    schema = {"dataColumn": [{"name": "id", "type": "LONG"}], "primaryKey": ["id"], "source": source}
+    side = "before" if operation == "UPDATE_BEFORE" else "after"
+    return json.dumps({"schema": schema, "payload": {"op": operation, side: {"dataColumn": {"id": number}}}})
+
+
 def test_a_failure_of_a_transform_is_that_of_its_range(tmp_path: Path, shapes: Shapes) -> None:
     parts = [messages(seed, 40, 100 * seed) for seed in range(4)]
     parts[2].insert(20, insert("goods", {"id": 5, "name": "x", "q": 2**31 - 1}))

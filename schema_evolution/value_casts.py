@@ -17,7 +17,7 @@ from penstock.schema_evolution.text_values import KEEPS_TIMES
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.value_texts import as_text, parsed_json
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.cast_numbers import decimals_of_floats, floats_of_decimals
+from penstock.table.values.nested_numbers import with_exact_numbers
 from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, DataType, Field, type_json, type_text
 
 
@@ -113,11 +113,7 @@ def _native(
 def _cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     if pa.types.is_decimal128(column.type) and pa.types.is_decimal128(arrow):
         return rescaled(column, arrow)
-    if pa.types.is_floating(column.type) and pa.types.is_decimal128(arrow):
-        return decimals_of_floats(column, arrow)
-    if pa.types.is_decimal(column.type) and pa.types.is_floating(arrow):
-        return floats_of_decimals(column, arrow)
-    return pc.cast(column, arrow)
+    return pc.cast(with_exact_numbers(column, arrow), arrow)
 
 
 def _durations(

@@ -26,8 +26,8 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import bounded
-from penstock.table.values.cast_numbers import decimals_of_floats, floats_of_decimals
 from penstock.table.values.casts import cast_array
+from penstock.table.values.nested_numbers import with_exact_numbers
 from penstock.table.values.partition_text import no_folder
 from penstock.table.values.types import STRING, AtomicType, Field
 from penstock.table.values.variants import NoVariant, variants_of_json
@@ -252,11 +252,7 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
         if column.offset and (pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)):
             # Arrow casts no slice that ends beyond 2 GiB in the memory of its array. `take` copies it.
             column = column.take(pa.array(np.arange(len(column))))
-        if pa.types.is_floating(column.type) and pa.types.is_decimal128(target):
-            return decimals_of_floats(column, target)
-        if pa.types.is_decimal(column.type) and pa.types.is_floating(target):
-            return floats_of_decimals(column, target)
-        return pc.cast(column, target)
+        return pc.cast(with_exact_numbers(column, target), target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NoVariant) as reason:
         raise RowRefused(
             f"column {field.name!r} does not fit: {reason}",

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.table.buckets.input_rows import RowRefused, RowRules, kinds_of
 from tests.unit.table.tables import content, new_table
 
@@ -82,6 +83,17 @@ def test_doubles_of_a_decimal_column_are_rounded_half_up(tmp_path: Path) -> None
             writer.write(pa.table({"id": [4], "price": [99.95]}))
         writer.commit()
     assert [str(price) for _, price in content(table)] == ["0.3", "0.4", "-2.5"]
+
+
+def test_doubles_within_rows_and_arrays_are_rounded_half_up(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("shop")
+    columns = [("id", "INT"), ("r", "ROW<price DECIMAL(3, 1)>"), ("a", "ARRAY<DECIMAL(3, 1)>")]
+    table = catalog.create_table("shop.prices", columns, primary_keys=["id"])
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [1], "r": [{"price": 0.25}], "a": [[0.35, -2.25]]}))
+        writer.commit()
+    assert content(table) == [(1, {"price": Decimal("0.3")}, [Decimal("0.4"), Decimal("-2.3")])]
 
 
 def test_decimals_of_a_double_column_become_the_closest_doubles(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from penstock.table.files.columns import has_nanoseconds
 from penstock.table.files.conditions import ColumnCondition
+from penstock.table.files.relayout import split_type
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.cast_rules import TIMES
 from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
@@ -14,7 +16,10 @@ from penstock.table.values.types import AtomicType, DataType, Field, with_nullab
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """The origin of a wanted column: its place among the columns read, and its type there if it needs a cast."""
+    """The origin of a wanted column: its place among the columns read, and its type there if it needs a cast.
+
+    Nanosecond timestamps that become texts are read as `split_type`.
+    """
 
     place: int
     name: str
@@ -42,19 +47,23 @@ def column_plan(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Fi
         old = _no_finer_than(old, new)
         same = with_nullability(old.type, nullable=True) == with_nullability(new.type, nullable=True)
         sources.append(ColumnSource(len(stored), old.name, None if same else old.type))
-        stored.append(old)
+        stored.append(replace(old, type=split_type(old.type)) if _becomes_text(old.type, new.type) else old)
     return ColumnPlan((*system, *stored), tuple(sources))
 
 
 def _no_finer_than(old: Field, new: Field) -> Field:
-    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover more years.
-
-    A text shows all digits, so it needs the nanoseconds.
-    """
+    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover more years."""
     coarse = isinstance(new.type, AtomicType) and new.type.root in TIMES and not has_nanoseconds(new.type)
     if coarse and isinstance(old.type, AtomicType) and has_nanoseconds(old.type):
         return replace(old, type=replace(old.type, precision=6))
     return old
+
+
+def _becomes_text(old: DataType, new: DataType) -> TypeGuard[AtomicType]:
+    """Return whether a text shows nanoseconds, for which timestamps of Arrow lack most years."""
+    return (
+        isinstance(old, AtomicType) and has_nanoseconds(old) and isinstance(new, AtomicType) and new.root == "VARCHAR"
+    )
 
 
 def conditions_in_file(

@@ -23,13 +23,15 @@ from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.parquet import reader as parquet
+from penstock.table.files.relayout import is_split
 from penstock.table.files.row_tracking import TRACKED
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import text_array
 from penstock.table.values.casts import cast_array
-from penstock.table.values.types import Field
+from penstock.table.values.texts import split_timestamp_text
+from penstock.table.values.types import AtomicType, Field
 
 BATCH_ROWS = 16_384
 POSITION = "_POSITION"
@@ -195,7 +197,9 @@ class FileReader:
                 columns.append(pa.nulls(batch.num_rows, schema.field(lead + place).type))
                 continue
             column = batch.column(lead + source.place)
-            if source.cast_from is not None:
+            if isinstance(source.cast_from, AtomicType) and is_split(column.type):
+                column = split_timestamp_text(column, source.cast_from.precision)
+            elif source.cast_from is not None:
                 column = cast_array(text_array(column), source.cast_from, self.wanted[place].type)
             if pa.types.is_dictionary(column.type):
                 schema = schema.set(lead + place, schema.field(lead + place).with_type(column.type))

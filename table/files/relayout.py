@@ -6,15 +6,16 @@ Files and memory differ only in layout. A conversion that changes values is a ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.errors import TimestampOutOfRange
-from penstock.table.values.buffers import Ints, validity
+from penstock.table.values.buffers import Ints, fixed_values, validity
 from penstock.table.values.internal import entry_types
-from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
+from penstock.table.values.types import INT, ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 
 def relayout(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -68,6 +69,9 @@ def _leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array.view(target)  # the zone is only a label: both types count from the UTC epoch
     if pa.types.is_time(target) and source.equals(pa.int32()):
         return array.view(target)
+    if is_split(target) and pa.types.is_timestamp(source):
+        counts, unit = fixed_values(array, np.int64).view(np.int64), UNIT_NANOS[source.unit]
+        return moments(array, counts // (10**9 // unit), counts % (10**9 // unit) * unit, target, "")
     return array.cast(target)
 
 
@@ -137,6 +141,16 @@ UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _FIRST_OF_NANOS, _LAST_OF_NANOS = divmod(-(2**63), 10**9), divmod(2**63 - 1, 10**9)
 
 
+def split_type(stamp: AtomicType) -> RowType:
+    """Return the type in which files of nanosecond timestamps are read if every year is needed."""
+    return RowType((Field(0, "seconds", replace(stamp, precision=0)), Field(1, "nanos", INT)), nullable=stamp.nullable)
+
+
+def is_split(type_: pa.DataType) -> bool:
+    """Return whether a type of a file's column without members is that of `split_type`."""
+    return bool(pa.types.is_struct(type_))
+
+
 def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, column: str) -> pa.Array:
     """Return timestamps with the nulls of `like`. `nanos` may be negative, or more than a second.
 
@@ -146,6 +160,10 @@ def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, col
     if present is not None:
         # Under a null there may be any number, which must not be reported as out of range.
         seconds, nanos = np.where(present, seconds, 0), np.where(present, nanos, 0)
+    if is_split(target):
+        whole = pa.array(seconds + nanos // 10**9).view(target.field(0).type)
+        members = [whole, pa.array((nanos % 10**9).astype(np.int32))]
+        return pa.StructArray.from_arrays(members, fields=[*target], mask=like.is_null())
     unit = UNIT_NANOS[target.unit]
     if unit == 1:
         _refuse_out_of_range(seconds + nanos // 10**9, nanos % 10**9, column)

@@ -127,10 +127,22 @@ def time_text(millis: int, precision: int) -> str:
 
 def _timestamp_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
     wall = wall_clock(array, zone) if type_.root == "TIMESTAMP_LTZ" else array
-    text = pc.strftime(wall, "%Y-%m-%d %H:%M:%S")
     # strftime writes as many digits as the unit has.
-    surplus = _UNIT_DIGITS[array.type.unit] - type_.precision
-    return pc.utf8_slice_codeunits(text, 0, -surplus) if surplus else text
+    text = pc.strftime(wall, "%Y-%m-%d %H:%M:%S")
+    return text if _UNIT_DIGITS[array.type.unit] == type_.precision else _with_digits(text, type_.precision)
+
+
+def _with_digits(texts: pa.Array, digits: int) -> pa.Array:
+    """Return texts of timestamps without zeros beyond this number of digits. Java shows other digits there."""
+    return pc.replace_substring_regex(texts, rf"(\.\d{{{digits}}}\d*?)0+$", r"\1")
+
+
+def split_timestamp_text(array: pa.Array, digits: int) -> pa.Array:
+    """Return the texts of timestamps in UTC that consist of seconds and nanoseconds (`files.relayout.split_type`)."""
+    seconds, nanos = array.flatten()
+    fraction = pc.utf8_lpad(nanos.cast(pa.string()), 9, "0")
+    whole = pc.strftime(seconds.view(pa.timestamp("s")), "%Y-%m-%d %H:%M:%S")
+    return _with_digits(pc.binary_join_element_wise(whole, fraction, "."), digits)
 
 
 def fit_text(array: pa.Array, target: AtomicType) -> pa.Array:

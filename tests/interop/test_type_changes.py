@@ -114,6 +114,31 @@ def allowed(source: str, target: str) -> bool:
     return can_cast(parse_type(source), parse_type(target), explicit=True)
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("zone", ["", LTZ])
+def test_nanoseconds_of_every_year_become_the_texts_that_java_shows(
+    oracle: Oracle, tmp_path: Path, file_format: str, zone: str
+) -> None:
+    columns = [(f"t{digits}", f"TIMESTAMP({digits}){zone}") for digits in (7, 9)]
+    path = oracle.create(
+        tmp_path, "shop.old", [("id", "INT"), *columns], options={"bucket": "-1", "file.format": file_format}
+    )
+    for moment in (
+        "9999-12-31T23:59:59.999999999",
+        "2262-04-12T00:00:00.1234567",
+        "2000-01-01T00:00:00",
+        "1969-12-31T23:59:59.999999998" if file_format == "parquet" else "1960-12-31T23:59:58.999999998",
+        "1600-01-01T12:00:00.5",
+    ):
+        value = moment + "Z" * bool(zone)
+        oracle.write(path, [("+I", 1, value, value)])
+    oracle.write(path, [("+I", 2, None, None)])
+    penstock.Catalog(str(tmp_path)).alter_table(
+        "shop.old", [penstock.UpdateColumnType(name, "STRING") for name, _ in columns]
+    )
+    assert not difference(oracle.read(path), penstock.open_table(str(path)).scan().to_arrow())
+
+
 @pytest.mark.parametrize(("source", "targets", "values"), list(cases()))
 def test_old_values_are_read_under_every_new_type_as_java_reads_them(
     oracle: Oracle, tmp_path: Path, source: str, targets: list[str], values: list[Any]

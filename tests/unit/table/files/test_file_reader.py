@@ -291,6 +291,12 @@ def test_a_file_of_nanoseconds_shows_all_digits_after_the_column_became_text() -
     assert table.column("t").to_pylist() == ["1970-01-01 00:00:00.000000001", None]
 
 
+def test_a_file_of_nanoseconds_in_every_year_shows_all_digits_after_the_column_became_text() -> None:
+    table = int96_shelf(year_7000=True).read(Field(0, "t", STRING))
+
+    assert table.column("t").to_pylist() == ["1970-01-01 00:00:00.000000000", "7000-08-19 00:00:00.000000000"]
+
+
 def test_local_timestamps_in_orc_files_of_java_are_read() -> None:
     path = Path(__file__).with_name("java_in_shanghai.orc")  # written by Java Paimon 1.3.1 in that zone
     store = MemoryStore({"f.orc": path.read_bytes()})

@@ -31,6 +31,7 @@ from penstock.pipelines.spark.quick_start import use_lean_home
 from penstock.pipelines.spark.session import SUBMITTED
 from penstock.pipelines.spark.session_settings import is_local, jvm_settings, prepare_environment
 from penstock.pipelines.spark.versions import check_version
+from penstock.references import masked
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -146,7 +147,7 @@ def end() -> None:
 def _started(home: str, settings: Mapping[str, str]) -> FirstJvm:
     words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     submit = [f"{home}/bin/spark-submit", *words, "pyspark-shell"]
-    command_file = _command_file(home, submit)
+    command_file = None if _has_secret(settings) else _command_file(home, submit)
     known = _known_command(command_file)
     folder = Path(tempfile.mkdtemp(prefix="penstock-jvm-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -167,6 +168,13 @@ def _started(home: str, settings: Mapping[str, str]) -> FirstJvm:
     started = FirstJvm(process, folder, output, None if known else command_file)
     atexit.register(started.end_unconnected)
     return started
+
+
+def _has_secret(settings: Mapping[str, str]) -> bool:
+    """Return whether a setting, or a system property within one, is a secret. Such a command line is not stored."""
+    properties = [word[2:].partition("=") for text in settings.values() for word in text.split() if word[:2] == "-D"]
+    pairs = [*settings.items(), *((name, value) for name, _, value in properties)]
+    return any(masked(name, value) != value for name, value in pairs)
 
 
 def _ignore_interrupts() -> None:

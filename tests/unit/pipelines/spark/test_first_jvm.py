@@ -98,6 +98,24 @@ def test_other_settings_have_another_command_line(home: Path) -> None:
     assert len(files) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", "hush"),
+        ("spark.ssl.keyPassword", "hush"),
+        ("spark.driver.extraJavaOptions", "-Dfile.encoding=UTF-8 -Djavax.net.ssl.trustStorePassword=hush"),
+        ("spark.jars.repositories", "https://user:hush@repository.example/maven"),
+    ],
+)
+def test_a_command_line_with_a_secret_is_not_stored(home: Path, name: str, value: str) -> None:
+    first_jvm.start(None, {name: value})
+    jvm = first_jvm.take()
+    assert jvm is not None
+    assert jvm.command_file is None
+    assert first_line(jvm) == "by the script"
+    jvm.end()
+
+
 def test_an_unused_jvm_ends_with_the_command(home: Path) -> None:
     first_jvm.start(None, {})
     jvm = first_jvm._OF_PROCESS.jvm

@@ -209,9 +209,17 @@ class Query:
         return [row for number in sorted(last) for row in last[number]]
 
 
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Cluster]:
+    with cluster.running(tmp_path_factory.mktemp("spark") / "cluster") as found:
+        yield found
+
+
 @pytest.mark.parametrize("kind", SOURCES)
-def test_streams_whose_drivers_and_executors_are_killed_have_each_change(kind: str, tmp_path: Path) -> None:
-    with SOURCES[kind](kind, tmp_path) as source, cluster.running(tmp_path / "cluster") as spark:
+def test_streams_whose_drivers_and_executors_are_killed_have_each_change(
+    kind: str, spark: cluster.Cluster, tmp_path: Path
+) -> None:
+    with SOURCES[kind](kind, tmp_path) as source:
         query = Query(source, spark, tmp_path)
         with changing(source):
             driver = query.start()

@@ -11,15 +11,17 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.kept_connections import KeptConnections
 from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.postgres.received import Received
-from penstock.ingest.postgres.server.copy_stream import CopyStream, ServerRefused, SocketStream
+from penstock.ingest.postgres.server.copy_stream import CopyStream, SocketStream
 from penstock.ingest.postgres.server.libpq_stream import LibpqStream, answers, run
 from penstock.ingest.postgres.server.refusals import refused, unopened
+from penstock.ingest.postgres.server.silence import ServerRefused, Silence, doubt
 from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class PgConnection:
 
     server: PgAddress
     opened: Connection
+    silence: Silence
     raw: PGconn = field(init=False)
     built_in_types: dict[int, tuple[str, str, int, int, int]] = field(default_factory=dict, repr=False)
     _facts: dict[str, Row] = field(default_factory=dict, repr=False)
@@ -58,6 +61,10 @@ class PgConnection:
         self.raw = self.opened.pgconn
         self._backend = self.raw.backend_pid
         _backends.add(self._backend)
+
+    def wait_for_slow_statements(self) -> None:
+        """Wait for an answer as long as the server works on it."""
+        self.silence = Silence(lambda: doubt(partial(_asked, self.server), self.server.where, self._backend))
 
     @property
     def version(self) -> int:
@@ -127,7 +134,9 @@ class PgConnection:
         self.raw.finish()
 
     def _start(self, statement: str) -> CopyStream:
-        self._stream = self._stream or (LibpqStream(self.raw) if self._is_encrypted() else SocketStream.of(self.raw))
+        if self._stream is None:
+            encrypted = self._is_encrypted()
+            self._stream = LibpqStream(self.raw, self.silence) if encrypted else SocketStream.of(self.raw, self.silence)
         self._stream.start(statement)
         return self._stream
 
@@ -141,7 +150,7 @@ class PgConnection:
 
     def _run(self, sql: str) -> PGresult:
         with self._named(sql):
-            return run(self.raw, sql)
+            return run(self.raw, sql, self.silence)
 
     @contextmanager
     def _named(self, sql: str) -> Iterator[None]:
@@ -163,7 +172,9 @@ def _text(value: bytes | None) -> str | None:
 
 def connect(server: PgAddress, *, replication: bool = False) -> PgConnection:
     """Return a connection. An unreachable server is retried for `patience` seconds, which is logged."""
-    return until_reachable(lambda: _open(server, replication=replication), server.where, server.patience)
+    opened = until_reachable(lambda: _open(server, replication=replication), server.where, server.patience)
+    opened.wait_for_slow_statements()
+    return opened
 
 
 def _open(server: PgAddress, *, replication: bool) -> PgConnection:
@@ -180,7 +191,7 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
     except (OperationalError, UnicodeError) as error:  # a name with two dots in a row cannot be looked up
         raise unopened(server, str(error).removeprefix("connection failed: ")) from error
     opened.pgconn.nonblocking = 0
-    return _without_limit(PgConnection(server, opened))
+    return _without_limit(PgConnection(server, opened, Silence.at_most(max(_ANSWER_S, server.connect_timeout))))
 
 
 def _without_limit(opened: PgConnection) -> PgConnection:
@@ -193,6 +204,15 @@ def _without_limit(opened: PgConnection) -> PgConnection:
         opened.close()
         raise
     return opened
+
+
+def _asked(server: PgAddress, sql: str) -> tuple[int, Row]:
+    """Return the row of a query on a connection of its own, and the number that libpq has for its process."""
+    opened = _open(server, replication=False)
+    try:
+        return opened.raw.backend_pid, opened.rows(sql)[0]
+    finally:
+        opened.close()
 
 
 def _quoted(value: str) -> str:

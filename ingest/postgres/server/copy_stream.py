@@ -19,6 +19,7 @@ import numpy as np
 from penstock.ingest.database.buffers import SPARE
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server.copy_frames import COPY_DATA, HEAD, data_frames
+from penstock.ingest.postgres.server.silence import ServerRefused, Silence
 from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
@@ -37,14 +38,6 @@ _READ_BYTES, _BUFFER_BYTES = 1 << 20, 5 << 20
 _GATHERED_S, _GATHERED_LONGEST_S, _LATE_S = 0.001, 0.01, 0.02
 # If a reading has at least this many bytes, the next one waits for more, for this long.
 _MUCH_BYTES, _MUCH_S = 64 << 10, 0.05
-
-
-class ServerRefused(Exception):
-    """The server answered with an error: its SQLSTATE (empty if the connection is lost) and its text."""
-
-    def __init__(self, state: str, text: str) -> None:
-        super().__init__(state, text)
-        self.state, self.text = state, text
 
 
 class CopyStream(Protocol):
@@ -80,6 +73,7 @@ class SocketStream:
     """A stream on the socket of a connection on which libpq waits for nothing. The socket does not block."""
 
     socket: socket.socket
+    silence: Silence
     is_open: bool = False
     arrivals: int = 0
     _data: Bytes = field(default_factory=lambda: np.empty(_BUFFER_BYTES + SPARE, np.uint8), repr=False)
@@ -90,13 +84,14 @@ class SocketStream:
     _sends_much: bool = False
 
     @classmethod
-    def of(cls, raw: PGconn) -> SocketStream:
+    def of(cls, raw: PGconn, silence: Silence) -> SocketStream:
         # A copy of the descriptor, because the socket is libpq's to close.
-        return cls(socket.socket(fileno=os.dup(raw.socket)))
+        return cls(socket.socket(fileno=os.dup(raw.socket)), silence)
 
     def start(self, statement: str) -> None:
         text = statement.encode() + b"\0"
         self._write(b"Q" + (len(text) + 4).to_bytes(4, "big") + text)
+        self.silence.ended()
         refusal: ServerRefused | None = None
         while True:
             try:
@@ -117,6 +112,7 @@ class SocketStream:
 
     def read(self, wanted: int) -> Received:
         self._reserve(wanted)
+        self.silence.ended()
         parts: list[Received] = []
         size = 0
         while self.is_open and size < wanted - wanted // 8:
@@ -124,6 +120,8 @@ class SocketStream:
             # The end is seen only when the frames are looked at, so a wait for more is short.
             while self._waiting < least and self._fill(least):
                 pass
+            if self._waiting < least:
+                self.silence.lasts()
             taken = self._taken()
             if len(taken):
                 parts.append(taken)
@@ -189,7 +187,8 @@ class SocketStream:
         while not self._has_frame():
             if self._is_closed:
                 raise ServerRefused("", "the server closed the connection")
-            self._fill(self._waiting + 1)
+            if not self._fill(self._waiting + 1):
+                self.silence.lasts()
         end = self._first + self._first_size()
         kind, body = int(self._data[self._first]), self._data[self._first + HEAD : end].tobytes()
         self._first = end
@@ -233,6 +232,7 @@ class SocketStream:
             return False
         self._filled += count
         self.arrivals += count > 0
+        self.silence.ended()
         self._is_closed = count == 0
         return count > 0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.ingest.postgres.received import Received
-from penstock.ingest.postgres.server.copy_stream import ServerRefused
+from penstock.ingest.postgres.server.silence import ServerRefused, Silence
 from penstock.ingest.postgres.server.waits import is_ready
 
 if TYPE_CHECKING:
@@ -20,27 +20,34 @@ class LibpqStream:
     """A stream that libpq reads and decrypts."""
 
     raw: PGconn
+    silence: Silence
     is_open: bool = False
     arrivals: int = 0
     starts_over: bool = False  # each message is an object of its own
 
     def start(self, statement: str) -> None:
-        run(self.raw, statement)
+        run(self.raw, statement, self.silence)
         self.is_open = True
 
     def read(self, wanted: int) -> Received:
         messages: list[bytes] = []
         size, receive = 0, self.raw.get_copy_data
+        self.silence.ended()
         while self.is_open and size < wanted:
-            count, data = receive(0)
+            count, data = receive(1)
             if count < 0:
                 self._end()
                 # libpq accepts the next command only after all results of this one were fetched.
-                while self.raw.get_result() is not None:
+                while _next_result(self.raw, self.silence) is not None:
                     pass
-            else:
+            elif count:
                 messages.append(bytes(data))
                 size += count
+            elif is_ready(self.raw.socket, select.POLLIN, self.silence.left_s):
+                self.raw.consume_input()
+                self.silence.ended()
+            else:
+                self.silence.lasts()
         return Received.of(messages)
 
     def read_now(self, wait_s: float) -> Received:
@@ -69,14 +76,44 @@ class LibpqStream:
 
     def _end(self) -> None:
         self.is_open = False
-        check(self.raw.get_result())
+        check(_next_result(self.raw, self.silence))
 
 
-def run(raw: PGconn, statement: str) -> PGresult:
-    """Return the result of a statement. Raise ServerRefused if the server refuses it."""
-    result = raw.exec_(statement.encode())
-    check(result)
-    return result
+def run(raw: PGconn, statement: str, silence: Silence) -> PGresult:
+    """Return the result of a statement. Raise ServerRefused if the server refuses it, or cannot answer any more."""
+    from psycopg import Error as LibpqError
+    from psycopg import pq
+
+    silence.ended()
+    try:
+        raw.send_query(statement.encode())
+    except LibpqError as error:
+        raise ServerRefused("", str(error)) from error
+    last = _next_result(raw, silence)
+    while last is not None and last.status not in {pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH}:
+        if (following := _next_result(raw, silence)) is None:
+            break
+        last = following
+    if last is None:
+        raise ServerRefused("", "the server returned no result")
+    check(last)
+    return last
+
+
+def _next_result(raw: PGconn, silence: Silence) -> PGresult | None:
+    """Return the next result of a statement when it has arrived, None after the last one."""
+    from psycopg import Error as LibpqError
+
+    while raw.is_busy():
+        if not is_ready(raw.socket, select.POLLIN, silence.left_s):
+            silence.lasts()
+            continue
+        try:
+            raw.consume_input()
+        except LibpqError:
+            break  # the result is the error that the server sent last, or that of the lost connection
+        silence.ended()
+    return raw.get_result()
 
 
 def answers(raw: PGconn, wait_s: float) -> bool:

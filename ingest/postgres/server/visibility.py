@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
 from penstock.ingest.postgres.server.connection import connected
-from penstock.ingest.postgres.server.copy_stream import ServerRefused
 from penstock.ingest.postgres.server.libpq_stream import check
 from penstock.ingest.postgres.server.lsn import MESSAGE, reachable_end
 from penstock.ingest.postgres.server.refusals import refused
+from penstock.ingest.postgres.server.silence import ServerRefused
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.connection import PgConnection

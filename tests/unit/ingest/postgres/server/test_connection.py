@@ -12,7 +12,7 @@ from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.patience import patience
 from penstock.ingest.postgres.server import connection
 from penstock.ingest.postgres.server.address import PgAddress
-from penstock.ingest.postgres.server.copy_stream import ServerRefused
+from penstock.ingest.postgres.server.silence import ServerRefused
 from tests.waiting import ended
 
 BACKEND = 4711

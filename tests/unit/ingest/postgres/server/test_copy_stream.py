@@ -17,7 +17,8 @@ import pytest
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.server import copy_stream
 from penstock.ingest.postgres.server.copy_frames import HEAD, data_frames
-from penstock.ingest.postgres.server.copy_stream import ServerRefused, SocketStream
+from penstock.ingest.postgres.server.copy_stream import SocketStream
+from penstock.ingest.postgres.server.silence import ServerRefused, Silence
 from penstock.ingest.postgres.server.waits import is_ready
 from tests.waiting import LIMIT_S, at_most, ended
 
@@ -51,7 +52,7 @@ def answered(*parts: bytes, asks: bytes = b"COPY t\0") -> Iterator[SocketStream]
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    stream = SocketStream(ours)
+    stream = SocketStream(ours, Silence(lambda: None))
     try:
         yield stream
     finally:
@@ -159,7 +160,7 @@ def test_the_log_is_read_as_it_arrives() -> None:
     ours, servers = socket.socketpair()
     ours.setblocking(False)
     with servers:
-        stream = SocketStream(ours)
+        stream = SocketStream(ours, Silence(lambda: None))
         servers.sendall(both + frame(b"d", b"kept"))
         stream.start("START")
         with at_most(LIMIT_S / 2):
@@ -183,7 +184,7 @@ def connected_by_tcp(least_number: int = 0) -> Iterator[tuple[SocketStream, sock
             ours = socket.socket(fileno=fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, least_number))
         servers, _ = listening.accept()
     ours.setblocking(False)
-    stream = SocketStream(ours)
+    stream = SocketStream(ours, Silence(lambda: None))
     with servers:
         servers.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield stream, servers
@@ -315,7 +316,7 @@ def test_a_buffer_that_the_first_reading_fills_does_not_end_the_connection(monke
     ours.setblocking(False)
     with servers:
         servers.sendall(opened + 10 * data)
-        stream = SocketStream(ours)
+        stream = SocketStream(ours, Silence(lambda: None))
         stream.start("START")
         assert len(stream.read_now(0.01)) == 10
         assert len(stream.read_now(0.01)) == 0

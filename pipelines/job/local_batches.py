@@ -29,20 +29,26 @@ READ_ATTEMPTS = 4
 
 @dataclass(slots=True)
 class RunSignals:
-    """The signals that a run received. `resting`: it is paused and no batch is running."""
+    """The signals that a run received.
+
+    `resting`: it is paused and no batch is running. `cut_short`: a wait for the source has ended because of a signal,
+    which may be over by the time its error is handled.
+    """
 
     stopped: bool = False
     paused: bool = False
     resting: bool = False
+    cut_short: bool = False
 
     def interrupts(self) -> bool:
         """Return whether a wait for the source has to end."""
+        self.cut_short = self.cut_short or self.stopped or self.paused
         return self.stopped or self.paused
 
     def rest(self, sleep: Callable[[float], None]) -> None:
         self.resting = True
         sleep(POLL_SECONDS)
-        self.resting = False
+        self.resting = self.cut_short = False
 
 
 @dataclass(frozen=True, slots=True)

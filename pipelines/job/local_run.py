@@ -78,11 +78,12 @@ class LocalRun:
             if self._signals.paused:
                 self._signals.rest(self.sleep)
                 continue
+            self._signals.cut_short = False
             try:
                 self._take_batches()
             except (PenstockError, OSError) as error:
-                # A stop ends the wait for a source that is away.
-                if self._signals.interrupts() and may_pass(error):
+                # A stop or a pause ends the wait for a source that is away.
+                if (self._signals.interrupts() or self._signals.cut_short) and may_pass(error):
                     continue
                 failures += 1
                 if not may_pass(error) or failures > self.job.retry.times:

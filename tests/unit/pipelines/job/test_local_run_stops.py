@@ -135,6 +135,42 @@ def test_a_run_that_is_paused_while_its_source_is_away_rests(shop: Shop, monkeyp
     assert (queried, rests) == ([60.0], [True, True, True])
 
 
+@pytest.mark.parametrize("place", ["available", "read"])
+def test_a_run_that_is_paused_and_resumed_while_its_source_is_away_reads_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The pause has cut the wait for the source short, which is no failure of the run."""
+    add_a_file(shop)
+    found, failures, close, work = local(shop), list[float](), BatchReader.close, getattr(BatchReader, place)
+
+    def away(reader: BatchReader, *given: Any) -> Any:
+        if failures:
+            return work(reader, *given)
+        found.pause()
+        failures.append(patience_seconds(60.0))
+        raise SourceError("away", retryable=True)
+
+    def resumed(reader: BatchReader) -> None:
+        found.resume()
+        close(reader)
+
+    monkeypatch.setattr(BatchReader, place, away)
+    monkeypatch.setattr(BatchReader, "close", resumed)
+    found.run()
+    assert failures == [0.0]
+    assert (shop.ids("orders"), found.has_caught_up) == ([1, 2], True)
+
+
+def test_a_failure_long_after_a_pause_ends_the_run(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_a_file(shop)
+    found = local(shop)
+    found.pause()
+    found.sleep = lambda _: found.resume()
+    failing_reads(monkeypatch, 9, SourceError("the connection was lost", retryable=True))
+    with pytest.raises(SourceError, match="was lost"):
+        found.run()
+
+
 def test_a_run_that_is_stopped_begins_no_more_batches(shop: Shop) -> None:
     for number in (2, 3):
         shop.put(f"{number}.json", insert("orders", {"id": number}))

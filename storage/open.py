@@ -58,6 +58,19 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     raise ConfigError(f"no storage client supports {scheme}://", path=url, hint=f"choices are {_KNOWN}")
 
 
+def is_same_place(one: str, other: str) -> bool:
+    """Return whether two paths or URLs are spellings of the same place, such as `x` and `x/`."""
+    return _place(one) == _place(other)
+
+
+def _place(url: str) -> tuple[str, str, str]:
+    match = _URL.fullmatch(url)
+    if match is None:
+        return "file", "", _absolute(url)
+    scheme = match["scheme"].lower()
+    return scheme, match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
+
+
 def _absolute(path: str) -> str:
     try:
         return str(Path(path).expanduser().absolute())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Flags, one_value
+from penstock.storage.open import is_same_place
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
@@ -50,7 +51,7 @@ def warehouse_and_options(flags: Flags) -> tuple[str, dict[str, str]]:
     options = pairs(flags.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
     warehouse = text(flags, "warehouse") or named
-    if named not in {None, warehouse}:
+    if named is not None and warehouse is not None and not is_same_place(named, warehouse):
         raise ConfigError(
             f"--warehouse is {warehouse}, and --catalog-conf warehouse={named}", hint="leave one of them out"
         )

@@ -322,6 +322,8 @@ def test_flags_that_contradict_each_other_are_refused_before_anything_is_done(
     assert main([shop.warehouse if word == "WAREHOUSE" else word for word in words]) == 2
     assert message in capsys.readouterr().err
     assert shop.words("tables", shop.warehouse, "--warehouse", shop.warehouse)  # twice the same is no contradiction
+    for same in (f"{shop.warehouse}/", f"file://{shop.warehouse}"):
+        assert shop.words("tables", "--warehouse", shop.warehouse, "--catalog-conf", f"warehouse={same}")
     assert "shop.orders" in shop.words("tables", shop.warehouse)
 
 

@@ -178,7 +178,16 @@ def test_long_texts_may_be_bytes() -> None:
     assert fitted.batch.rows.column("text").to_pylist() == [b"abcd", "é😀".encode(), None]
 
 
-@pytest.mark.parametrize(("declared", "text"), [("bit(9)", "0000000101000001"), ("blob", "\x01A")])
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        ("bit(9)", "0000000101000001"),
+        ("blob", "\x01A"),
+        ("varbinary(99999999999)", "\x01A"),
+        ("bit(99999999999)", "\x01A"),
+        ("decimal(5,9)", "\x01A"),
+    ],
+)
 def test_bits_as_text_are_digits_and_other_bytes_are_characters(declared: str, text: str) -> None:
     schema = source(("id", "bigint"), ("b", declared))
     batch = change(schema, ("1", ""), ("2", ""))

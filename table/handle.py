@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from penstock.table.commit.committer import Committer
 from penstock.table.maintenance.table_maintenance import TableMaintenance
 from penstock.table.maintenance.upkeep import Upkeep, after_commit, keep_up
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import Base, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.analyze import analyze
 from penstock.table.operations.compact import compact_table, sort_table
@@ -107,14 +107,14 @@ class Table(TableMaintenance):
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
         budget: WriteBudget | None = None,
-        base: Snapshot | None = None,
+        base: Base = None,
     ) -> TableWriter:
         """Return a writer of rows; nothing is visible before its `commit`.
 
         `commit_user` with rising identifiers makes commits idempotent; without a user each commit is independent of the
         others. A `budget` shared by the writers of several tables bounds the memory they buffer together.
-        `base` is the snapshot from whose rows the new ones are computed: the commit of another job to the same buckets
-        since then is a CommitConflict.
+        `base` is the snapshot from whose rows the new ones are computed, or "empty" if the table had none: the commit
+        of another job to the same buckets since then is a CommitConflict.
         """
         store, options = self._on_branch(options)
         schema = store.schema_last_read()
@@ -127,16 +127,19 @@ class Table(TableMaintenance):
         partition: Mapping[str, object] | None = None,
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
+        base: Base = None,
     ) -> OverwriteWriter:
         """Return a writer whose commit replaces rows; see `OverwriteWriter`.
 
-        It replaces the rows of `partition`, or of the partitions that rows are written to.
+        It replaces the rows of `partition`, or of the partitions that rows are written to, also those that another job
+        committed meanwhile. `base` is the snapshot from whose rows the new ones are computed, or "empty" if the table
+        had none: the commit of another job to these partitions since then is a CommitConflict.
         """
         store, options = self._on_branch(options)
         schema = store.schema_last_read()
         check_writable({**schema.options, **options})
         report_table(self.name, schema)
-        return OverwriteWriter.open_on(store, partition, commit_user, options, after_commit(store))
+        return OverwriteWriter.open_on(store, partition, commit_user, options, after_commit(store), base)
 
     def compact(
         self,

@@ -24,7 +24,7 @@ from penstock.table.files.columns import SEQUENCE_NUMBER
 from penstock.table.files.file_reader import FileReader
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import Base, Snapshot, base_snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.read.splits import invisible_level_0
@@ -42,8 +42,8 @@ Names = tuple[str, ...]  # of the files of messages
 class SharedBuckets:
     """The commits of one writer of a table, whose buckets other write-only jobs may write, too.
 
-    With `base`, the rows were computed from those of that snapshot, and a row that another job committed since would be
-    overwritten by one that was computed without it. Nothing is renumbered then.
+    With `base`, the rows were computed from those of that snapshot, or of an empty table, and a row that another job
+    committed since would be overwritten by one that was computed without it. Nothing is renumbered then.
 
     Remembers renumbered messages while it is not known whether they were committed: the caller repeats the commit with
     the original messages, and their rows must not be committed twice.
@@ -51,7 +51,7 @@ class SharedBuckets:
 
     store: TableStore
     layout: Layout
-    base: Snapshot | None = None
+    base: Base = None
     _uncertain: dict[Names, Messages] = field(default_factory=dict)
 
     def current(self, messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:
@@ -67,7 +67,7 @@ class SharedBuckets:
         `messages`, as without renumbering. After a commit, only the files in the table are left.
         """
         if self.base is not None:
-            return self._commit_computed(self.base, messages, newest, commit)
+            return self._commit_computed(base_snapshot(self.base), messages, newest, commit)
         current = messages
         for attempt in range(_TRIES + 1):
             try:
@@ -92,10 +92,10 @@ class SharedBuckets:
         raise AssertionError("the last attempt returns or raises")
 
     def _commit_computed(
-        self, base: Snapshot, messages: Sequence[CommitMessage], newest: Snapshot | None, commit: Commit
+        self, base: Snapshot | None, messages: Sequence[CommitMessage], newest: Snapshot | None, commit: Commit
     ) -> CommittedSnapshots:
         """Commit rows that were computed from those of `base`, if they are still the newest ones of their buckets."""
-        if invisible_level_0(self.layout):
+        if base is not None and invisible_level_0(self.layout):
             state = TableState(self.store, base)
             state.load({message.partition for message in messages})
             for message in messages:

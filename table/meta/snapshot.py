@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from penstock.errors import TableCorrupt
 from penstock.table.schema.json_file import JsonFile, pretty_json
@@ -182,6 +183,14 @@ def _kind(node: JsonFile) -> CommitKind:
     except ValueError as reason:
         known = ", ".join(CommitKind)
         raise TableCorrupt(f"{text!r} is not a commit kind", file=node.where, known=known) from reason
+
+
+# The snapshot whose rows new ones are computed from: "empty" if there was none, None if they are not computed from any.
+Base: TypeAlias = Snapshot | Literal["empty"] | None
+
+
+def base_snapshot(base: Base) -> Snapshot | None:
+    return None if base == "empty" else base
 
 
 # The properties of a pipeline's snapshots have the offsets of all partitions of its source, so some are long.

@@ -6,18 +6,21 @@ import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+from penstock.errors import ConfigError
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
-from penstock.table.commit.commit_checks import Covers
+from penstock.table.commit.commit_checks import Contents, Covers, contents
 from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.meta.entries import Bucket, CommitMessage
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import Base, Snapshot, base_snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.partition_specs import PartitionSpecs
+from penstock.table.operations.row_copies import unless_expired
 from penstock.table.operations.write import AfterCommit, SnapshotFields, TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
+from penstock.table.read.plan import hidden_file
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings, optional_text
 
@@ -41,8 +44,10 @@ class OverwriteWriter(TableWriter):
         user: str,
         partition: Mapping[str, object] | None,
         after_commit: AfterCommit | None = None,
+        base: Base = None,
     ) -> None:
-        super().__init__(store, schema, user, after_commit)
+        super().__init__(store, schema, user, after_commit, base=base)
+        self._base = base
         self._spec = None if partition is None else PartitionSpecs.of(self.layout, [partition])
         dynamic = schema.typed[DYNAMIC_PARTITION_OVERWRITE]
         self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
@@ -56,11 +61,12 @@ class OverwriteWriter(TableWriter):
         user: str | None,
         options: Mapping[str, str] | None = None,
         after_commit: AfterCommit | None = None,
+        base: Base = None,
     ) -> OverwriteWriter:
         if partition is not None:
             (partition,) = mappings([partition], "partitions")
         user = optional_text(user, "commit_user") or store.new_commit_user()
-        return cls(store, cls.schema_with(store, options), user, partition, after_commit)
+        return cls(store, cls.schema_with(store, options), user, partition, after_commit, base)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -85,7 +91,7 @@ class OverwriteWriter(TableWriter):
 
     def _rebase(self, newest: Snapshot | None) -> None:
         super()._rebase(newest)
-        self._prepared = False
+        self._prepared, self._base = False, None
 
     def _known_state(self) -> TableState:
         # Keys are assigned buckets as if the table were empty, and the hash index is written again for all of them.
@@ -135,7 +141,24 @@ class OverwriteWriter(TableWriter):
         if self._placer is not None:
             self._check_keys(covers)
             newest = None  # the check reads the keys of the whole table, which takes its time
-        return committer.overwrite(messages, covers, fields.identifier, properties=fields.properties, newest=newest)
+        seen = None if self._base is None else self._contents(base_snapshot(self._base), covers)
+        return committer.overwrite(
+            messages, covers, fields.identifier, properties=fields.properties, seen=seen, newest=newest
+        )
+
+    def _contents(self, base: Snapshot | None, covers: Covers) -> Contents:
+        """Return what the partitions contained when the rows were read. ConfigError if scans do not show all rows."""
+        if base is None:
+            return contents(self.store, base, covers)
+        with unless_expired(self.store, base):
+            if (hidden := hidden_file(self.store, self.layout, base, covers)) is not None:
+                raise ConfigError(
+                    "some rows are readable only after a compaction, and would be deleted unread",
+                    table=self.store.name,
+                    file=hidden,
+                    hint="compact the table, and then run the statement again",
+                )
+            return contents(self.store, base, covers)
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
         if self._dynamic:

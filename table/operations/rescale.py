@@ -13,7 +13,6 @@ from penstock.table.commit.commit_checks import Contents, Covers, contents
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.completion import Completion, compacted_buckets, discard, only_compaction
 from penstock.table.meta.entries import CommitMessage
-from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.compact import compact_table
@@ -23,9 +22,8 @@ from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.operations.row_copies import RowCopies, copied, units_by_residue, unless_expired
 from penstock.table.options.buckets import LARGEST_BUCKET_COUNT
 from penstock.table.options.compaction import WRITE_ONLY
-from penstock.table.read.plan import plan_state
+from penstock.table.read.plan import hidden_file, plan_state
 from penstock.table.read.scan import Scan
-from penstock.table.read.splits import invisible_level_0
 from penstock.table.read.time_travel import Travel
 from penstock.table.values.arguments import whole_number
 
@@ -106,12 +104,12 @@ def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpecs, us
     write-only table must wait for its compaction job: ConfigError.
     """
     latest = store.snapshots.latest()
-    if latest is None or _hidden(store, layout, latest, spec) is None:
+    if latest is None or hidden_file(store, layout, latest, spec.covers) is None:
         return latest
     if not layout.schema.typed[WRITE_ONLY] and layout.mode is BucketMode.FIXED:
         compact_table(store, full=False, user=user)
         latest = store.snapshots.latest()
-    hidden = None if latest is None else _hidden(store, layout, latest, spec)
+    hidden = None if latest is None else hidden_file(store, layout, latest, spec.covers)
     if hidden is not None:
         raise ConfigError(
             "some rows are readable only after a compaction",
@@ -120,12 +118,3 @@ def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpecs, us
             hint="compact the table first, then rescale it",
         )
     return latest
-
-
-def _hidden(store: TableStore, layout: Layout, snapshot: Snapshot, spec: PartitionSpecs) -> str | None:
-    """Return the name of a file with rows that scans do not show yet (a rescale would lose them), or None."""
-    waits = invisible_level_0(layout)
-    for entry in live_entries(store, snapshot):
-        if spec.covers(entry.partition) and (entry.bucket < 0 or (waits and entry.file.level == 0)):
-            return entry.file.name
-    return None

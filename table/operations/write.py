@@ -23,7 +23,7 @@ from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.meta.entries import Bucket, CommitMessage
-from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Base, Snapshot, base_snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.expiry_options import refuse_other_expiry
 from penstock.table.operations.prepared_commits import PreparedCommits, newest_of_same_table
@@ -62,7 +62,7 @@ class TableWriter:
         user: str,
         after_commit: AfterCommit | None = None,
         budget: WriteBudget | None = None,
-        base: Snapshot | None = None,
+        base: Base = None,
     ) -> None:
         self.store = store
         self._after_commit = after_commit
@@ -73,7 +73,7 @@ class TableWriter:
         self._rules = RowRules.of(schema)
         self._budget = budget or WriteBudget.of(self._options)
         # One snapshot for all buckets of the writer: the commit is checked against what happened since.
-        self._state = TableState(store, base or store.snapshots.latest())
+        self._state = TableState(store, store.snapshots.latest() if base is None else base_snapshot(base))
         self._buckets: dict[Bucket, BucketWriter] = {}
         self._uncertain = False  # whether a commit failed that may have taken effect
         self._uncommitted_rows = 0
@@ -91,12 +91,12 @@ class TableWriter:
         options: Mapping[str, str] | None = None,
         after_commit: AfterCommit | None = None,
         budget: WriteBudget | None = None,
-        base: Snapshot | None = None,
+        base: Base = None,
     ) -> TableWriter:
         """Open a writer for the newest schema of the table.
 
         `after_commit` is called after each commit that made a snapshot, with whether it had no identifier. `base` is
-        the snapshot that the rows were computed from, if it is not the newest: the commit then finds later commits.
+        the snapshot that the rows were computed from, if they were: the commit then finds later commits.
         """
         schema = cls.schema_with(store, options)
         user = optional_text(user, "commit_user") or store.new_commit_user()

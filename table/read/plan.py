@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, ManifestEntry, ManifestFile
-from penstock.table.meta.live import all_manifests, index_entries, manifest_entries, merged
+from penstock.table.meta.live import all_manifests, index_entries, live_entries, manifest_entries, merged
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
@@ -89,6 +89,15 @@ def plan_state(
         split for bucket, group in grouped(entries).items() for split in bucket_splits(layout, bucket, group, vectors)
     ]
     return Plan(snapshot, tuple(splits))
+
+
+def hidden_file(store: TableStore, layout: Layout, snapshot: Snapshot, covers: Callable[[bytes], bool]) -> str | None:
+    """Return the name of a file of these partitions with rows that scans do not show yet, or None."""
+    waits = invisible_level_0(layout)
+    for entry in live_entries(store, snapshot):
+        if covers(entry.partition) and (entry.bucket < 0 or (waits and entry.file.level == 0)):
+            return entry.file.name
+    return None
 
 
 def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEntry]]:

@@ -93,6 +93,11 @@ def check_system_options(name: str, options: Mapping[str, str], table: str) -> N
             )
 
 
+def followed_options(name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options, of those set for all reads, that the system table can follow."""
+    return {key: text for key, text in options.items() if name.lower() in _STATES and key in _TRAVEL}
+
+
 def system_table(store: TableStore, name: str, options: Mapping[str, str] | None = None) -> pa.Table:
     """Return the system table of that name; names are not case sensitive.
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
+from penstock.table.meta.snapshot import Base
+from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.sql.dml.column_casts import cast_text
@@ -28,10 +31,24 @@ def changed_rows(inserted: int = 0, updated: int = 0, deleted: int | None = 0, s
 
 
 def insert(context: SqlContext, statement: Insert) -> pa.Table:
-    """Run INSERT."""
+    """Run INSERT, an OVERWRITE of a table with rows of its own again when another job changed them meanwhile."""
+    if statement.overwrite and context.session.reads_newest(
+        statement.query, split_name(context.full_name(statement.name))
+    ):
+        return repeated(lambda: _insert(context, statement, of_itself=True))
+    return _insert(context, statement)
+
+
+def _insert(context: SqlContext, statement: Insert, *, of_itself: bool = False) -> pa.Table:
     table = context.table(statement.name)
+    base: Base = None
+    if of_itself:
+        # It would delete the rows that another job commits after the query has chosen its snapshot.
+        newest = table.latest_snapshot
+        base = newest or "empty"
+        context.session.pin(context.full_name(statement.name), newest)
     # Opened before the query chooses the snapshots that it reads: its commit finds what other jobs wrote since.
-    with _writer(context, table, statement) as writer:
+    with _writer(context, table, statement, base) as writer:
         query = _typed_query(context, table, statement)
         rows = 0
         for batch in context.session.prepared_batches(query):
@@ -42,7 +59,7 @@ def insert(context: SqlContext, statement: Insert) -> pa.Table:
     return changed_rows(inserted=rows, snapshot=snapshots[0].id if snapshots else None)
 
 
-def _writer(context: SqlContext, table: Table, statement: Insert) -> TableWriter:
+def _writer(context: SqlContext, table: Table, statement: Insert, base: Base) -> TableWriter:
     if not statement.overwrite:
         return table.writer(options=statement.options)
     partition = _partition_values(context, table, statement.partition)
@@ -51,7 +68,7 @@ def _writer(context: SqlContext, table: Table, statement: Insert) -> TableWriter
     if mode is not None:
         # The option of SET applies unless the statement itself has the table option.
         options.setdefault(DYNAMIC_PARTITION_OVERWRITE.key, str(mode.lower() == "dynamic").lower())
-    return table.overwrite(partition or None, options=options)
+    return table.overwrite(partition or None, options=options, base=base)
 
 
 def _partition_values(context: SqlContext, table: Table, partition: Mapping[str, str | None]) -> dict[str, object]:

@@ -43,7 +43,7 @@ def write_changes(
 
 def changing_writer(table: Table) -> TableWriter:
     """Return the writer of rows that are computed from those of the table, which are read afterwards."""
-    return table.writer(base=table.refresh().latest_snapshot)
+    return table.writer(base=table.refresh().latest_snapshot or "empty")
 
 
 def target_text(context: SqlContext, names: Sequence[str]) -> str:

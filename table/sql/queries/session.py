@@ -157,6 +157,14 @@ class Session:
             for mention in mentions(tokens)
         )
 
+    def reads_newest(self, sql: str, place: tuple[str, str]) -> bool:
+        """Return whether a query reads the newest rows of a table, by its name or through a temporary view."""
+        tokens = tokens_of(sql)
+        viewed = (self._of_views[view] for view in self._named_views(tokens))
+        options = [mention.options for mention in mentions(tokens) if self.place(mention.names) == place]
+        options += [{} for places in viewed if place in places]
+        return any(self._rows.is_newest(place, given) for given in options)
+
     def use(self, database: str) -> None:
         """Make a database the default."""
         self._tables.database = database
@@ -256,10 +264,13 @@ class Session:
 
     def _know_tables_of_views(self, tokens: Sequence[SqlToken]) -> None:
         """Register the tables that the views in a statement read. It does not name them itself."""
-        for view in {(token.name or "").lower() for token in tokens} & self._of_views.keys():
+        for view in self._named_views(tokens):
             for place in self._of_views[view]:
                 if self.place(place) is not None:
                     self._tables.know_once(place)
+
+    def _named_views(self, tokens: Sequence[SqlToken]) -> set[str]:
+        return {(token.name or "").lower() for token in tokens} & self._of_views.keys()
 
     @contextmanager
     def _errors_of(self, sql: str) -> Iterator[None]:

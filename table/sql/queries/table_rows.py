@@ -12,12 +12,15 @@ from penstock.errors import PenstockError
 from penstock.table.catalog.base import on_branch, parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.options.scans import RANGE_KEYS
+from penstock.table.options.scans import POINT_KEYS, RANGE_KEYS, SCAN_MODE
 from penstock.table.read.duckdb_columns import distinct_rows
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset, Rows
 from penstock.table.sql.queries.global_tables import global_table, is_global
 from penstock.table.sql.queries.session_reads import reads_of
+from penstock.table.system.tables import followed_options
+
+_ROWS = POINT_KEYS | RANGE_KEYS | {SCAN_MODE.key}  # the options that choose the rows of a read
 
 
 @dataclass(slots=True)
@@ -50,12 +53,12 @@ class TableRows:
             branched = base if branch is None else f"{base}$branch_{branch}"
             return self.of((place[0], branched), options)
         if system is not None:
-            return table.scan(options=dict(options) or None).to_arrow()
+            return table.scan(options=self._read_options(place, options)).to_arrow()
         if snapshot is not None:
             # The rows that a statement changes are read without the session's options, which may name older ones.
             scan = replace(table.scan(), snapshot=snapshot)
         else:
-            scan = table.scan(options={**self.session_reads(place), **options} or None).at_one_snapshot()
+            scan = table.scan(options=self._read_options(place, options)).at_one_snapshot()
 
         schema = scan.schema
 
@@ -69,10 +72,24 @@ class TableRows:
 
         return self.dataset(schema, rows, table.name)
 
+    def is_newest(self, place: tuple[str, str], options: Mapping[str, str]) -> bool:
+        """Return whether a mention of a table with these options reads its newest rows."""
+        scan = self.catalog.table(".".join(place)).scan(options=self._read_options(place, options))
+        return not scan.travel.travels and scan.between is None
+
     def session_reads(self, place: tuple[str, str]) -> dict[str, str]:
         """Return the options that the session sets for reads of a table, given as its database and its name."""
         database, name = place
         return reads_of(self.read_options, (self.catalog_name, database, parse_name(name)[0]))
+
+    def _read_options(self, place: tuple[str, str], options: Mapping[str, str]) -> dict[str, str]:
+        """Return the options of a read. One that names a snapshot reads it, whatever the session has set."""
+        session, system = self.session_reads(place), parse_name(place[1])[2]
+        if system is not None:
+            session = followed_options(system, session)
+        if options.keys() & _ROWS:
+            session = {name: text for name, text in session.items() if name not in _ROWS}
+        return {**session, **options}
 
     def dataset(self, schema: pa.Schema, rows: Rows, table: str | None = None) -> LazyDataset:
         """Return rows as DuckDB reads them; an error while they are read is remembered as `failure`."""

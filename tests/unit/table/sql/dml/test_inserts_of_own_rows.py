@@ -1,0 +1,150 @@
+"""INSERT OVERWRITE of a table with rows that are computed from its own, beside commits of other jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.sql.interpreter import Interpreter
+
+LOCAL = {"local.sync": "false"}
+KEYED, APPEND = ", PRIMARY KEY (p, id) NOT ENFORCED", ""
+ROWS = [(1, 1, 0), (2, 2, 0)]
+
+
+def lake(folder: Path, key: str, options: str = "") -> Interpreter:
+    catalog = Catalog(folder, LOCAL)
+    catalog.create_database("d")
+    made = Interpreter(catalog, "d")
+    bucket = "-1" if key == APPEND else "1"
+    list(
+        made.run(
+            f"CREATE TABLE t (p INT, id INT, v INT{key}) PARTITIONED BY (p) WITH ('bucket' = '{bucket}'{options});"
+            "CREATE TABLE other (p INT, id INT, v INT);"
+            "INSERT INTO t VALUES (1, 1, 0), (2, 2, 0); INSERT INTO other VALUES (1, 1, 0), (2, 2, 0)"
+        )
+    )
+    return made
+
+
+def rows(found: Interpreter) -> list[tuple[object, ...]]:
+    (read,) = found.run("SELECT p, id, v FROM t")
+    return sorted(tuple(row.values()) for row in read.to_pylist())
+
+
+def beside(monkeypatch: pytest.MonkeyPatch, folder: Path, statements: Sequence[str]) -> Iterator[str]:
+    """Let another job run a statement after each read of the overwrite, and before its commit."""
+    others, real = iter(statements), OverwriteWriter.prepare
+
+    def prepared(writer: OverwriteWriter, identifier: int | None = None) -> object:
+        messages = real(writer, identifier)
+        with monkeypatch.context() as own:
+            own.setattr(OverwriteWriter, "prepare", real)
+            for statement in others:
+                penstock.sql(statement, folder, options=LOCAL)
+                break
+        return messages
+
+    monkeypatch.setattr(OverwriteWriter, "prepare", prepared)
+    return others
+
+
+@pytest.mark.parametrize("key", [KEYED, APPEND], ids=["keyed", "append"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT p, id, v + 10 FROM t",
+        "SELECT p, id, v + 10 FROM v",
+        "SELECT p, id, v + 10 FROM (SELECT * FROM d.t) AS s",
+        "WITH s AS (SELECT * FROM t) SELECT p, id, v + 10 FROM s",
+        "SELECT t.p, t.id, t.v + 10 FROM other RIGHT JOIN t ON t.id = other.id",
+        "SELECT p, id, v + 10 FROM t /*+ OPTIONS('scan.mode' = 'latest-full') */",
+    ],
+)
+def test_rows_that_another_job_commits_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, query: str
+) -> None:
+    found = lake(tmp_path, key)
+    list(found.run("CREATE TEMPORARY VIEW v AS SELECT * FROM t"))
+    beside(monkeypatch, tmp_path, ["INSERT INTO d.t VALUES (1, 7, 7)"])
+    list(found.run(f"INSERT OVERWRITE t {query}"))
+    assert rows(found) == [(1, 1, 10), (1, 7, 17), (2, 2, 10)]
+
+
+@pytest.mark.parametrize("key", [KEYED, APPEND], ids=["keyed", "append"])
+def test_a_partition_that_is_not_overwritten_is_no_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    found = lake(tmp_path, key)
+    beside(monkeypatch, tmp_path, ["INSERT INTO d.t VALUES (2, 7, 7)"])
+    snapshots = len(next(iter(found.run("SELECT * FROM t$snapshots"))))
+    list(found.run("INSERT OVERWRITE t PARTITION (p = 1) SELECT id, v + 10 FROM t WHERE p = 1"))
+    assert rows(found) == [(1, 1, 10), (2, 2, 0), (2, 7, 7)]
+    # One try: the statement did not run again.
+    assert len(next(iter(found.run("SELECT * FROM t$snapshots WHERE commit_kind <> 'COMPACT'")))) == snapshots + 2
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT p, id, v + 10 FROM other", "SELECT p, id, v + 10 FROM t VERSION AS OF 1", "SELECT 1, 1, 10"]
+)
+def test_an_overwrite_with_other_rows_replaces_what_was_committed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """As in Paimon: it has the same result as one that began after the other commit."""
+    found = lake(tmp_path, APPEND)
+    beside(monkeypatch, tmp_path, ["INSERT INTO d.t VALUES (1, 7, 7)"])
+    list(found.run(f"INSERT OVERWRITE t PARTITION (p = 1) SELECT id, v FROM ({query}) AS q(p, id, v) WHERE p = 1"))
+    assert rows(found) == [(1, 1, 10), (2, 2, 0)]
+
+
+def test_an_overwrite_of_itself_gives_up_after_three_conflicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = lake(tmp_path, APPEND)
+    others = beside(monkeypatch, tmp_path, [f"INSERT INTO d.t VALUES (1, {number}, 0)" for number in (7, 8, 9, 10)])
+    with pytest.raises(CommitConflict, match="another job changed a partition"):
+        list(found.run("INSERT OVERWRITE t SELECT p, id, v + 10 FROM t"))
+    assert list(others) == ["INSERT INTO d.t VALUES (1, 10, 0)"]
+    assert rows(found) == sorted([*ROWS, (1, 7, 0), (1, 8, 0), (1, 9, 0)])
+
+
+def test_an_overwrite_does_not_delete_rows_that_are_not_read_yet(tmp_path: Path) -> None:
+    found = lake(tmp_path, KEYED, ", 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'")
+    list(found.run("CALL sys.compact('d.t'); INSERT INTO t VALUES (1, 7, 7)"))
+    with pytest.raises(ConfigError, match="readable only after a compaction"):
+        list(found.run("INSERT OVERWRITE t SELECT p, id, v + 10 FROM t"))
+    list(found.run("CALL sys.compact('d.t'); INSERT OVERWRITE t SELECT p, id, v + 10 FROM t; CALL sys.compact('d.t')"))
+    assert rows(found) == [(1, 1, 10), (1, 7, 17), (2, 2, 10)]
+
+
+@pytest.mark.parametrize("key", [KEYED, APPEND], ids=["keyed", "append"])
+def test_the_first_rows_of_another_job_are_not_overwritten_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    found = lake(tmp_path, key)
+    list(found.run("DROP TABLE other; ALTER TABLE t RENAME TO other; CREATE TABLE t LIKE other"))
+    beside(monkeypatch, tmp_path, ["INSERT INTO d.t VALUES (1, 7, 7)"])
+    list(found.run("INSERT OVERWRITE t SELECT p, id, v + 10 FROM t UNION ALL SELECT 1, 1, 1"))
+    assert rows(found) == [(1, 1, 1), (1, 7, 17)]
+
+
+def test_a_merge_into_an_empty_table_does_not_replace_the_first_rows_of_another_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = lake(tmp_path, KEYED, ", 'write-only' = 'true'")
+    list(found.run("DROP TABLE other; ALTER TABLE t RENAME TO other; CREATE TABLE t LIKE other"))
+    real, others = penstock.table.operations.write.TableWriter.prepare, iter(["INSERT INTO d.t VALUES (1, 1, 5)"])
+
+    def prepared(writer: object, identifier: int | None = None) -> object:
+        for statement in others:
+            penstock.sql(statement, tmp_path, options=LOCAL)
+        return real(writer, identifier)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(penstock.table.operations.write.TableWriter, "prepare", prepared)
+    merge = "WHEN MATCHED THEN UPDATE SET v = t.v + s.v WHEN NOT MATCHED THEN INSERT *"
+    list(found.run(f"MERGE INTO t USING (SELECT 1 AS p, 1 AS id, 1 AS v) AS s ON t.id = s.id AND t.p = s.p {merge}"))
+    assert rows(found) == [(1, 1, 6)]

@@ -32,6 +32,8 @@ _TYPE_ENDS = frozenset(
     }
 )
 _COMPUTED = "compute the column in a SELECT"
+# Dates and times with a type in front of them.
+_TYPED_LITERAL = re.compile(r"(?:date|time|timestamp(?:_ntz|_ltz)?)\s*'([^']*)'", re.IGNORECASE)
 _BYTES = "utf8_binary"  # Spark's collation of texts that has no other order or equality than their bytes
 # What to do instead of clauses that a column of a table cannot have.
 _INSTEAD = {
@@ -121,6 +123,8 @@ def read_default(cursor: Cursor) -> str | None:
     if cursor.kind() == "string":
         return cursor.string()
     text = cursor.until(",", ")", "comment", "first", "after", "not", *_INSTEAD)
+    if (typed := _TYPED_LITERAL.fullmatch(text)) is not None:
+        return typed[1]
     if not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?|true|false|null", text, re.IGNORECASE):
         cursor.fail(f"the default {text!r} is not a literal", hint="a number, a text in single quotes, TRUE or FALSE")
     return None if text.lower() == "null" else text

@@ -38,6 +38,11 @@ INSTEAD = {
     "rlike": _MATCHES,
     "sha2": "sha256(a)",
     "trunc": "date_trunc('month', t)",
+    "startswith": "starts_with(a, 'part')",
+    "endswith": "ends_with(a, 'part')",
+    "array_join": "array_to_string(l, ',')",
+    "element_at": "l[1]",
+    "sequence": "range(1, n)",
 }
 # Forms of Flink and Spark that DuckDB refuses at a word behind them, by their text.
 FORMS = {
@@ -49,6 +54,7 @@ FORMS = {
     r"\bDIV\b": "n // 2",
     r"<=>": "a IS NOT DISTINCT FROM b",
     r"\bLATERAL\s+VIEW\b": "SELECT a, unnest(l) FROM t",
+    r"\bTIMESTAMP_NTZ\b": "TIMESTAMP '2026-01-31 12:00:00'",
     r"\bTIMESTAMP_LTZ\s*''": "TIMESTAMPTZ '2026-01-31 12:00:00+00'",
 }
 _TEXT = re.compile("'(?:[^']|'')*'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,11 +13,12 @@ from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.handle import Table
 from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.delete import check_deletable
+from penstock.table.sql.dml.assigned_values import assigned_values
 from penstock.table.sql.dml.column_casts import cast_text
-from penstock.table.sql.dml.inserts import own_name
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.dml.update_and_delete import changing_writer, target_text, write_changes
 from penstock.table.sql.dml.update_rules import check_distinct_names, check_updatable
+from penstock.table.sql.grammar.inner_queries import inside_queries
 from penstock.table.sql.grammar.row_statements import Assignments, Merge, MergeClause
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.sql.queries.context import SqlContext
@@ -71,7 +72,7 @@ def _source_text(statement: Merge) -> str:
 
 def _check(table: Table, statement: Merge) -> None:
     assigned = [
-        name for clause in statement.clauses if clause.action == "update" for name, _ in clause.assignments or ()
+        path[0] for clause in statement.clauses if clause.action == "update" for path, _ in clause.assignments or ()
     ]
     check_updatable(table, "MERGE INTO", assigned)
     alias = statement.alias or statement.name[-1]
@@ -119,6 +120,9 @@ class _Join:
         clauses = self.statement.clauses
         # CASE evaluates its conditions in order, so the first clause that applies to a row decides, as SQL demands.
         numbers = " ".join(f"WHEN {self._holds(clause)} THEN {at}" for at, clause in enumerate(clauses))
+        # DuckDB does not let an expression refer to another one that contains a query.
+        has_query = any(token.text.lower() == "select" for token in tokens_of(numbers))
+        decided = f"CASE {numbers} END" if has_query else "clause"
         kinds = " ".join(f"WHEN {at} THEN {_KINDS[clause.action]}" for at, clause in enumerate(clauses))
         old = {f"old_{at}": f"{self._target}.{quoted(field.name)}" for at, field in enumerate(fields)}
         if not self.table.primary_keys:
@@ -132,8 +136,10 @@ class _Join:
                 # The time for which DuckDB plans expressions beside a join grows with the square of their number.
                 texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
             cases = " ".join(f"WHEN {number} THEN {cast_text(text, field, type_)}" for number, text in enumerate(texts))
-            (outer if is_plain else inner).append(f"CASE clause {cases} END AS {new_column(at)}")
-            if not is_plain:
+            if is_plain:
+                outer.append(f"CASE clause {cases} END AS {new_column(at)}")
+            else:
+                inner.append(f"CASE {decided} {cases} END AS {new_column(at)}")
                 outer.append(new_column(at))
         columns = ", ".join((*(f"{text} AS {name}" for text, name in read.items()), *inner))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
@@ -176,16 +182,17 @@ class _Join:
         if clause.assignments is None:
             known = {column.lower(): column for column in reversed(self.source_columns)}
             return {name: f"{self._source}.{quoted(self._source_column(name, clause, known))}" for name in names}
-        assigned = dict(self._assigned(clause.assignments, names))
-        texts = {name: f"({self._qualified(text, clause.rows)})" for name, text in assigned.items()}
+        assigned = self._assigned(clause.assignments, names)
+        values = [(path, f"({self._qualified(text, clause.rows)})") for path, text in assigned]
+        texts = assigned_values(self.table, self._target, values)
         otherwise = {name: f"{self._target}.{quoted(name)}" for name in names}
         if clause.action == "insert":
             # For a null, the writer stores the default of the column, if it has one.
             otherwise = dict.fromkeys(names, "NULL")
         return otherwise | texts
 
-    def _assigned(self, assignments: Assignments, names: list[str]) -> Iterator[tuple[str, str]]:
-        if all(not name for name, _ in assignments):  # VALUES without a list of columns
+    def _assigned(self, assignments: Assignments, names: list[str]) -> Assignments:
+        if all(not path for path, _ in assignments):  # VALUES without a list of columns
             if len(assignments) != len(names):
                 raise ConfigError(
                     f"{len(assignments)} values are inserted into {len(names)} columns",
@@ -193,9 +200,8 @@ class _Join:
                     columns=", ".join(names),
                     hint="write one value per column, in the order of the columns",
                 )
-            assignments = tuple(zip(names, (text for _, text in assignments), strict=True))
-        for name, text in assignments:
-            yield own_name(self.table, name), text
+            return tuple(((name,), text) for name, (_, text) in zip(names, assignments, strict=True))
+        return assignments
 
     def _source_column(self, name: str, clause: MergeClause, known: Mapping[str, str]) -> str:
         found = known.get(name.lower())
@@ -209,7 +215,10 @@ class _Join:
         return found
 
     def _qualified(self, text: str, rows: str) -> str:
-        """Qualify names without a table: of the source where the target has no row, and the other way round."""
+        """Qualify names without a table: of the source where the target has no row, and the other way round.
+
+        Names in queries in brackets stay: they are columns of the tables of the query first.
+        """
         if rows == "matched":
             return text
         if rows == "not matched":
@@ -220,8 +229,9 @@ class _Join:
         tokens = tokens_of(text)
         solid = [at for at, token in enumerate(tokens) if token.kind != "blank"]
         texts = [token.text for token in tokens]
+        inner = inside_queries([texts[at].lower() for at in solid])
         for place, at in enumerate(solid):
-            name = tokens[at].name
+            name = None if place in inner else tokens[at].name
             before = texts[solid[place - 1]] if place else ""
             after = tokens[solid[place + 1]].text if place + 1 < len(solid) else ""
             if name is not None and name.lower() in known and before != "." and after not in {".", "("}:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.catalog.base import split_name
 from penstock.table.handle import Table
@@ -14,8 +13,9 @@ from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
+from penstock.table.sql.dml.assigned_values import assigned_values
 from penstock.table.sql.dml.column_casts import cast_text
-from penstock.table.sql.dml.inserts import changed_rows, own_name
+from penstock.table.sql.dml.inserts import changed_rows
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.dml.update_rules import check_newest_rows, check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Update
@@ -64,7 +64,7 @@ def update(context: SqlContext, statement: Update) -> pa.Table:
 
 def _update(context: SqlContext, statement: Update) -> pa.Table:
     table = context.table(statement.name)
-    check_updatable(table, "UPDATE", [name for name, _ in statement.assignments])
+    check_updatable(table, "UPDATE", [path[0] for path, _ in statement.assignments])
     alias = quoted(statement.alias or statement.name[-1])
     old = ", ".join(f"{alias}.{quoted(field.name)}" for field in table.definition.fields)
     new = new_values(context, table, alias, statement.assignments)
@@ -95,12 +95,7 @@ def _replace(context: SqlContext, table: Table, statement: Update | Delete, new:
 def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:
     """Return the SQL of the new value of each column: the assigned value, or the old one."""
     fields = table.definition.fields
-    assigned: dict[str, str] = {}
-    for name, text in assignments:
-        own = own_name(table, name)
-        if own in assigned:
-            raise ConfigError(f"the column {own!r} is set twice", table=table.name, hint="set it once")
-        assigned[own] = text
+    assigned = assigned_values(table, alias, assignments)
     types = context.session.types_of(arrow_schema(fields))
     return [
         cast_text(f"({assigned[field.name]})", field, type_)

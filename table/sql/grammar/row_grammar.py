@@ -118,25 +118,25 @@ def _alias(cursor: Cursor, *ends: str) -> str | None:
 
 
 def _assignments(cursor: Cursor, target: Names, alias: str | None, *ends: str) -> Assignments:
-    """Read `a = 1, t.b = 2`, where t is the table or its alias."""
-    assignments: list[tuple[str, str]] = []
+    """Read `a = 1, t.b = 2, s.x = 3`, where t is the table or its alias, and s a struct."""
+    assignments: list[tuple[Names, str]] = []
     while True:
-        *qualifier, name = cursor.names()
-        if qualifier and not _is_target(qualifier, target, alias):
-            written = ".".join((*qualifier, name))
-            cursor.fail(
-                f"{written!r} is not a column of the table that is changed",
-                hint="a field of a struct is set with the whole struct: SET s = {'a': 5, 'b': s.b}",
-            )
+        path = _column_path(cursor.names(), target, alias)
         cursor.expect("=")
         value = cursor.until(",", *ends)
         if not value:
             cursor.fail("a value is expected")
-        if name in dict(assignments):
-            cursor.fail(f"the column {name!r} is set twice")
-        assignments.append((name, assigned_value(value)))
+        if path in dict(assignments):
+            cursor.fail(f"the column {'.'.join(path)!r} is set twice")
+        assignments.append((path, assigned_value(value)))
         if not cursor.skip(","):
             return tuple(assignments)
+
+
+def _column_path(names: Names, target: Names, alias: str | None) -> Names:
+    """Return the names without those of the table, or its alias, in front of a column."""
+    qualifiers = [length for length in range(1, len(names)) if _is_target(names[:length], target, alias)]
+    return names[max(qualifiers, default=0) :]
 
 
 def _is_target(qualifier: Sequence[str], target: Names, alias: str | None) -> bool:
@@ -237,7 +237,8 @@ def _inserted(cursor: Cursor) -> Assignments | None:
     cursor.expect(")")
     if columns is not None and len(columns) != len(values):
         cursor.fail(f"{len(values)} values are inserted into {len(columns)} columns")
-    return tuple(zip(columns or [""] * len(values), values, strict=True))
+    paths: list[Names] = [()] * len(values) if columns is None else [(name,) for name in columns]
+    return tuple(zip(paths, values, strict=True))
 
 
 def _check_order(cursor: Cursor, clauses: list[MergeClause]) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Names: TypeAlias = tuple[str, ...]
-Assignments: TypeAlias = tuple[tuple[str, str], ...]
+# What is set, a column or the path to a field of a struct, and the text of its value. A value of VALUES has no path.
+Assignments: TypeAlias = tuple[tuple[Names, str], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ def test_columns_have_defaults_comments_and_keys() -> None:
         ),
         (
             "UPDATE t AS x SET a = CASE WHEN b THEN 1 ELSE 2 END, x.b = f(1, 2) WHERE c = 'where'",
-            Update(("t",), "x", (("a", "CASE WHEN b THEN 1 ELSE 2 END"), ("b", "f(1, 2)")), "c = 'where'"),
+            Update(("t",), "x", ((("a",), "CASE WHEN b THEN 1 ELSE 2 END"), (("b",), "f(1, 2)")), "c = 'where'"),
         ),
         ("DELETE FROM t", Delete(("t",), None, None)),
         ("DELETE FROM t x WHERE a IN (SELECT 1)", Delete(("t",), "x", "a IN (SELECT 1)")),
@@ -186,6 +186,8 @@ def test_statements_are_read(text: str, statement: Statement) -> None:
         ("ALTER COLUMN a DROP NOT NULL", UpdateColumnNullability("a", nullable=True)),
         ("ALTER COLUMN a SET DEFAULT 7", UpdateColumnDefault("a", "7")),
         ("ALTER COLUMN a DROP DEFAULT", UpdateColumnDefault("a", None)),
+        ("ALTER COLUMN a SET DEFAULT DATE '2024-01-31'", UpdateColumnDefault("a", "2024-01-31")),
+        ("ALTER COLUMN a SET DEFAULT timestamp_ntz'2024-01-31 10:00'", UpdateColumnDefault("a", "2024-01-31 10:00")),
         ("ALTER COLUMN a FIRST", UpdateColumnPosition("a", first=True)),
         ("ALTER COLUMN a AFTER b", UpdateColumnPosition("a", after="b")),
         ("SET ('a' = 'b')", SetOption("a", "b")),
@@ -215,8 +217,8 @@ def test_a_merge_is_read_with_all_clauses() -> None:
         (
             MergeClause("matched", "delete", "s.gone"),
             MergeClause("matched", "update", None),
-            MergeClause("not matched", "insert", "s.id > 0", (("id", "s.id"), ("v", "f(s.v, 1)"))),
-            MergeClause("not matched by source", "update", None, (("v", "CASE WHEN t.v THEN 1 END"),)),
+            MergeClause("not matched", "insert", "s.id > 0", ((("id",), "s.id"), (("v",), "f(s.v, 1)"))),
+            MergeClause("not matched by source", "update", None, ((("v",), "CASE WHEN t.v THEN 1 END"),)),
         ),
     )
 

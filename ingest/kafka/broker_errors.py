@@ -111,6 +111,18 @@ _AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_D
 _UNREACHABLE = (
     "check that a broker is running, that bootstrap.servers is correct, and that no firewall blocks the connection"
 )
+_GRANT = "grant the user of the pipeline the operation {} of the {}, for example with  kafka-acls --add"
+_RIGHTS = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: _GRANT.format("READ", "topic"),
+    KafkaError.GROUP_AUTHORIZATION_FAILED: _GRANT.format("READ", "consumer group")
+    + ", or choose another startup mode than group-offsets",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: _GRANT.format("DESCRIBE", "cluster"),
+}
+
+
+def lacks_right(error: BaseException | None) -> bool:
+    """Return whether the client raised this because the user lacks a right, which only somebody else can grant."""
+    return isinstance(error, KafkaException) and error.args[0].code() in _RIGHTS
 
 
 def broker_error(
@@ -124,5 +136,5 @@ def broker_error(
         partition=partition,
         offset=offset,
         retryable=is_passing(error),
-        hint=_UNREACHABLE if error.code() in _AWAY else None,
+        hint=_UNREACHABLE if error.code() in _AWAY else _RIGHTS.get(error.code()),
     )

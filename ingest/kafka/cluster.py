@@ -24,7 +24,15 @@ from confluent_kafka.admin import (
 )
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka.broker_errors import is_passing, is_refusal, is_unknown_topic, patiently, refused
+from penstock.ingest.kafka.broker_errors import (
+    broker_error,
+    is_passing,
+    is_refusal,
+    is_unknown_topic,
+    lacks_right,
+    patiently,
+    refused,
+)
 from penstock.ingest.kafka.client import REQUEST_SECONDS, admin, check_reachable
 from penstock.ingest.patience import is_patient
 from penstock.ingest.source import Range
@@ -32,6 +40,7 @@ from penstock.ingest.source import Range
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")
 _LOOK_SECONDS = 0.2
+_MOST_SECONDS = 3 * REQUEST_SECONDS  # a new client needs several answers of the broker, each of which may be slow
 
 
 def place_of(range_: Range) -> Place:
@@ -51,6 +60,7 @@ class KafkaCluster:
         self._refusal: KafkaError | None = None
         self._properties = properties
         self._reached = False
+        self._seconds = REQUEST_SECONDS
         self._admin: AdminClient = admin(properties, self._hear)
         uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
@@ -83,7 +93,7 @@ class KafkaCluster:
 
     def _metadata(self) -> ClusterMetadata:
         try:
-            return self._admin.list_topics(timeout=REQUEST_SECONDS)
+            return self._admin.list_topics(timeout=self._seconds)
         except KafkaException:
             self._admin.poll(0)
             if self._refusal is not None:
@@ -112,8 +122,8 @@ class KafkaCluster:
 
     def _describe(self, topics: list[str]) -> list[TopicDescription]:
         def ask() -> list[TopicDescription]:
-            answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_SECONDS)
-            return [self._answer(answers[topic]) for topic in topics]
+            answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=self._seconds)
+            return [self._description(topic, answers[topic]) for topic in topics]
 
         try:
             return self._patiently(ask)
@@ -125,6 +135,15 @@ class KafkaCluster:
                     topics=", ".join(self._missing(topics)),
                     hint="create the topic, or correct its name",
                 ) from cause
+            raise
+
+    def _description(self, topic: str, answer: Future[TopicDescription]) -> TopicDescription:
+        """Return the answer. The client does not name the topic that the user may not see."""
+        try:
+            return self._answer(answer)
+        except KafkaException as error:
+            if lacks_right(error):
+                raise broker_error(error.args[0], topic=topic) from error
             raise
 
     def _missing(self, topics: Collection[str]) -> Collection[str]:
@@ -169,7 +188,7 @@ class KafkaCluster:
 
         def ask() -> dict[TopicPartition, Any]:
             futures = self._admin.list_offsets(
-                request, isolation_level=isolation or self._isolation, request_timeout=REQUEST_SECONDS
+                request, isolation_level=isolation or self._isolation, request_timeout=self._seconds
             )
             found = {place: self._answer(future) for place, future in futures.items()}
             if any(end.offset < lowest for end in found.values()):
@@ -184,7 +203,7 @@ class KafkaCluster:
     def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
         """Return the committed offsets of the group; partitions without an entry are omitted."""
         request = [ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])]
-        answer = self._all(lambda: self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS))
+        answer = self._all(lambda: self._admin.list_consumer_group_offsets(request, request_timeout=self._seconds))
         found = answer[group].topic_partitions
         # A negative offset is the client's way to say that the group has committed nothing for the partition.
         return {(end.topic, end.partition): end.offset for end in found if end.offset >= 0}
@@ -220,6 +239,7 @@ class KafkaCluster:
             return ask()
         except KafkaException as error:
             if is_passing(error.args[0]):
+                self._seconds = min(2 * self._seconds, _MOST_SECONDS)
                 self._admin = admin(self._properties, self._hear)
             raise
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka.broker_errors import patiently
+from penstock.ingest.kafka.broker_errors import broker_error, patiently
 from penstock.ingest.kafka.client import EventLine
 from penstock.ingest.kafka.cluster import KafkaCluster, MissingTopic
 from penstock.ingest.messages.client_log import Seldom
@@ -55,10 +56,10 @@ class Broken:
     """A client that waits for a broker that is gone."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.timeouts: list[float] = []
 
-    def list_topics(self, **_: float) -> None:
-        self.asked += 1
+    def list_topics(self, timeout: float) -> None:
+        self.timeouts.append(timeout)
         away()
 
     def poll(self, _: float) -> None:
@@ -70,7 +71,38 @@ def test_a_request_that_timed_out_is_repeated_with_a_new_client(monkeypatch: pyt
     clients = iter([broken, working])
     monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: next(clients))
     assert KafkaCluster({}).topics_matching("t") == ["t"]
-    assert broken.asked == 1
+    assert len(broken.timeouts) == 1
+
+
+def test_a_slow_broker_gets_more_time_with_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt has a new client: the connection that a shorter attempt made is lost with its client."""
+    slow, working = Broken(), SimpleNamespace(list_topics=lambda **_: SimpleNamespace(topics={"t": None}))
+    clients = iter([slow, slow, slow, slow, working])
+    monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: next(clients))
+    monkeypatch.setattr("penstock.ingest.kafka.broker_errors.time.sleep", lambda _: None)
+    assert KafkaCluster({}).topics_matching("t") == ["t"]
+    assert slow.timeouts == [20, 40, 60, 60]
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED])
+def test_a_missing_right_is_reported_with_its_topic_and_with_what_to_grant(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"open": Future[SimpleNamespace](), "closed": Future[SimpleNamespace]()}
+    answers["open"].set_result(SimpleNamespace())
+    answers["closed"].set_exception(KafkaException(KafkaError(code)))
+    client = SimpleNamespace(describe_topics=lambda *_, **__: answers, poll=lambda _: None)
+    monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: client)
+    with pytest.raises(SourceError, match="authorization failed") as caught:
+        KafkaCluster({}).topic_ids({"open", "closed"})
+    assert caught.value.facts["topic"] == "closed"
+    assert "grant the user of the pipeline" in (caught.value.hint or "")
+    assert not caught.value.retryable
+
+
+def test_a_missing_right_for_the_group_is_reported_with_the_way_around() -> None:
+    error = broker_error(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    assert "another startup mode" in (error.hint or "")
 
 
 def test_the_same_client_message_is_logged_twice_per_minute() -> None:

@@ -70,11 +70,17 @@ def busy_executor(spark: cluster.Cluster) -> int | None:
     return None
 
 
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Cluster]:
+    with cluster.running(tmp_path_factory.mktemp("spark") / "cluster") as found:
+        yield found
+
+
 @pytest.mark.parametrize("kind", ["postgres", "mysql", "mariadb"])
 def test_killed_executors_and_second_attempts_lose_and_repeat_nothing(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+    kind: str, spark: cluster.Cluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    with source(kind, tmp_path, request) as sync, cluster.running(tmp_path / "cluster") as spark:
+    with source(kind, tmp_path, request) as sync:
         for first in range(0, ROWS, 2000):
             rows = ", ".join(f"({n}, 'owner {n % 5}', 0)" for n in range(first, first + 2000))
             sync.server.run(f"INSERT INTO account VALUES {rows}")

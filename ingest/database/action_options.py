@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from penstock.errors import ConfigError, nearest
+from penstock.errors import ConfigError, did_you_mean, nearest
+
+log = logging.getLogger(__name__)
 
 
 def check_names(
@@ -25,6 +28,22 @@ def check_names(
             f"{name} cannot be set for {database}_sync_database.",
             hint="choose the tables with --including-tables and --excluding-tables",
         )
+
+
+def check_options(
+    conf: Iterable[str], database: str, has_effect: Callable[[str], bool | None], known: Collection[str]
+) -> None:
+    """Log options without effect, and raise ConfigError for unknown ones.
+
+    `has_effect` returns True for an option that is acted on, False for one that only other connectors know, None for an
+    unknown one. `known` are names that an unknown one may be meant for.
+    """
+    for key in conf:
+        effect = has_effect(key)
+        if effect is None:
+            raise ConfigError(f"{database}_conf has no option {key}", hint=did_you_mean(key, sorted(known)))
+        if not effect:
+            log.warning("event=%s_conf_without_effect key=%s", database, key)
 
 
 def startup_mode(given: object, modes: Sequence[str], connector: str) -> str:

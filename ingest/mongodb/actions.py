@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import ConfigError, did_you_mean
-from penstock.ingest.database.action_options import check_names
+from penstock.ingest.database.action_options import check_names, check_options
 from penstock.ingest.sync_actions import REREAD, Flag, FlagValues, SyncActions, TranslatedSource, pairs
-
-log = logging.getLogger(__name__)
 
 _PLAIN = (
     *("hosts", "scheme", "username", "password", "connection.options", "database", "collection"),
@@ -48,8 +44,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     With `names_table`, the action writes one target table, and the options must name its collection too.
     """
     check_names(conf, "mongodb", ("hosts", "database"), "collection", names_table=names_table)
-    for key in conf:
-        _check_known(key)
+    check_options(conf, "mongodb", _has_effect, _KNOWN | _WITHOUT_EFFECT)
     startup = {name: conf[key] for name, key in (("mode", _MODE), ("timestamp-millis", _MILLIS)) if key in conf}
     documents: dict[str, Any] = {"mode": conf[_START].strip().lower()} if _START in conf else {}
     documents |= {key: _listed(conf[key]) for key in (_NAMES, _PATHS) if key in conf}
@@ -68,13 +63,9 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _check_known(key: str) -> None:
-    if key in _KNOWN:
-        return
-    if key in _WITHOUT_EFFECT:
-        log.warning("event=mongodb_conf_without_effect key=%s", key)
-        return
-    raise ConfigError(f"mongodb_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))
+def _has_effect(key: str) -> bool | None:
+    """Return True if the key has an effect, False if only other connectors know it, None if it is unknown."""
+    return True if key in _KNOWN else False if key in _WITHOUT_EFFECT else None
 
 
 def _translate(flags: FlagValues) -> TranslatedSource:

@@ -5,13 +5,12 @@ Both describe the server by the options of `--mysql-conf`, which are the options
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.ingest.database.action_options import check_names
+from penstock.ingest.database.action_options import check_names, check_options
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
     REREAD,
@@ -22,8 +21,6 @@ from penstock.ingest.sync_actions import (
     pairs,
     renamed,
 )
-
-log = logging.getLogger(__name__)
 
 _PLAIN = ("hostname", "port", "username", "password", "database-name", "table-name", "server-id", "server-time-zone")
 _STARTUP = {
@@ -84,8 +81,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     With `names_table`, the action writes one target table, and the options must name its source tables too.
     """
     check_names(conf, "mysql", _REQUIRED, "table-name", names_table=names_table)
-    for key in conf:
-        _check_known(key)
+    check_options(conf, "mysql", _has_effect, _KNOWN | _WITHOUT_EFFECT)
     # Options of the JDBC driver that concern TLS and passwords are translated; this client is not JDBC.
     tls = _ssl(conf)
     return {
@@ -103,16 +99,6 @@ def _has_effect(key: str) -> bool | None:
     if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() in _JDBC:
         return True
     return False if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")) else None
-
-
-def _check_known(key: str) -> None:
-    effect = _has_effect(key)
-    if effect:
-        return
-    if effect is not None:
-        log.warning("event=mysql_conf_without_effect key=%s", key)
-        return
-    raise ConfigError(f"mysql_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))
 
 
 def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:

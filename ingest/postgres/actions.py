@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import ConfigError, did_you_mean
-from penstock.ingest.database.action_options import check_names
+from penstock.errors import ConfigError
+from penstock.ingest.database.action_options import check_names, check_options
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
     REREAD,
@@ -18,8 +17,6 @@ from penstock.ingest.sync_actions import (
     pairs,
     renamed,
 )
-
-log = logging.getLogger(__name__)
 
 _PLAIN = (
     *("hostname", "port", "username", "password", "database-name", "schema-name", "table-name"),
@@ -68,8 +65,7 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     With `names_table`, the action writes one target table, and the options must name its source tables too.
     """
     check_names(conf, "postgres", (*_REQUIRED, "slot.name"), "table-name", names_table=names_table)
-    for key in conf:
-        _check_known(key)
+    check_options(conf, "postgres", _has_effect, _KNOWN | _WITHOUT_EFFECT)
     startup = {"mode": conf[_MODE]} if _MODE in conf else {}
     snapshot = {"chunk-rows": conf[_CHUNK]} if _CHUNK in conf else {}
     tls = {name: conf[key] for key, name in _SSL.items() if key in conf}
@@ -98,13 +94,11 @@ def _publication(conf: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _check_known(key: str) -> None:
+def _has_effect(key: str) -> bool | None:
+    """Return True if the key has an effect, False if only other connectors know it, None if it is unknown."""
     if key in _KNOWN:
-        return
-    if key in _WITHOUT_EFFECT or key.startswith("debezium."):
-        log.warning("event=postgres_conf_without_effect key=%s", key)
-        return
-    raise ConfigError(f"postgres_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))
+        return True
+    return False if key in _WITHOUT_EFFECT or key.startswith("debezium.") else None
 
 
 def _translate(flags: FlagValues) -> TranslatedSource:

@@ -134,6 +134,18 @@ def write_hint(storage: Storage, path: str, data: bytes) -> None:
         storage.write(path, data)
 
 
+def read_hint(storage: Storage, path: str) -> int | None:
+    """Return the number in a file that `write_hint` wrote, None if there is no such file or number.
+
+    The file may be cut short or belong to another program; a number of 19 digits or more is no snapshot id.
+    """
+    try:
+        text = storage.read(path).strip()
+    except FileNotFoundError:
+        return None
+    return int(text) if text.isdigit() and len(text) < 19 else None
+
+
 def file_exists(storage: Storage, path: str) -> bool:
     """Return whether the path is a file, where it cannot be a folder.
 

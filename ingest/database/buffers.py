@@ -49,6 +49,13 @@ def big_endian_at(data: Bytes, positions: Int64s, width: int) -> npt.NDArray[np.
     return read >> np.uint64(8 * (container - width))
 
 
+def with_values_at(column: pa.Array, to: Int64s, values: pa.Array) -> pa.Array:
+    """Return the column with values in these places."""
+    index = np.arange(len(column))
+    index[to] = len(column) + np.arange(len(values))
+    return pa.concat_arrays([column, values.cast(column.type)]).take(pa.array(index))
+
+
 def gathered(data: Bytes, positions: Int64s, width: int) -> Bytes:
     """Return `width` bytes from each position, as a matrix."""
     words = (width + 7) // 8

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import DemandPolicy, needed
+from penstock.ingest.database.buffers import with_values_at
 from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, TableDefinition
 from penstock.ingest.mysql.errors import RowImageError
 from penstock.ingest.mysql.server.catalog import definitions, generated_columns, quoted
@@ -94,7 +95,7 @@ class GeneratedValues:
                 at = places.to_numpy(zero_copy_only=False).astype(np.int64)
                 seen[at] = True
                 for column, found in zip(selected, values, strict=True):
-                    columns[column.name] = _placed(columns[column.name], wanted[at], found)
+                    columns[column.name] = with_values_at(columns[column.name], wanted[at], found)
         rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         whole = replace(batch, rows=rows)
         return whole if seen.all() else _without(whole, wanted[~seen], oddities)
@@ -109,13 +110,6 @@ def _statement(chunk: Chunk, selected: Sequence[MySqlColumn], literals: Sequence
         + " AND ".join(f"{quoted(name)} = {literal}" for name, literal in zip(chunk.key, key, strict=True))
         for place, key in enumerate(literals)
     )
-
-
-def _placed(column: pa.Array, to: Int64s, values: pa.Array) -> pa.Array:
-    """Return the column with values in these places."""
-    index = np.arange(len(column))
-    index[to] = len(column) + np.arange(len(values))
-    return pa.concat_arrays([column, values.cast(column.type)]).take(pa.array(index))
 
 
 def _without(batch: ChangeBatch, gone: Int64s, oddities: Counter[str]) -> ChangeBatch:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from penstock.errors import DecodeError, SchemaConflict, SourceError
 from penstock.ingest.source import Barrier, Offsets, RereadableSource
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
-from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.commit_phase import CommitPhase
 from penstock.pipelines.driver.table_evolution import NO_SOURCES, TableEvolution, apply_barriers
 from penstock.pipelines.driver.unlogged_values import fill_logged_columns
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
+from penstock.table.buckets.bucket_files import discard
 
 log = logging.getLogger(__name__)
 

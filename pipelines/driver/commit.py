@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from penstock.errors import PenstockError
 from penstock.pipelines.ledger.batch_identity import BatchIdentity, was_committed_before
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import CommittedSnapshots, Committer
@@ -169,10 +169,3 @@ class Commits:
             return True
         self._checked.add(store.name)
         return False
-
-
-def discard(store: TableStore, messages: Sequence[CommitMessage]) -> None:
-    """Delete files that no commit will reference."""
-    layout = Layout.of(store.schema())
-    for message in messages:
-        BucketFiles(store, layout, message.partition, message.bucket).delete(message)

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.target_tables import TargetVersion, state_at
 from penstock.pipelines.tasks.batch_result import SCHEMA
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import BucketFiles, discard
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committer

@@ -80,16 +80,14 @@ class CheckpointFolder:
     # the driver's status, and signals for it -------------------------------------------------------------------
 
     def status(self) -> dict[str, Any] | None:
-        content = self._folder.read_json(STATUS, _WRITTEN_AGAIN)
-        return None if content is None else dict(content)
+        return self._facts(STATUS, _WRITTEN_AGAIN)
 
     def put_status(self, facts: dict[str, Any]) -> None:
         """Replace the status. A reader sees the whole new status or the previous one."""
         self._folder.write(STATUS, _compact(facts))
 
     def sent_failure(self) -> dict[str, Any] | None:
-        content = self._folder.read_json(SENT_FAILURE, _WRITTEN_AGAIN)
-        return None if content is None else dict(content)
+        return self._facts(SENT_FAILURE, _WRITTEN_AGAIN)
 
     def put_sent_failure(self, facts: Mapping[str, Any]) -> None:
         self._folder.write(SENT_FAILURE, _compact(facts))
@@ -146,8 +144,7 @@ class CheckpointFolder:
 
     def filled_tables(self) -> dict[str, Any] | None:
         """Return the record of filled tables, None if the checkpoint has no such record."""
-        content = self._folder.read_json(FILLED_TABLES, _ACCEPTED)
-        return None if content is None else dict(content)
+        return self._facts(FILLED_TABLES, _ACCEPTED)
 
     def put_filled_tables(self, content: Mapping[str, Any]) -> None:
         self._folder.write(FILLED_TABLES, _compact(content))
@@ -173,6 +170,10 @@ class CheckpointFolder:
 
     def delete_missed_batch(self, number: int) -> None:
         self._folder.delete(f"{PARKED}/{number}.json")
+
+    def _facts(self, name: str, hint: str) -> dict[str, Any] | None:
+        content = self._folder.read_json(name, hint)
+        return None if content is None else dict(content)
 
 
 def _compact(content: Mapping[str, Any]) -> bytes:

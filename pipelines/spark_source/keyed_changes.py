@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.maintenance.upkeep import after_commit
@@ -93,7 +93,7 @@ class KeyedChanges:
         if twice:
             refused = [*refused, self._written_twice(twice[0])]
         if refused:
-            delete_files(self.store, messages)
+            discard(self.store, messages)
             raise refused[0]
         with self._writer() as writer:
             writer.commit_messages(messages, identifier)
@@ -109,10 +109,3 @@ class KeyedChanges:
 
     def _writer(self) -> TableWriter:
         return TableWriter.open(self.store, self.user, self.options, after_commit(self.store), base=self.base)
-
-
-def delete_files(store: TableStore, messages: Iterable[CommitMessage]) -> None:
-    """Delete the files of messages that nobody commits."""
-    layout = Layout.of(store.schema())
-    for message in messages:
-        BucketFiles(store, layout, message.partition, message.bucket).delete(message)

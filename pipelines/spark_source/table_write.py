@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.change_numbers import kinds_for, whole_pairs
 from penstock.pipelines.spark_source.file_changes import FileChanges
-from penstock.pipelines.spark_source.keyed_changes import KeyedChanges, delete_files
+from penstock.pipelines.spark_source.keyed_changes import KeyedChanges
 from penstock.pipelines.spark_source.spark_options import OVERWRITE_MODE, OVERWRITE_PARTITION
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
 from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.row_kinds import ROWKIND, UPDATE_BEFORE, kind_texts
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.seen_files import check_seen
@@ -156,7 +157,7 @@ class TableWrite:
         clear_staged(store, job, _paths(parts))
         if all(part is not None for part in parts):
             return
-        delete_files(store, (message for part in parts if part is not None for message in part.messages))
+        discard(store, (message for part in parts if part is not None for message in part.messages))
 
     def _writer(self, store: TableStore, user: str | None = None) -> TableWriter:
         options = self.place.table_options

@@ -115,3 +115,10 @@ def dropped_vectors(state: BucketState) -> list[IndexEntry]:
 
 def _vector_entries(index: Iterable[IndexEntry]) -> list[IndexEntry]:
     return [entry for entry in index if entry.index_type == DELETION_VECTORS]
+
+
+def discard(store: TableStore, messages: Iterable[CommitMessage], layout: Layout | None = None) -> None:
+    """Delete the files of messages that were not committed and never will be. `layout` is by default the newest."""
+    layout = layout or Layout.of(store.schema())
+    for message in messages:
+        BucketFiles(store, layout, message.partition, message.bucket).delete(message)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.committer import Committer
@@ -70,12 +70,6 @@ def compacted_buckets(messages: Sequence[CommitMessage]) -> set[Bucket]:
     return {(message.partition, message.bucket) for message in messages if message.has_compaction}
 
 
-def discard(store: TableStore, layout: Layout, messages: Sequence[CommitMessage]) -> None:
-    """Delete the files of messages that were not committed and never will be."""
-    for message in messages:
-        BucketFiles(store, layout, message.partition, message.bucket).delete(message)
-
-
 log = logging.getLogger(__name__)
 
 _TRIES = 3
@@ -119,9 +113,9 @@ class Completion:
                 return CompletionResult(done.snapshots)
             # The conflict may be with this very commit: a put that had timed out may have taken effect just now.
             if find_committed(store, self.committer.user, messages).compaction is None:
-                discard(store, self.layout, [only_compaction(message) for message in messages])
+                discard(store, [only_compaction(message) for message in messages], self.layout)
         elif committed.is_uncommitted:
-            discard(store, self.layout, messages)
+            discard(store, messages, self.layout)
         else:
             reason = "snapshots have expired, so it is not known whether one has them"
             log.warning("event=files_left_as_orphans table=%s reason=%s", store.name, reason)
@@ -147,7 +141,7 @@ class Completion:
             done = self.committer.compact(messages, after)
             if done.lost_compaction is None:
                 return CompletionResult(done.snapshots)
-            discard(store, self.layout, messages)
+            discard(store, messages, self.layout)
         log.warning("event=compaction_lost table=%s tries=%d", store.name, _TRIES)
         return CompletionResult(owed=frozenset(places))
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
-from penstock.storage.base import Storage, put_if_absent
+from penstock.storage.base import Storage, put_if_absent, read_hint
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableStore
 from penstock.table.options.iceberg import ICEBERG_STORAGE, ICEBERG_STORAGE_LOCATION
@@ -86,11 +86,7 @@ class IcebergPlace:
 
     def hinted_version(self) -> int | None:
         """Return the version that readers without a catalog find."""
-        try:
-            text = self.storage.read(f"{self.folder}/{HINT}").strip()
-        except FileNotFoundError:
-            return None
-        return int(text) if text.isdigit() and len(text) < 19 else None
+        return read_hint(self.storage, f"{self.folder}/{HINT}")
 
     def write_hint(self, version: int, *, back: bool = False) -> None:
         """Store the newest version for readers. Unless `back`, a later version that another writer stored is kept."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.errors import StoreError
-from penstock.storage.base import Storage, file_exists, put_if_absent, write_hint
+from penstock.storage.base import Storage, file_exists, put_if_absent, read_hint, write_hint
 from penstock.table.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot, parse_snapshot, snapshot_json
 from penstock.table.schema.numbered_files import branch_folder, numbers_in
@@ -89,12 +89,7 @@ class HintedFolder:
         return choose(numbers) if numbers else None
 
     def _hint(self, name: str) -> int | None:
-        try:
-            text = self.storage.read(f"{self.folder}/{name}").strip()
-        except FileNotFoundError:
-            return None
-        # A hint may be truncated or belong to another program; a number of 19 digits or more is no snapshot id.
-        return int(text) if text.isdigit() and len(text) < 19 else None
+        return read_hint(self.storage, f"{self.folder}/{name}")
 
     def write_latest(self, number: int) -> None:
         # It need not be durable, since the snapshots are found without it.

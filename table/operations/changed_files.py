@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from penstock.errors import CommitConflict, PenstockError
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import Check, Retries, commit_snapshot
 from penstock.table.commit.changes import CommitChanges, append_half
-from penstock.table.commit.completion import discard
 from penstock.table.commit.conflicts import check_bucket_totals, check_deletes, check_vectors_have_files
 from penstock.table.commit.identity import Identity
 from penstock.table.commit.seen_files import check_paths
@@ -66,7 +66,7 @@ class ChangedFiles:
             return
         for path in (path for found in self._deleted for path in found.made):
             self.store.storage.delete(path)
-        discard(self.store, self.layout, self._messages)
+        discard(self.store, self._messages, self.layout)
 
     def add(self, removed: DeletedRows) -> None:
         """Take files from which rows were removed into the commit."""

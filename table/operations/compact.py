@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from penstock.errors import ConfigError, PenstockError, TableCorrupt
-from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.seen_files import check_seen
@@ -113,7 +113,7 @@ def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[Commi
                 raise
             lost = reason  # the snapshot expired, and its files were deleted, while they were read
         except PenstockError:
-            discard_compactions(store, messages)
+            discard(store, messages)
             raise
         else:
             if not messages:
@@ -122,16 +122,9 @@ def _committed_in_rounds(committer: Committer, work: Callable[[], Iterable[Commi
             lost = done.lost_compaction
             if lost is None:
                 return list(done.snapshots)
-        discard_compactions(store, messages)
+        discard(store, messages)
     assert lost is not None
     raise lost
-
-
-def discard_compactions(store: TableStore, messages: Iterable[CommitMessage]) -> None:
-    """Delete the files of compactions that are not committed."""
-    layout = Layout.of(store.schema())
-    for message in messages:
-        BucketFiles(store, layout, message.partition, message.bucket).delete(message)
 
 
 def _distributed(compaction: BucketCompaction, only: Selection, user: str) -> Iterable[CommitMessage]:

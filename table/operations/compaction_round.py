@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.errors import CommitConflict, PenstockError, TableCorrupt
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.seen_files import check_seen
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.bucket_compaction import BucketCompaction, BucketUnit
-from penstock.table.operations.compact import assign_rows, discard_compactions
+from penstock.table.operations.compact import assign_rows
 from penstock.table.operations.executor import Executor
 from penstock.table.operations.selection import Selection
 
@@ -87,7 +88,7 @@ def compact_round(
                 parts[name].messages.append(found)
     except BaseException:
         for part in parts.values():
-            discard_compactions(part.committer.store, part.messages)
+            discard(part.committer.store, part.messages)
         raise
     return outcomes | {name: _outcome(part) for name, part in parts.items()}
 
@@ -122,7 +123,7 @@ def _outcome(part: _TablePart) -> TableOutcome:
             if done.lost_compaction is None:
                 return TableOutcome((*part.assigned, *done.snapshots))
             error = done.lost_compaction
-        discard_compactions(store, part.messages)
+        discard(store, part.messages)
         if isinstance(error, TableCorrupt) and not store.snapshots.exists(part.base.id):
             error = CommitConflict(
                 "the snapshot expired while its files were compacted",

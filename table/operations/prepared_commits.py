@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import CommitConflict, ConfigError
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.committer import CommittedSnapshots, Committer
@@ -14,7 +15,6 @@ from penstock.table.commit.completion import (
     Completion,
     CompletionResult,
     compacted_buckets,
-    discard,
     find_committed,
     only_compaction,
 )
@@ -94,7 +94,7 @@ class PreparedCommits:
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
         """Delete the files of messages that were not committed."""
-        discard(self.store, self.layout, messages)
+        discard(self.store, messages, self.layout)
         self.abort()
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.errors import CommitConflict, ConfigError
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.commit_checks import Contents, Covers, contents
 from penstock.table.commit.committer import Committer
-from penstock.table.commit.completion import Completion, compacted_buckets, discard, only_compaction
+from penstock.table.commit.completion import Completion, compacted_buckets, only_compaction
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -86,12 +87,12 @@ def _committed(
     try:
         done = committer.overwrite(messages, covers, seen=seen)
     except CommitConflict:
-        discard(store, Layout.of(store.schema()), messages)
+        discard(store, messages)
         raise
     if done.lost_compaction is None or done.last is None:
         return list(done.snapshots)
     log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
-    discard(store, Layout.of(store.schema()), [only_compaction(message) for message in messages])
+    discard(store, [only_compaction(message) for message in messages])
     with opened() as writer:
         completion = Completion(committer, writer.layout, writer.open_bucket)
         return [*done.snapshots, *completion.compact(compacted_buckets(messages), done.last).snapshots]

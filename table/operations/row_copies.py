@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.errors import CommitConflict, PenstockError, TableCorrupt
 from penstock.row_kinds import INSERT
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.commit.completion import discard
 from penstock.table.commit.seen_files import check_seen
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
@@ -71,7 +71,7 @@ def copied(
             check_seen(target, found)
             messages += found
     except PenstockError:
-        discard(target, Layout.of(target.schema()), messages)
+        discard(target, messages)
         raise
     return messages
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.demand import needed
+from penstock.ingest.database.buffers import with_values_at
 from penstock.ingest.postgres.received import Received
 from penstock.ingest.postgres.relation import PgType, Relation
 from penstock.ingest.postgres.server.catalog import as_logged, own_rows, quoted, relations
@@ -152,15 +153,8 @@ def _from_server(
             mask = missing[declared.name]
             to = wanted[places]
             chosen = mask[to]
-            columns[declared.name] = _placed(columns[declared.name], to[chosen], column.filter(pa.array(chosen)))
+            columns[declared.name] = with_values_at(columns[declared.name], to[chosen], column.filter(pa.array(chosen)))
     return pa.RecordBatch.from_arrays(list(columns.values()), names=rows.schema.names), wanted[~seen]
-
-
-def _placed(column: pa.Array, to: Int64s, values: pa.Array) -> pa.Array:
-    """Return the column with values in these places."""
-    index = np.arange(len(column))
-    index[to] = len(column) + np.arange(len(values))
-    return pa.concat_arrays([column, values.cast(column.type)]).take(pa.array(index))
 
 
 def _sql_type(connection: PgConnection, relation: Relation, name: str) -> str | None:

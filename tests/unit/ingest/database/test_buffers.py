@@ -8,7 +8,7 @@ import pytest
 
 from penstock.byte_buffers import has_any, of_offsets
 from penstock.errors import DecodeError
-from penstock.ingest.database.buffers import is_repeated, repeated
+from penstock.ingest.database.buffers import is_repeated, repeated, with_values_at
 
 
 def test_values_of_two_gib_are_refused_and_never_wrapped() -> None:
@@ -32,3 +32,9 @@ def test_a_repeated_value(value: int, count: int) -> None:
     assert not is_repeated(np.array([value, value]))
     if found.dtype == np.bool_:
         assert has_any(found) == (value and count > 0)
+
+
+def test_values_take_the_places_of_those_in_a_column() -> None:
+    column, values = pa.array([1, 2, 3, 4], pa.int64()), pa.array([40, 20], pa.int32())
+    found = with_values_at(column, np.array([3, 1], np.int64), values)
+    assert found.equals(pa.array([1, 20, 3, 40], pa.int64()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.schema_evolution.computed_arguments import Argument, Columns, ComputedFunction
 from penstock.schema_evolution.computed_functions import COMPUTED_FUNCTIONS
 from penstock.table.values.types import STRING, DataType
@@ -39,7 +39,10 @@ class ComputedColumn:
         function = match[1].lower()
         if function not in COMPUTED_FUNCTIONS:
             known = ", ".join(sorted(COMPUTED_FUNCTIONS))
-            raise ConfigError(f"Unsupported expression: {match[1]}. Supported expressions are: {known}")
+            raise ConfigError(
+                f"Unsupported expression: {match[1]}. Supported expressions are: {known}",
+                hint=did_you_mean(function, COMPUTED_FUNCTIONS, "use one of them, or a projection of  transforms:"),
+            )
         fold = (lambda name: name) if case_sensitive else str.lower
         arguments = tuple(_argument(part, fold) for part in _parts(match[2]))
         column = cls(fold(name.strip()), function, arguments)

@@ -10,15 +10,18 @@ from typing import SupportsIndex
 from penstock.errors import ConfigError
 
 _LONGS = range(-(1 << 63), 1 << 63)  # what metadata files may contain: Java's type long
+_AS_TIME = "write it as 2026-01-31 12:00:00, or as epoch milliseconds"
 
 
 def whole_number(value: object, argument: str) -> int:
     """Return `value` as an int if it is an integer of 64 bits, of Python or of numpy; raise ConfigError otherwise."""
     number = _integer(value)
     if number is None:
-        raise ConfigError(f"{argument} is a whole number, not {value!r}")
+        raise ConfigError(
+            f"{argument} is a whole number, not {value!r}", hint="pass a number without quotes, such as 3"
+        )
     if number not in _LONGS:
-        raise ConfigError(f"{argument} is a number of 64 bits, not {number}")
+        raise ConfigError(f"{argument} is a number of 64 bits, not {number}", hint="pass a smaller number")
     return number
 
 
@@ -29,14 +32,14 @@ def optional_whole_number(value: object, argument: str) -> int | None:
 def duration(value: object, argument: str) -> float:
     """Return `value` if it is a number that is not negative; raise ConfigError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LONGS.stop:
-        raise ConfigError(f"{argument} is a number from 0 upwards, not {value!r}")
+        raise ConfigError(f"{argument} is a number from 0 upwards, not {value!r}", hint="pass a number such as 60.0")
     return float(value)
 
 
 def as_text(value: object, argument: str) -> str:
     """Return `value` if it is a text; raise ConfigError otherwise."""
     if not isinstance(value, str):
-        raise ConfigError(f"{argument} is a text, not {value!r}")
+        raise ConfigError(f"{argument} is a text, not {value!r}", hint="pass a text in quotes")
     return value
 
 
@@ -49,7 +52,9 @@ def checked_text(value: object, argument: str) -> str:
         text.encode()
     except UnicodeEncodeError as reason:
         raise ConfigError(
-            f"{argument} has half of a surrogate pair, which no file can contain", given=ascii(text)
+            f"{argument} has half of a surrogate pair, which no file can contain",
+            given=ascii(text),
+            hint="read the text again where it comes from: it was cut inside of a character",
         ) from reason
     return text
 
@@ -63,7 +68,7 @@ def text_map(value: Mapping[str, str] | None, argument: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{argument} is a mapping of texts to texts, not {value!r}")
+        raise ConfigError(f"{argument} is a mapping of texts to texts, not {value!r}", hint='pass {"name": "value"}')
     for key, text in value.items():
         checked_text(key, f"a key of {argument}")
         if text != "":
@@ -92,7 +97,7 @@ def epoch_millis(moment: object, argument: str) -> int:
     if isinstance(moment, datetime):
         return int(moment.timestamp() * 1000)
     if _integer(moment) is None:
-        raise ConfigError(f"{argument} is a datetime, its text or epoch milliseconds, not {moment!r}")
+        raise ConfigError(f"{argument} is a datetime, its text or epoch milliseconds, not {moment!r}", hint=_AS_TIME)
     return whole_number(moment, argument)
 
 
@@ -102,7 +107,7 @@ def _datetime(text: str, argument: str) -> datetime:
     except ValueError as reason:
         raise ConfigError(
             f"{argument}: {text!r} is not a point in time",
-            hint="write it as 2026-01-31 12:00:00, or as epoch milliseconds",
+            hint=_AS_TIME,
         ) from reason
 
 

@@ -30,6 +30,7 @@ from penstock.table.values.types import (
 NUMBERS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
 CHARS = {"CHAR", "VARCHAR"}
 BINARIES = {"BINARY", "VARBINARY"}
+_WIDER = "change the column to a type that all its values fit, such as the type that it had before"
 
 
 def cast_array(array: pa.Array, source: DataType, target: DataType, zone: str = "UTC") -> pa.Array:
@@ -47,7 +48,7 @@ def cast_array(array: pa.Array, source: DataType, target: DataType, zone: str = 
         return _cast(array, source, target, zone)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise CastFailed(
-            f"a value of {type_json(source)} is out of range for {type_json(target)}", reason=str(error)
+            f"a value of {type_json(source)} is out of range for {type_json(target)}", reason=str(error), hint=_WIDER
         ) from error
 
 
@@ -69,7 +70,7 @@ def _cast(array: pa.Array, source: DataType, target: DataType, zone: str) -> pa.
 
 
 def _no_cast(source: DataType, target: DataType) -> ConfigError:
-    return ConfigError(f"{type_json(source)} cannot be read as {type_json(target)}")
+    return ConfigError(f"{type_json(source)} cannot be read as {type_json(target)}", hint=_WIDER)
 
 
 def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:

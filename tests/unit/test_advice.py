@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,4 +49,22 @@ def test_a_refused_statement_says_what_to_do(tmp_path: Path, statement: str, adv
     penstock.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT)", warehouse=str(tmp_path))
     with pytest.raises(PenstockError) as caught:
         penstock.sql(statement, warehouse=str(tmp_path))
+    assert advice in (caught.value.hint or "")
+
+
+ARGUMENTS: dict[str, tuple[Callable[[penstock.Catalog], object], str]] = {
+    "a number as a text": (lambda catalog: catalog.table("d.t").scan(snapshot="1"), "without quotes"),
+    "a number of 65 bits": (lambda catalog: catalog.table("d.t").scan(snapshot=1 << 64), "smaller"),
+    "a text as a number": (lambda catalog: catalog.create_database(3), "in quotes"),
+    "a time as a list": (lambda catalog: catalog.table("d.t").scan(timestamp=[]), "2026-01-31"),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_refused_argument_says_what_to_pass(tmp_path: Path, name: str) -> None:
+    call, advice = ARGUMENTS[name]
+    catalog = penstock.Catalog(str(tmp_path))
+    penstock.sql("CREATE DATABASE d; CREATE TABLE d.t (id INT)", warehouse=str(tmp_path))
+    with pytest.raises(ConfigError) as caught:
+        call(catalog)
     assert advice in (caught.value.hint or "")

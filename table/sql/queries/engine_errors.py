@@ -51,7 +51,7 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     """Return the error for a statement that DuckDB refused; `sql` is the text that it received."""
     failure = "the SQL cannot be parsed" if str(reason).startswith(_OF_THE_TEXT) else "the statement failed"
     if statement is None:
-        return ConfigError(f"{failure}: {reason}", sql=" ".join(sql.split()))
+        return ConfigError(f"{failure}: {reason}", sql=" ".join(sql.split()), hint=_way_out(str(reason)))
     place = place_like(statement, str(reason)) or statement.place
     # DuckDB shows the line of the statement that it received, which is not the user's.
     message = _OWN_NAMES.sub("", str(reason).partition("\n\nLINE ")[0])

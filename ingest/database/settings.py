@@ -144,7 +144,7 @@ def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[Table
     named = _names_of(captured)
     gone = {table for request in requests if request.is_own for table in request.tables} - named
     if gone:
-        log.info("event=tables_not_read_again tables=%s note=they are gone by now", ",".join(sorted(gone)))
+        log.info("event=tables_not_read_again tables=%s note=they do not exist any more", ",".join(sorted(gone)))
     names = [name for name in captured if any(request.names(name) for request in requests if not request.where)]
     if names:
         log_reread(names)

@@ -144,7 +144,7 @@ def check_progress(connection: MongoConnection, progress: MongoProgress) -> None
     name = server_name(connection)
     if name != progress.server:
         raise ClusterChanged(
-            "the address leads to another server, whose log has other times",
+            "another server answers at the address, and its log has other times",
             before=progress.server,
             now=name,
             hint="use the address of the former server, or start with --resnapshot",

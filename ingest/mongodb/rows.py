@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 KEY = "_id"
 Path = tuple[str, ...]
-_MIXED = "two identifiers of unlike types may be the same text, and then one row overwrites the other"
+_MIXED = "two identifiers of different types may be the same text, and then one row overwrites the other"
 
 
 @dataclass(frozen=True, slots=True)

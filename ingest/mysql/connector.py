@@ -146,7 +146,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         if mode == "auto":
             mode = "exact" if preparation.exact else "watermark"
             if preparation.exact:
-                reason = "a change that comes twice would show in a table"
+                reason = "a change that is applied twice would be visible in a table"
                 log.info("event=snapshot_mode mode=exact reason=%s", reason)
         return MySqlSource(replace(self.prepared(settings, preparation), snapshot=mode))
 

@@ -180,7 +180,7 @@ class Planner:
             await_visible(connection, facts, start.log, self.settings.server, self.settings.server_id(-1))
 
     def _checked(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
-        """Check the position after a restart, and if the address leads to another server, before the log is read."""
+        """Check the position after a restart, and if another server answers at the address, before the log is read."""
         if self._facts is None or facts.uuid != progress.server:
             return self._returned(connection, facts, progress)
         return progress

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _NOTE = (
     "the publication, or what it has of these tables, was altered since the last batch, so that the log may lack "
-    "changes of them, also if it is as before by now; `penstock check` shows what it leaves out, and --reset TABLE "
+    "changes of them, even if it was altered back; `penstock check` shows what it leaves out, and --reset TABLE "
     "reads a table again"
 )
 

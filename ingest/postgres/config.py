@@ -33,8 +33,8 @@ class PostgresSnapshot(RelationalSnapshot):
 
     mode: Literal["auto", "watermark", "exact"] = Field(
         default="auto",
-        description="exact: rows as of one position, so that no change comes twice; updates and deletes during the "
-        "snapshot then need REPLICA IDENTITY FULL",
+        description="exact: rows as of one position, so that no change is applied twice; updates and deletes during "
+        "the snapshot then need REPLICA IDENTITY FULL",
     )
 
 

@@ -131,7 +131,9 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         if mode == "auto":
             mode = "exact" if preparation.exact else "watermark"
             if preparation.exact:
-                log.info("event=snapshot_mode mode=exact reason=a change that comes twice would show in a table")
+                log.info(
+                    "event=snapshot_mode mode=exact reason=a change that is applied twice would be visible in a table"
+                )
         source = PgSource(replace(self.prepared(self.settings(config, request), preparation), snapshot=mode))
         settings = source.settings
         if preparation.is_new or request.rereads:

@@ -117,7 +117,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         identity, slot = identity_and_slot(connection, progress.slot)
         if (identity.system, identity.database) != (progress.server, progress.database):
             raise ServerChanged(
-                "the address leads to another server, whose log has other positions",
+                "another server answers at the address, and its log has other positions",
                 before=f"{progress.server}/{progress.database}",
                 now=f"{identity.system}/{identity.database}",
                 hint="use the address of the former server, or start with --resnapshot",

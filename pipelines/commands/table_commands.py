@@ -84,7 +84,7 @@ REFUSED = {
     "sqlserver-sync-table": _SQL_SERVER,
     "sqlserver-sync-database": _SQL_SERVER,
     "merge-branch": (
-        "it came with Paimon 2, and Penstock has the actions of Paimon 1",
+        "it was added in Paimon 2, and Penstock has the actions of Paimon 1",
         "use  fast-forward  to replace main with a branch",
     ),
     "compact-chain-table": ("chain tables belong to a later version of the table format", None),

@@ -16,7 +16,7 @@ REASONS: dict[Condition, str] = {
     "missing": "the table does not exist",
     "empty": "the table was created again, and is empty",
     "another": "the table is not the one that the pipeline filled",
-    "behind": "the table was rolled back behind the pipeline's last commit",
+    "behind": "the table was rolled back to before the pipeline's last commit",
 }
 
 

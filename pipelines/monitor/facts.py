@@ -195,7 +195,7 @@ class Copying:
     now: SnapshotProgress = field(default_factory=SnapshotProgress)
 
     def batch(self, rows: Mapping[str, int], end: Mapping[str, Any], per_second: float) -> SnapshotProgress:
-        """Count a batch and return the progress behind it. `end` are the source's offsets at its end."""
+        """Count a batch and return the progress after it. `end` are the source's offsets at its end."""
         # Offsets of databases list the tables whose copy has not begun (`waiting`) and the tables that are being copied
         # (`cursors`). A part of a table is copied beside the stream, and is no progress of a copy.
         waiting = {".".join(name) for name in end.get("waiting", ())}

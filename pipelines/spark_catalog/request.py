@@ -50,7 +50,7 @@ class Request:
         if "." in self.database:
             raise ConfigError(
                 f"{name!r} is not a table's name",
-                hint="behind the catalog a name has two parts, a database without a dot and the table, which is in "
+                hint="after the catalog a name has two parts, a database without a dot and the table, which is in "
                 "backquotes if it has one:  lake.shop.`a.b`",
             )
         return name

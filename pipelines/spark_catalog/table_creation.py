@@ -96,7 +96,7 @@ def _check_new(properties: Mapping[str, str], *, has_row_format: bool = False) -
         )
     if properties.get("external") == "true" and "location" not in properties:
         raise ConfigError(
-            "CREATE EXTERNAL TABLE wants LOCATION: DROP TABLE would delete the rows of a table without it",
+            "CREATE EXTERNAL TABLE needs LOCATION: DROP TABLE would delete the rows of a table without it",
             hint="remove EXTERNAL; or, with metastore=hive, add LOCATION",
         )
     collation = properties.get("collation", _BYTES)

@@ -35,7 +35,7 @@ _REFUSED = {
     "Window": ("a window function", _ONCE),
     "Generate": ("a function that returns several rows", _ONCE),
     "Sample": ("TABLESAMPLE", _ONCE),
-    "WithCTE": ("WITH", f"write the query in brackets behind FROM, or {_ONCE}"),
+    "WithCTE": ("WITH", f"write the query in brackets after FROM, or {_ONCE}"),
     "Join": ("a join", _JOINS),
     "Except": ("EXCEPT", _ONCE),
     "Intersect": ("INTERSECT", _ONCE),

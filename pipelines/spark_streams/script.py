@@ -60,7 +60,7 @@ class SparkScript:
         yield from self._run_jobs()
 
     def _run(self, part: ScriptPart, following: Sequence[ScriptPart] = ()) -> Iterator[pa.Table]:
-        """Run a statement; `following` are those behind it."""
+        """Run a statement; `following` are those after it."""
         word = first_word(part.text).lower()
         if word in {"set", "reset"} and self._takes_option(part):
             yield done()

@@ -36,7 +36,7 @@ _INSTEAD = (
     ),
     (re.compile(r"(?:create|use|drop)\s+catalog\b", _ANY_CASE), "the warehouse of the command is the catalog lake"),
     (re.compile(r"(?:re)?set\s+'", _ANY_CASE), "SET key = value, without quotes"),
-    (re.compile(r".*/\*\+", _ANY_CASE), "t /*+ OPTIONS('key' = 'value') */ is the hint behind a table"),
+    (re.compile(r".*/\*\+", _ANY_CASE), "t /*+ OPTIONS('key' = 'value') */ is the hint after a table"),
 )
 _OTHER_DIALECT = "; without --engine spark, statements of Flink run too"
 

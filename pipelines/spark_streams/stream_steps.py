@@ -42,7 +42,7 @@ class StreamSteps:
     """The steps of one SELECT: ranges of snapshots of its table."""
 
     def __init__(self, query: StreamQuery, position: int | None, *, until_caught_up: bool) -> None:
-        """Begin behind the snapshot `position`, or where the options of the query let a stream start."""
+        """Begin after the snapshot `position`, or where the options of the query let a stream start."""
         self.query = query
         fields = arrow_schema(query.source.table.definition.fields)
         self._reader = TableStreamReader(query.read_options, spark_schema(fields))
@@ -78,7 +78,7 @@ class StreamSteps:
         return self.query.rows(self.offset, end)
 
     def advance(self, end: Offset) -> None:
-        """Continue behind a range, which is processed."""
+        """Continue after a range, which is processed."""
         self.offset = end
         self._reader.commit(end)
 
@@ -91,7 +91,7 @@ class SparkSelect:
         self.is_empty = True
 
     def step(self) -> Iterator[pa.Table]:
-        """Yield the rows of the next range. Once they are handed out, a consumer's position is behind it."""
+        """Yield the rows of the next range. Once they are handed out, a consumer's position is after it."""
         end = self.steps.poll()
         if end is None:
             return
@@ -134,7 +134,7 @@ class SparkInsert:
                 self._write(end)
                 break
             except PySparkException as reason:
-                # Another job wrote to the same buckets. The rows are read again, and written behind its rows.
+                # Another job wrote to the same buckets. The rows are read again, and written after its rows.
                 if attempt == ATTEMPTS or not _CONFLICT.search(str(reason)):
                     raise
         self._pending = None

@@ -198,7 +198,7 @@ def _check_types(types: list[Message]) -> None:
         if kind == OrcType.UNION or kind > OrcType.INSTANT:
             raise ValueError(f"type {kind} is not known")
         if kind == OrcType.DECIMAL and not (0 < precision <= _MOST_DIGITS and scale <= precision):
-            raise ValueError(f"a decimal of {precision} digits, {scale} of them behind the point")
+            raise ValueError(f"a decimal of {precision} digits, {scale} of them after the point")
         names = sum(number == 3 for number, _, _ in node.fields)
         wanted = names if kind == OrcType.STRUCT else _MEMBERS.get(kind, 0)
         # Types are numbered depth first, so a member has a higher number than its parent. This also excludes cycles.

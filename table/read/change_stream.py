@@ -49,7 +49,7 @@ class ChangeStream:
         columns: Collection[str] | None = None,
         where: pc.Expression | None = None,
     ) -> None:
-        """Open the stream behind the snapshot `position`, or where `options` and a consumer let it start.
+        """Open the stream after the snapshot `position`, or where `options` and a consumer let it start.
 
         It reads the `columns` of these names in small letters (None: all), and the primary key. Files are left out in
         which no row can match `where`; the other rows need not match.
@@ -102,7 +102,7 @@ class ChangeStream:
         return SnapshotBatches(following, self._changes(following))
 
     def advance(self, snapshot: Snapshot) -> None:
-        """Continue behind the snapshot, which is processed."""
+        """Continue after the snapshot, which is processed."""
         self._state, self._next, self._last = 0, snapshot.id + 1, snapshot
         self._keep_place(self._next)
 

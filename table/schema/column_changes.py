@@ -63,7 +63,7 @@ def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[st
 def _indexed(text: str, old: str, new: str) -> str:
     """Return a text that begins with the name of an indexed column, with the column renamed.
 
-    Behind the name may be the key of a map column in brackets, `col[key]`, or a dot and an option of the index.
+    The name may be followed by the key of a map column in brackets, `col[key]`, or a dot and an option of the index.
     """
     rest = text.strip().removeprefix(old)
     return new + rest if text.strip() == old + rest and rest[:1] in {"", "[", "."} else text

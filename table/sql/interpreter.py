@@ -110,7 +110,7 @@ class Interpreter:
     def run(self, script: str, *, ends: bool = True) -> Generator[pa.Table, None, None]:
         """Run the statements of a script, and yield the result of each one.
 
-        Streams run together behind the last statement. An error names the line and the column of its statement; what
+        Streams run together after the last statement. An error names the line and the column of its statement; what
         earlier statements did remains. If the script does not end here, a statement set may go on in the next call.
         """
         parts = list(script_parts(script))
@@ -128,7 +128,7 @@ class Interpreter:
         return self._streams.last_of(self.run(script))
 
     def _run(self, part: ScriptPart, following: Iterable[ScriptPart] | None = None) -> Iterator[pa.Table]:
-        """Run a statement; `following` are those behind it, or None if statements of later calls may follow."""
+        """Run a statement; `following` are those after it, or None if statements of later calls may follow."""
         statement = read_statement(part.text, part.place.line, part.place.column)
         # A script without a warehouse has no catalog, and no DuckDB, before its CREATE CATALOG.
         if self._context.has_catalog:

@@ -142,7 +142,7 @@ def _chosen(table: str, columns: Sequence[_Described], column: str | None) -> Se
 
 
 def _details(name: str, table: Table) -> Iterator[_Described]:
-    """Yield what EXTENDED shows behind the columns, in the rows of Spark."""
+    """Yield what EXTENDED shows after the columns, in the rows of Spark."""
     yield "", "", None, "", "", ""
     yield "# Detailed Table Information", "", None, "", "", ""
     details = {

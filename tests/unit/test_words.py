@@ -30,6 +30,12 @@ WORDS = {
     r"the house|this room|that room|next door|higher floors?": "package, layer",
     r"puts? (it )?right": "correct, fix",
     r"said by|is said": "set by, is reported",
+    # Of places in a text or an order. A replica or a table may be behind its source.
+    (
+        r"behind (it|its name|ON|FROM|WITH|USING|that|a (table|word|comma|condition|range|snapshot|change)"
+        r"|the (path|columns|name|beginning|end|statement|snapshot|alias|point|hint))"
+    ): "after",
+    r"comes? twice|unlike (kinds|types)": "is applied twice, different",
 }
 # Words that a message must not use either: errors, hints, log events and help are read without their context.
 MESSAGE_WORDS = {
@@ -44,6 +50,7 @@ MESSAGE_WORDS = {
     r"of (its|our|their|his|your) own": "separate",
     r"(?<!there )(is|are) no (?!longer\b|such\b)\w+": "is not a",
     r"(one|rows|files|tasks|bytes|records|lines|keys|messages) an? (row|table|task|batch|key|bucket|file)": "per",
+    r"leads? to another|wants? (a|the|[A-Z]+)|came with": "answers at the address, needs, was added in",
     r"vouch(es)?|refuses us|(our|my) (range|identity)": "a sentence about the server, the option or the pipeline",
 }
 # Words that the name of a test must not use.

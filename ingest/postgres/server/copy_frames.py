@@ -28,7 +28,7 @@ def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
 
     `data` begins with a frame. Only its first `filled` bytes were received.
     """
-    # Each letter d may be the kind of a frame, if the bytes behind it are a possible length.
+    # Each letter d may be the kind of a frame, if the bytes after it are a possible length.
     places = _candidates(data, max(filled - HEAD + 1, 0))
     ends = places + 1 + at_every_byte(data, ">u4")[places + 1].astype(np.int64)
     possible = (ends <= filled) & (ends >= places + HEAD)
@@ -55,7 +55,7 @@ def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
 
 
 def _candidates(data: Bytes, size: int) -> Int64s:
-    """Return where the first bytes have the letter d and a zero behind it: few frames have 16 MiB.
+    """Return where the first bytes have the letter d and a zero after it: few frames have 16 MiB.
 
     The bytes are looked at in parts that fit into the cache.
     """

@@ -81,7 +81,7 @@ def comment(cursor: Cursor) -> AlterTable | AlterDatabase:
         return comment_on_database(cursor)
     names = cursor.names()
     if kind == "column" and len(names) == 1:
-        cursor.fail("a column is expected behind the name of its table", hint="COMMENT ON COLUMN t.c IS 'x'")
+        cursor.fail("a column is expected after the name of its table", hint="COMMENT ON COLUMN t.c IS 'x'")
     cursor.expect("is")
     text = None if cursor.skip("null") else cursor.string()
     cursor.end()

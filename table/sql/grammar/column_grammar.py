@@ -39,7 +39,7 @@ _BYTES = "utf8_binary"  # Spark's collation of texts that has no other order or 
 _INSTEAD = {
     "check": "leave it out, and check rows before they are written",
     "collate": "leave it out: texts are compared by their bytes",
-    "constraint": "PRIMARY KEY (a, b) is the only constraint, behind the columns",
+    "constraint": "PRIMARY KEY (a, b) is the only constraint, after the columns",
     "references": "leave it out: no foreign keys are kept",
     "unique": "PRIMARY KEY, if the rows are known by this column; else leave it out",
 }

@@ -69,7 +69,7 @@ class Cursor:
         return self._at == len(self._tokens)
 
     def word(self, ahead: int = 0) -> str:
-        """Return a token in lower case, the next one by default; an empty text behind the end."""
+        """Return a token in lower case, the next one by default; an empty text after the end."""
         number = self._at + ahead
         return self._tokens[number].text.lower() if number < len(self._tokens) else ""
 
@@ -233,5 +233,5 @@ class Cursor:
         return self._at
 
     def _end_of(self, number: int) -> int:
-        """Return the offset behind the token before this one."""
+        """Return the offset after the token before this one."""
         return self._places[number - 1].offset + len(self._tokens[number - 1].text) if number else 0

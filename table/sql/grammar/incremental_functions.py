@@ -45,7 +45,7 @@ def incremental_call(
 
 
 def _closed(tokens: Sequence[SqlToken], place: int) -> int:
-    """Return the place behind the first closing bracket, or the end of the statement."""
+    """Return the place after the first closing bracket, or the end of the statement."""
     return next((at + 1 for at in range(place, len(tokens)) if tokens[at].text == ")"), len(tokens))
 
 

@@ -64,7 +64,7 @@ class LookupHint:
             if depth == 0 and self.table.lower() in names.get(at, ()):
                 return at
         raise ConfigError(
-            f"the hint LOOKUP names the table {self.table!r}, which the SELECT behind it does not look up",
+            f"the hint LOOKUP names the table {self.table!r}, which the SELECT after it does not look up",
             hint="SELECT /*+ LOOKUP('table' = 'd', ...) */ ... JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON ...",
         )
 

@@ -32,7 +32,7 @@ _NO_ALIAS = {
 class Mention:
     """A possible table name in a statement.
 
-    It has the name's parts, its tokens from `start` to `end`, and the options of time travel or hints behind it. In a
+    It has the name's parts, its tokens from `start` to `end`, and the options of time travel or hints after it. In a
     call, the name is an argument of a table function, and cannot be anything but a table.
     """
 
@@ -86,7 +86,7 @@ class _Clauses:
             self._in_from[-1] = False
 
     def names_table_after(self, word: str) -> bool:
-        """Return whether a name behind the word is a table's; behind a comma it is one in a FROM clause only."""
+        """Return whether a name after the word is a table's; after a comma it is one in a FROM clause only."""
         return word in _BEFORE_TABLE and (word != "," or self._in_from[-1])
 
 
@@ -140,7 +140,7 @@ def _said_of(tokens: Sequence[SqlToken], end: int) -> tuple[dict[str, str], int]
             options |= given[0]
             end = given[1]
         elif lower[:2] == ["changes", "from"]:
-            hint = "t /*+ OPTIONS('incremental-between' = '1,3') */: the changes behind snapshot 1 up to snapshot 3"
+            hint = "t /*+ OPTIONS('incremental-between' = '1,3') */: the changes after snapshot 1 up to snapshot 3"
             raise ConfigError("CHANGES FROM is not supported", hint=hint)
         elif len(words) >= 4 and lower[0] in {"version", "timestamp"} and lower[1:3] == ["as", "of"]:
             typed = lower[3] == "timestamp" and len(words) > 4
@@ -205,10 +205,10 @@ def hinted_options(hint: str) -> dict[str, str]:
 
 
 def table_options(hint: str) -> dict[str, str]:
-    """Return the options of the hint behind the name of a table. ConfigError if it is another hint than OPTIONS."""
+    """Return the options of the hint after the name of a table. ConfigError if it is another hint than OPTIONS."""
     if _OPTIONS_HINT.fullmatch(hint) is None:
         raise ConfigError(
-            f"the hint {hint} behind a table is not understood", hint="t /*+ OPTIONS('key' = 'value', ...) */"
+            f"the hint {hint} after a table is not understood", hint="t /*+ OPTIONS('key' = 'value', ...) */"
         )
     return hinted_options(hint)
 

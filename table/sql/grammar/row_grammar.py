@@ -21,7 +21,7 @@ _CHOSEN = (
     "choose the rows by the condition: WHERE id IN (SELECT id FROM t ORDER BY id LIMIT 1). "
     "A column of this name is written in backquotes"
 )
-# What to write instead of clauses behind a condition.
+# What to write instead of clauses after a condition.
 _INSTEAD = {
     "order": _CHOSEN,
     "limit": _CHOSEN,
@@ -177,7 +177,7 @@ def _source(cursor: Cursor) -> tuple[str, str]:
         cursor.expect(")")
         text = cursor.sql[begin : cursor.place.offset].strip()
         if not cursor.skip("as") and cursor.word() == "on":
-            cursor.fail("the query behind USING has no alias", hint="USING (SELECT ...) AS s ON ...")
+            cursor.fail("the query after USING has no alias", hint="USING (SELECT ...) AS s ON ...")
         return _renamed(cursor, text, cursor.name())
     begin = cursor.place.offset
     names = cursor.names()
@@ -192,7 +192,7 @@ def _source(cursor: Cursor) -> tuple[str, str]:
 
 
 def _renamed(cursor: Cursor, source: str, alias: str) -> tuple[str, str]:
-    """Read the `(a, b)` behind the alias of a source, which names its columns."""
+    """Read the `(a, b)` after the alias of a source, which names its columns."""
     if cursor.word() != "(":
         return source, alias
     columns = ", ".join(map(quoted, cursor.name_list()))

@@ -75,7 +75,7 @@ def _refuse_change(cursor: Cursor) -> None:
     if cursor.word() in _CHANGES:
         verb = cursor.word().upper()
         cursor.fail(
-            f"{verb} behind WITH is not supported", hint="write WITH in the query: INSERT INTO t WITH ... SELECT"
+            f"{verb} after WITH is not supported", hint="write WITH in the query: INSERT INTO t WITH ... SELECT"
         )
     cursor.back_to(mark)
 

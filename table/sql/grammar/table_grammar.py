@@ -15,7 +15,7 @@ from penstock.table.sql.grammar.table_statements import CreateTable
 from penstock.table.values.types import Field
 
 _ONE_CONSTRAINT = ("only PRIMARY KEY constraints are supported", "leave it out, and check rows before they are written")
-_TWO_KEYS = ("the primary key is named twice", "PRIMARY KEY (a, b) behind the columns")
+_TWO_KEYS = ("the primary key is named twice", "PRIMARY KEY (a, b) after the columns")
 
 
 @dataclass(slots=True)

@@ -128,7 +128,7 @@ class Procedure:
     """A procedure: its parameters in order (the first `required` of them must be set), and the function that it calls.
 
     Names and order are the same as in Paimon for Flink. `aliases` are other names of them, mostly Paimon's for Spark.
-    `unused` are parameters of Paimon that have no effect here; in its procedures they come behind the others.
+    `unused` are parameters of Paimon that have no effect here; in its procedures they come after the others.
     """
 
     parameters: tuple[str, ...]

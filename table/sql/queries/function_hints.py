@@ -44,7 +44,7 @@ INSTEAD = {
     "element_at": "l[1]",
     "sequence": "range(1, n)",
 }
-# Forms of Flink and Spark that DuckDB refuses at a word behind them, by their text.
+# Forms of Flink and Spark that DuckDB refuses at a word after them, by their text.
 FORMS = {
     r"\bMAP\s*\[|\bMAP\s*\(\s*''\s*,": "MAP {'key': a}",
     r"\bARRAY\s*\(\s*(?!SELECT\b)": "[a, b]",

@@ -1,7 +1,7 @@
 """The progress of a streaming INSERT in its source, which the snapshots of its target record.
 
 The commit's user is the name of the job, its identifier the id of the source's snapshot. So a job that starts again
-continues behind that, exactly once, and without a checkpoint.
+continues after that, exactly once, and without a checkpoint.
 """
 
 from __future__ import annotations

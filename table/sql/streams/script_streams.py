@@ -124,7 +124,7 @@ class Streams:
 
 
 def check_end(following: Iterable[ScriptPart]) -> None:
-    """Raise ConfigError unless the statements behind the beginning of a statement set end it before the next begins."""
+    """Raise ConfigError unless the statements after the beginning of a statement set end it before the next begins."""
     words = (first_word(other.text).lower() for other in following)
     if next((word for word in words if word in {"end", "begin", "execute"}), None) != "end":
         raise no_end()
@@ -132,4 +132,4 @@ def check_end(following: Iterable[ScriptPart]) -> None:
 
 def no_end() -> ConfigError:
     """Return the error for a statement set that nothing ends."""
-    return ConfigError("the statement set has no END", hint="write END; behind its last INSERT")
+    return ConfigError("the statement set has no END", hint="write END; after its last INSERT")

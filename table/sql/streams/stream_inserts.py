@@ -1,7 +1,7 @@
 """INSERT INTO ... SELECT as a stream: each snapshot of the source becomes one commit of the target.
 
 The commit's user is the name of the job, its identifier the id of the source's snapshot. So the target's own snapshots
-say how far the source was read, and a job that starts again continues behind that, exactly once.
+say how far the source was read, and a job that starts again continues after that, exactly once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StreamInsert:
         self._pending: tuple[Snapshot, int] | None = None
 
     def begin(self, context: SqlContext, given: list[str], *, until_caught_up: bool) -> None:
-        """Check the job, find the place that the target has reached, and open the source behind it."""
+        """Check the job, find the place that the target has reached, and open the source after it."""
         columns = typed_columns(context, self.table, self._statement, given)
         fixed = {name: text for name, text in self._statement.partition.items() if text is not None}
         targets = target_names(self.table, self._statement, given, fixed)
@@ -85,7 +85,7 @@ class StreamInsert:
             except CommitConflict:
                 if attempt == ATTEMPTS:
                     raise
-                # Another job wrote to the same buckets. The rows are read again, and written behind its rows.
+                # Another job wrote to the same buckets. The rows are read again, and written after its rows.
                 self.close()
                 found = self.reader.poll() or found
         self.reader.stream.advance(found.snapshot)

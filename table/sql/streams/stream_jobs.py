@@ -47,7 +47,7 @@ class ShownStream:
         return self.reader.is_done
 
     def step(self) -> Iterator[pa.Table]:
-        """Yield the rows of the next snapshot. Once they are all handed out, a consumer's position is behind it."""
+        """Yield the rows of the next snapshot. Once they are all handed out, a consumer's position is after it."""
         found = self.reader.poll()
         if found is None:
             return

@@ -64,7 +64,7 @@ class StreamReader:
         return self._stream
 
     def begin(self, position: int | None, *, until_caught_up: bool) -> None:
-        """Open the stream behind a snapshot, or where the options of the query let it start."""
+        """Open the stream after a snapshot, or where the options of the query let it start."""
         self._target = (self.table.store.snapshots.latest_id() or 0) if until_caught_up else None
         self._stream = ChangeStream(
             self.table.store, self.branch.source.options, position, self.branch.reads, self._condition()

@@ -39,7 +39,7 @@ def _check_lookups(branch: StreamBranch, dimensions: Dimensions) -> None:
             raise refused(join.place, why, f"{hint}; or read new rows only, as from a table without a primary key")
     if branch.filters_lookups:
         why = "a condition on looked-up columns does not find the old rows of updates when they have changed"
-        raise refused(branch.place, why, "write it behind ON: JOIN dim ... AS d ON o.k = d.k AND d.c = 'x'")
+        raise refused(branch.place, why, "write it after ON: JOIN dim ... AS d ON o.k = d.k AND d.c = 'x'")
 
 
 def _check_lookup_target(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:

@@ -34,7 +34,7 @@ def check_node(query: StreamText, node: Node) -> None:
         where = (modifier.get("orders") or [{}])[0].get("expression") or modifier.get("limit") or node
         raise query.error(where, f"{clause} is not possible in a stream, which has no end", ONCE)
     if node["cte_map"]["map"]:
-        hint = f"write the query in brackets behind FROM, {BATCH}"
+        hint = f"write the query in brackets after FROM, {BATCH}"
         raise refused(query.place(0), "WITH is not possible in a stream", hint)
 
 
@@ -86,7 +86,7 @@ class StreamSelect:
         query = self.query
         if node["type"] != "SELECT_NODE":
             hint = "UNION ALL of whole SELECTs is"
-            raise query.error(node, "a set operation behind FROM is not possible in a stream", hint)
+            raise query.error(node, "a set operation after FROM is not possible in a stream", hint)
         check_node(query, node)
         for clause, name in (("group_expressions", "GROUP BY"), ("having", "HAVING")):
             if node[clause]:

@@ -145,8 +145,8 @@ class StreamText:
             if clause not in used:
                 place = place_in(self.part, base + _length(tokens[: clause.start]))
                 name = _name_at_end(tokens[: clause.start])
-                behind = f"behind {name}, which is not" if name else "not behind"
-                why = f"FOR SYSTEM_TIME AS OF is {behind} a table of the warehouse"
+                after = f"after {name}, which is not" if name else "not after"
+                why = f"FOR SYSTEM_TIME AS OF is {after} a table of the warehouse"
                 raise refused(place, why, "JOIN dim FOR SYSTEM_TIME AS OF PROCTIME() AS d ON o.k = d.k")
 
     def _read_hints(self, tokens: Sequence[SqlToken], looked_up: Sequence[tuple[Mention, str]], base: int) -> None:

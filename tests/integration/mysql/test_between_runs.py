@@ -166,7 +166,7 @@ def test_check_reports_what_the_next_run_will_do(sync: Sync) -> None:
     assert "copies its source tables again" in warned.fix
     (error,) = findings(sync, "error")
     assert (error.message, error.code) == (
-        "ods.a: the table was rolled back behind the pipeline's last commit",
+        "ods.a: the table was rolled back to before the pipeline's last commit",
         9,
     )
     assert "--reset ods.a" in error.fix

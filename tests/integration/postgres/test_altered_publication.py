@@ -1,4 +1,4 @@
-"""A publication that was altered between two batches: the log may lack changes, also if it is as before by now."""
+"""A publication that was altered between two batches: the log may lack changes, even if it was altered back."""
 
 from __future__ import annotations
 

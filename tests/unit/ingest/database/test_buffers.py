@@ -34,7 +34,7 @@ def test_a_repeated_value(value: int, count: int) -> None:
         assert has_any(found) == (value and count > 0)
 
 
-def test_values_take_the_places_of_those_in_a_column() -> None:
+def test_values_replace_those_at_some_places_of_a_column() -> None:
     column, values = pa.array([1, 2, 3, 4], pa.int64()), pa.array([40, 20], pa.int32())
     found = with_values_at(column, np.array([3, 1], np.int64), values)
     assert found.equals(pa.array([1, 20, 3, 40], pa.int64()))

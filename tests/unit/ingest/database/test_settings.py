@@ -79,7 +79,7 @@ def test_a_table_that_was_dropped_before_the_pipeline_reads_it_again_is_no_signa
     with caplog.at_level(logging.INFO):
         assert requested_tables(requests.pending(()), [("shop", "u")]) == [("shop", "u")]
     assert caplog.messages == [
-        "event=tables_not_read_again tables=shop.t note=they are gone by now",
+        "event=tables_not_read_again tables=shop.t note=they do not exist any more",
         "event=tables_read_again tables=shop.u",
     ]
     assert {record.levelname for record in caplog.records} == {"INFO"}

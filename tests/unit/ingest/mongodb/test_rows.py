@@ -1,4 +1,4 @@
-"""Rows of documents: the key first, and a warning for keys of unlike types."""
+"""Rows of documents: the key first, and a warning for keys of different types."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def left_out_for_a_while(shop: Shop) -> PipelineSpec:
 CHANGES = [
     (dropped, "the table does not exist"),
     (made_anew, "the table was created again, and is empty"),
-    (rolled_back, "the table was rolled back behind the pipeline's last commit"),
+    (rolled_back, "the table was rolled back to before the pipeline's last commit"),
     (another_database, "the rows of its source went to ods.orders so far"),
     (another_prefix, "the rows of its source went to ods.orders so far"),
     (another_warehouse, "the table does not exist"),
@@ -287,7 +287,10 @@ def test_check_and_status_report_missing_snapshots_before_a_run(
     (error,) = (
         item for item in found if item.level == "error" and item.about == "tables" and "ods.orders" in item.message
     )
-    assert (error.code, error.message) == (9, "ods.orders: the table was rolled back behind the pipeline's last commit")
+    assert (error.code, error.message) == (
+        9,
+        "ods.orders: the table was rolled back to before the pipeline's last commit",
+    )
     assert "ods.orders is missing rows: the table was rolled back" in _said(capsys, "status", "shop.yaml")
     named = ("status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", f"{shop.folder}/checkpoint")
     assert "ods.orders is missing rows" in _said(capsys, *named)

@@ -1,4 +1,4 @@
-"""Where statements name tables, how columns may be qualified by them, and the hints behind them."""
+"""Where statements name tables, how columns may be qualified by them, and the hints after them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_query_finds_the_tables_that_it_names(
     ],
 )
 def test_a_hint_behind_a_table_that_is_not_known_is_refused(interpreter: Interpreter, sql: str) -> None:
-    with pytest.raises(ConfigError, match="behind a table is not understood") as caught:
+    with pytest.raises(ConfigError, match="after a table is not understood") as caught:
         rows(interpreter, sql)
     assert caught.value.hint == "t /*+ OPTIONS('key' = 'value', ...) */"
 

@@ -251,7 +251,7 @@ def test_a_merge_is_read_with_all_clauses() -> None:
         ("ALTER TABLE t ADD WATERMARK FOR a AS a", "ADD WATERMARK is not supported", 1, 19),
         ("ALTER TABLE t frob", "MODIFY or ALTER COLUMN is expected", 1, 15),
         ("INSERT INTO t ON CONFLICT", "a query or VALUES is expected", 1, 15),
-        ("WITH x AS (SELECT 1) INSERT INTO t SELECT 1", "INSERT behind WITH is not supported", 1, 22),
+        ("WITH x AS (SELECT 1) INSERT INTO t SELECT 1", "INSERT after WITH is not supported", 1, 22),
         ("UPDATE t SET a = WHERE b", "a value is expected", 1, 18),
         ("UPDATE t SET a = 1, a = 2", "is set twice", 1, 26),
         ("DELETE t WHERE a", "FROM is expected", 1, 8),

@@ -67,7 +67,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
         (f"SELECT s.id FROM s {JOIN.replace('PROCTIME()', 's.made')}", (1, 25), "asks for the rows of another time"),
         (f"SELECT s.id FROM s {JOIN.replace('PROCTIME()', 's.mode')}", (1, 25), "s.mode is not known"),
         (f"SELECT s.id FROM s {JOIN.replace('PROCTIME()', 'o.proctime')}", (1, 25), "not a column of the stream s"),
-        (f"SELECT s.id FROM s WHERE s.id > 1 {NOW}", (1, 35), "FOR SYSTEM_TIME AS OF is not behind a table"),
+        (f"SELECT s.id FROM s WHERE s.id > 1 {NOW}", (1, 35), "FOR SYSTEM_TIME AS OF is not after a table"),
         (f"SELECT s.id FROM s JOIN dimm {NOW} AS x ON x.k = s.id", (1, 30), "behind dimm, which is not a table"),
         (f"SELECT s.id FROM s JOIN d.dimm {NOW} AS x ON x.k = s.id", (1, 32), "behind d.dimm, which is not a table"),
         (f"SELECT s.id FROM s JOIN dim {NOW} AS x ON x.key = s.id", (1, 70), "d.dim has no column 'key'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -21,35 +22,51 @@ LONGEST_LINE = 256 << 20
 _SPACE, _RETURN = 0x20, 0x0D
 
 
-def read_lines(
-    store: Storage, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
-) -> Iterator[FetchedMessages]:
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source's folder. `size` is its size when its batch was planned; it must not change afterwards."""
+
+    store: Storage
+    folder: str
+    name: str
+    size: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+    @property
+    def codec(self) -> Codec | None:
+        """Return the compression that the name declares, None for a plain file."""
+        return compression_of(self.name)
+
+
+def read_lines(file: SourceFile, begin: int, end: int, *, chunk: int = CHUNK_BYTES) -> Iterator[FetchedMessages]:
     """Yield the non-empty lines that begin in [begin, end); the offset of a line is the position of its first byte.
 
     Offsets count uncompressed bytes; a compressed file is read as a whole. Holds one chunk and the longest line in
     memory.
     """
-    path, codec = f"{folder}/{name}", compression_of(name)
-    _check_unchanged(store, path, size)
+    _check_unchanged(file)
     try:
-        with _stream(store, path, codec, begin) as stream:
+        with _stream(file, begin) as stream:
             # One byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
             # does not.
             position, head = _after_newline(stream, begin - 1) if begin else (begin, b"")
             # `end` is a size in the store, while positions in a compressed file count uncompressed bytes.
-            yield from _lines_up_to(stream, folder, name, position, head, None if codec else end, chunk)
+            yield from _lines_up_to(stream, file, position, head, None if file.codec else end, chunk)
     except OSError as error:
         passing = isinstance(error, StoreError) and error.retryable
         raise SourceError(
             f"a source file cannot be read: {error}",
-            file=path,
+            file=file.path,
             retryable=passing,
             hint="check that the file exists and may be read; the next run reads it again",
         ) from error
 
 
 def _lines_up_to(
-    stream: pa.NativeFile, folder: str, name: str, position: int, head: bytes, stop: int | None, chunk: int
+    stream: pa.NativeFile, file: SourceFile, position: int, head: bytes, stop: int | None, chunk: int
 ) -> Iterator[FetchedMessages]:
     """Yield the lines that begin before `stop`. The first of them begins at `position`, with the bytes `head`."""
     unended = b""
@@ -63,11 +80,11 @@ def _lines_up_to(
         if len(unended) > LONGEST_LINE:
             raise SourceError(
                 f"a line of a source file is longer than {LONGEST_LINE} bytes",
-                file=f"{folder}/{name}",
+                file=file.path,
                 offset=position,
                 hint="write one message per line, each ended by a line feed",
             )
-        fetched, position = _lines(name, block, lines, position, stop)
+        fetched, position = _lines(file.name, block, lines, position, stop)
         if fetched is not None:
             yield fetched
         if not block:
@@ -82,7 +99,7 @@ def _lines(
     ends = np.cumsum(sizes + 1) + position
     begins = np.concatenate(([position], ends[:-1])).astype(np.int64) if lines else ends
     position = int(ends[-1]) if lines else position
-    # The lines that begin before `stop`. A line that begins before it and ends behind it belongs to this range as
+    # The lines that begin before `stop`. A line that begins before it and ends after it belongs to this range as
     # well.
     count = len(lines) if stop is None else int(np.searchsorted(begins, stop, side="left"))
     values, kept = _without_blank(block, lines[:count], sizes[:count])
@@ -124,25 +141,25 @@ def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:
     return position, b""
 
 
-def _stream(store: Storage, path: str, codec: Codec | None, begin: int) -> pa.NativeFile:
-    stream = store.open_input(path)
-    if codec is not None:
+def _stream(file: SourceFile, begin: int) -> pa.NativeFile:
+    stream = file.store.open_input(file.path)
+    if file.codec is not None:
         # The decompressor asks for 64 KiB at a time, which would be a request each on an object store.
-        return pa.CompressedInputStream(pa.BufferedInputStream(stream, CHUNK_BYTES), codec)
+        return pa.CompressedInputStream(pa.BufferedInputStream(stream, CHUNK_BYTES), file.codec)
     stream.seek(max(0, begin - 1))
     return stream
 
 
-def _check_unchanged(store: Storage, path: str, size: int) -> None:
+def _check_unchanged(file: SourceFile) -> None:
     try:
-        now = store.size(path)
+        now = file.store.size(file.path)
     except FileNotFoundError:
         now = None
-    if now != size:
+    if now != file.size:
         raise PositionLost(
             "a source file was deleted or changed after its batch was planned",
-            file=path,
-            size_planned=size,
+            file=file.path,
+            size_planned=file.size,
             size_now="the file does not exist" if now is None else now,
             hint="write files elsewhere and move them into the folder when they are complete; keep them until they"
             " are committed",

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import SourceError
 from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.files.ledger import FoundFile, Ledger
-from penstock.ingest.files.lines import compression_of, read_lines
+from penstock.ingest.files.lines import SourceFile, compression_of, read_lines
 from penstock.ingest.source import SMALL_BYTES, Limit, Offsets, Range, cut, piece_size
 from penstock.storage.base import Storage
 from penstock.storage.open import open_storage
@@ -102,21 +102,22 @@ class FilesSource:
         return SMALL_BYTES
 
     def read(self, range_: Range) -> Iterator[FetchedMessages]:
-        store, folder = _opened(self.settings.path)
-        begin, size = range_.start
-        return read_lines(store, folder, range_.place, begin, range_.end, size)
+        return read_lines(self._file(range_), range_.start[0], range_.end)
 
     def last_before(self, range_: Range) -> FetchedMessages | None:
         """Return the last line of the file before a range."""
-        begin, size = range_.start
-        store, folder = _opened(self.settings.path)
+        file, begin = self._file(range_), range_.start[0]
         first, step = begin, _LOOKS_BACK
         while first:
             first, step = max(0, first - step), 16 * step
-            found = list(read_lines(store, folder, range_.place, first, begin, size))
+            found = list(read_lines(file, first, begin))
             if found:
                 return found[-1].part(len(found[-1].messages) - 1, len(found[-1].messages))
         return None
+
+    def _file(self, range_: Range) -> SourceFile:
+        store, folder = _opened(self.settings.path)
+        return SourceFile(store, folder, range_.place, range_.start[1])
 
     def is_shown_next(self, range_: Range, offset: int) -> bool:
         """Return whether the file goes on after a range: messages of different files do not belong together."""

@@ -15,7 +15,7 @@ from penstock.formats.change import DecodeOptions
 from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.files import source as files_source
 from penstock.ingest.files.ledger import COMPLETE_EVERY, Ledger
-from penstock.ingest.files.lines import read_lines
+from penstock.ingest.files.lines import SourceFile, read_lines
 from penstock.ingest.files.source import FilesSettings, FilesSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -160,11 +160,12 @@ def test_each_line_is_read_once_with_its_offset_for_any_ranges(
     path = tmp_path_factory.mktemp("cut") / "a.json"
     path.write_bytes(text.encode())
     size = len(text)
+    file = SourceFile(LocalStorage(), str(path.parent), path.name, size)
     edges = sorted({0, size, *(cut for cut in cuts if cut < size)})
     read = [
         (int(offset), value)
         for begin, end in pairwise(edges)
-        for fetched in read_lines(LocalStorage(), str(path.parent), path.name, begin, end, size, chunk=chunk)
+        for fetched in read_lines(file, begin, end, chunk=chunk)
         for offset, value in zip(fetched.messages.offsets, fetched.messages.values, strict=True)
     ]
     wanted, offset = [], 0

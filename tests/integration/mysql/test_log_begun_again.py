@@ -35,6 +35,43 @@ def reset(server: Playground, second: int = 0) -> None:
     server.run(f"SET timestamp = {second or 'DEFAULT'}", statement, "SET timestamp = DEFAULT")
 
 
+def pipeline_of_a_new_log(server: Playground, folder: Path, second: int = 0) -> Sync:
+    """Return a pipeline that has read rows 1 to 5, which are all rows of the log."""
+    reset(server, second)
+    fill(server, 1, "aaa")
+    sync = Sync(server, folder)
+    sync.run()
+    return sync
+
+
+def begin_again(server: Playground, second: int = 0) -> None:
+    """Begin the log again. Rows 3 to 8 have as many bytes as rows 1 to 6 of the former log."""
+    reset(server, second)
+    fill(server, 3, "bbb")
+    server.run("INSERT INTO t VALUES (8, 'bbb')")
+
+
+def begin_again_with_the_same_length(server: Playground, sync: Sync, second: int = 0) -> None:
+    """Let the pipeline read row 6, and begin the log again with the same positions and GTIDs."""
+    server.run("INSERT INTO t VALUES (6, 'aaa')")
+    sync.run()
+    read = server.here()
+    begin_again(server, second)
+    assert (server.here().file, server.here().pos, server.here().gtid) == (read.file, read.pos, read.gtid)
+    server.run("INSERT INTO t VALUES (9, 'bbb')")
+
+
+def plan_only(server: Playground, sync: Sync) -> None:
+    """Let the pipeline plan a batch with row 6, and stop before it is read."""
+    server.run("INSERT INTO t VALUES (6, 'aaa')")
+
+    def stopped(*_: object) -> None:
+        raise _StopError
+
+    with pytest.raises(_StopError):
+        sync.run(stopped)
+
+
 def assert_the_log_is_another_one(sync: Sync, message: str = "other events") -> None:
     with pytest.raises(BinlogReset, match=message) as caught:
         sync.run()
@@ -42,21 +79,9 @@ def assert_the_log_is_another_one(sync: Sync, message: str = "other events") -> 
 
 
 def test_a_log_that_is_as_long_again_is_not_continued(server: Playground, tmp_path: Path) -> None:
-    reset(server)
-    fill(server, 1, "aaa")
-    sync = Sync(server, tmp_path)
-    sync.run()
-    server.run("INSERT INTO t VALUES (6, 'aaa')")
-    sync.run()
-    read = server.here()
-    reset(server)
-    fill(server, 3, "bbb")
-    server.run("INSERT INTO t VALUES (8, 'bbb')")
-    assert (server.here().file, server.here().pos, server.here().gtid) == (read.file, read.pos, read.gtid)
-    server.run("INSERT INTO t VALUES (9, 'bbb')")
-    with pytest.raises(BinlogReset, match="begun at another time") as caught:
-        sync.run()
-    assert caught.value.exit_code == 4
+    sync = pipeline_of_a_new_log(server, tmp_path)
+    begin_again_with_the_same_length(server, sync)
+    assert_the_log_is_another_one(sync, "begun at another time")
     spec = sync.spec
     run(spec.model_copy(update={"errors": spec.errors.model_copy(update={"position_lost": "resnapshot"})}))
     note_as_spark_does(Path(spec.checkpoint))
@@ -65,40 +90,18 @@ def test_a_log_that_is_as_long_again_is_not_continued(server: Playground, tmp_pa
 
 
 def test_a_planned_batch_of_the_former_log_is_not_read(server: Playground, tmp_path: Path) -> None:
-    reset(server)
-    fill(server, 1, "aaa")
-    sync = Sync(server, tmp_path)
-    sync.run()
-    server.run("INSERT INTO t VALUES (6, 'aaa')")
-
-    def stopped(*_: object) -> None:
-        raise _StopError
-
-    with pytest.raises(_StopError):
-        sync.run(stopped)
-    reset(server)
-    fill(server, 3, "bbb")
-    server.run("INSERT INTO t VALUES (8, 'bbb')")
-    with pytest.raises(BinlogReset, match="begun at another time"):
-        sync.run()
+    sync = pipeline_of_a_new_log(server, tmp_path)
+    plan_only(server, sync)
+    begin_again(server)
+    assert_the_log_is_another_one(sync, "begun at another time")
 
 
 SECOND = 1_790_000_000
 
 
 def test_a_log_that_was_begun_in_the_same_second_is_not_continued(server: Playground, tmp_path: Path) -> None:
-    reset(server, SECOND)
-    fill(server, 1, "aaa")
-    sync = Sync(server, tmp_path)
-    sync.run()
-    server.run("INSERT INTO t VALUES (6, 'aaa')")
-    sync.run()
-    read = server.here()
-    reset(server, SECOND)
-    fill(server, 3, "bbb")
-    server.run("INSERT INTO t VALUES (8, 'bbb')")
-    assert (server.here().file, server.here().pos, server.here().gtid) == (read.file, read.pos, read.gtid)
-    server.run("INSERT INTO t VALUES (9, 'bbb')")
+    sync = pipeline_of_a_new_log(server, tmp_path, SECOND)
+    begin_again_with_the_same_length(server, sync, SECOND)
     for _ in range(2):
         assert_the_log_is_another_one(sync)
     sync.flags = ["--resnapshot"]
@@ -107,31 +110,15 @@ def test_a_log_that_was_begun_in_the_same_second_is_not_continued(server: Playgr
 
 
 def test_a_log_of_which_only_the_end_was_known_is_not_continued(server: Playground, tmp_path: Path) -> None:
-    reset(server, SECOND)
-    fill(server, 1, "aaa")
-    sync = Sync(server, tmp_path)
-    sync.run()
-    reset(server, SECOND)
-    fill(server, 3, "bbb")
-    server.run("INSERT INTO t VALUES (8, 'bbb')")
+    sync = pipeline_of_a_new_log(server, tmp_path, SECOND)
+    begin_again(server, SECOND)
     assert_the_log_is_another_one(sync)
 
 
 def test_a_planned_batch_of_a_log_begun_in_the_same_second_is_not_read(server: Playground, tmp_path: Path) -> None:
-    reset(server, SECOND)
-    fill(server, 1, "aaa")
-    sync = Sync(server, tmp_path)
-    sync.run()
-    server.run("INSERT INTO t VALUES (6, 'aaa')")
-
-    def stopped(*_: object) -> None:
-        raise _StopError
-
-    with pytest.raises(_StopError):
-        sync.run(stopped)
-    reset(server, SECOND)
-    fill(server, 3, "bbb")
-    server.run("INSERT INTO t VALUES (8, 'bbb')")
+    sync = pipeline_of_a_new_log(server, tmp_path, SECOND)
+    plan_only(server, sync)
+    begin_again(server, SECOND)
     assert_the_log_is_another_one(sync)
 
 

@@ -27,6 +27,8 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.values.buffers import bounded
 
 _PIECE_BYTES, _LEAST_PIECE_ROWS, _MOST_PIECE_BYTES = 3 << 20, 256, 32 << 20
+# A step has a fixed cost for each column. With fewer bytes a column, tables of thousands of columns cost twice as much.
+_COLUMN_BYTES = 8 << 10
 
 
 class RowWriter(Protocol):
@@ -178,6 +180,7 @@ class _Compaction:
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield batches of long rows in smaller pieces: a step holds several copies of the rows that it merges."""
-    most = max(_LEAST_PIECE_ROWS, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
+    size = max(_PIECE_BYTES, batch.num_columns * _COLUMN_BYTES)
+    most = max(_LEAST_PIECE_ROWS, batch.num_rows * size // max(batch.nbytes, 1))
     for begin in range(0, batch.num_rows, most):
         yield from bounded(batch.slice(begin, most), _MOST_PIECE_BYTES)

@@ -59,7 +59,8 @@ class KeylessChange:
             # Subqueries and sources that read the table see the rows that are changed.
             session.pin(self.context.full_name(self.names), changed.base)
             # A table, since it is read several times: conditions and values must be evaluated only once.
-            session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {self.query(_TARGET)}")
+            columns = len(self.table.definition.fields)
+            session.run_cases(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {self.query(_TARGET)}", columns)
             if self.once:
                 self._refuse_doubles()
             self._remove(placed)

@@ -51,7 +51,8 @@ def _merge(context: SqlContext, statement: Merge) -> pa.Table:
     with changing_writer(table) as writer:
         changes = _changes_query(context, table, statement, target_text(context, statement.name))
         # A table and not a view, because it is read twice, and the join is the expensive part.
-        context.session.run(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {changes}")
+        columns = len(table.definition.fields)
+        context.session.run_cases(f"CREATE OR REPLACE TEMP TABLE {_CHANGES} AS {changes}", columns)
         try:
             _refuse_doubles(context, table, statement)
             distinct = "DISTINCT " if _only_deletes(statement) else ""
@@ -136,11 +137,14 @@ class _Join:
                 # The time for which DuckDB plans expressions beside a join grows with the square of their number.
                 texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
             cases = " ".join(f"WHEN {number} THEN {cast_text(text, field, type_)}" for number, text in enumerate(texts))
-            if is_plain:
-                outer.append(f"CASE clause {cases} END AS {new_column(at)}")
-            else:
+            value = f"CASE clause {cases} END AS {new_column(at)}"
+            if not is_plain:
                 inner.append(f"CASE {decided} {cases} END AS {new_column(at)}")
                 outer.append(new_column(at))
+            elif len(set(texts)) == 1:  # casts fail in changed rows only: the filter on clauses comes first
+                outer.append(f"{cast_text(texts[0], field, type_)} AS {new_column(at)}")
+            else:
+                outer.append(value)
         columns = ", ".join((*(f"{text} AS {name}" for text, name in read.items()), *inner))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
         rows = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"

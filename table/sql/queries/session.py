@@ -32,6 +32,8 @@ from penstock.table.sql.queries.table_rows import TableRows
 from penstock.table.values.optional import duckdb_module
 from penstock.table.values.sql_text import quoted
 
+_FEW_COLUMNS = 200
+
 
 class Session:
     """A DuckDB session in which the warehouse's tables can be queried by name.
@@ -192,6 +194,20 @@ class Session:
         prepared = self.prepared(sql)
         with self._errors_of(sql):
             interruptible(self._connection, lambda: self._connection.execute(prepared))
+
+    def run_cases(self, sql: str, columns: int) -> None:
+        """Run a statement that decides by one condition about the values of so many columns.
+
+        DuckDB repeats what it derives from the condition in each column, in a time that grows with their square.
+        """
+        if columns <= _FEW_COLUMNS:
+            self.run(sql)
+            return
+        self._connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+        try:
+            self.run(sql)
+        finally:
+            self._connection.execute("RESET disabled_optimizers")
 
     def batches(self, sql: str) -> Generator[pa.RecordBatch]:
         """Yield the rows of a statement, batch by batch."""

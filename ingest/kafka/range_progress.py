@@ -14,9 +14,10 @@ from penstock.ingest.kafka.broker_errors import broker_error, is_passing, is_unk
 log = logging.getLogger(__name__)
 
 ACCEPT_GAP = "use --accept-gap to continue without these records"
-# The number of connections tried before patience ends. Rarely, a client stays silent for ever after its broker has
-# restarted or a network device has dropped the connection, while a new connection is served at once.
-_CONNECTIONS = 5
+# The part of the patience after which a new connection is tried. Rarely, a client stays silent for ever after its
+# broker has restarted or a network device has dropped the connection, while a new connection is served at once. Each
+# further connection gets twice the time of the one before: a slow broker returns records only with its fourth answer.
+_FIRST_PART = 5
 
 
 class RangeProgress:
@@ -26,6 +27,7 @@ class RangeProgress:
         self.topic, self.partition, self.end, self._accept_gap = topic, partition, end, accept_gap
         self._patience = patience
         self._until = time.monotonic() + patience
+        self._silence = patience / _FIRST_PART  # after which there is a new connection
         self._renew_at = self._next_renewal()
         # The offset up to which the partition has no more records to return.
         self._reached = -1
@@ -39,11 +41,12 @@ class RangeProgress:
         """Return whether it is time for a new connection: at intervals while no records arrive."""
         if time.monotonic() < self._renew_at:
             return False
+        self._silence *= 2
         self._renew_at = self._next_renewal()
         return True
 
     def _next_renewal(self) -> float:
-        return time.monotonic() + self._patience / _CONNECTIONS
+        return time.monotonic() + self._silence
 
     def records(self, messages: Sequence[Message], position: int) -> Sequence[Message]:
         # Usually there are only records, all before the end: this check needs no Python code per record.
@@ -51,6 +54,7 @@ class RangeProgress:
         records = messages if plain else [message for message in messages if self._is_record(message, position)]
         if records:
             self._until = time.monotonic() + self._patience
+            self._silence = self._patience / _FIRST_PART
             self._renew_at = self._next_renewal()
         elif not self.done(position) and time.monotonic() > self._until:
             if self._reached < 0 or not self._accept_gap:

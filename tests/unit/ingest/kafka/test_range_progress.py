@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import KafkaError, Message
 
@@ -33,3 +35,16 @@ def test_an_error_about_what_was_assigned_before_is_passed_over(failed: Message,
     else:
         assert progress.records([failed], 10) == []
         assert not progress.done(10)
+
+
+def test_each_further_connection_gets_more_time_until_records_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0
+    monkeypatch.setattr(time, "monotonic", lambda: float(now))
+    progress, renewals = RangeProgress("t", 1, 13, 100), []
+    for now in range(1, 100):
+        if progress.is_stuck():
+            renewals.append(now)
+    assert renewals == [20, 60]
+    progress.records([Message(topic="t", partition=1, offset=11)], 11)
+    now += 20
+    assert progress.is_stuck()

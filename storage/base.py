@@ -200,7 +200,7 @@ _LASTING = {
     errno.ELOOP,
 }
 _FULL = {
-    errno.ENOSPC: "the disk is full: free some space, and run the command again",
+    errno.ENOSPC: "the disk is full: free space or inodes (df -i), and run the command again",
     errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
 }
 

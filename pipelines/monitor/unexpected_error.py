@@ -17,7 +17,7 @@ _REPAIRS = {
     errno.EACCES: _DENIED,
     errno.EPERM: _DENIED,
     errno.EROFS: "select another folder: this disk is read-only",
-    errno.ENOSPC: "the disk is full: free some space, also for temporary files (TMPDIR), and run the command again",
+    errno.ENOSPC: "the disk is full: free space or inodes (df -i), also for temporary files (TMPDIR), and run again",
     errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
 }
 # What the Python processes of Spark may lack, on any of its machines: by the class or the text of the cause.

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
+from penstock.errors import ConfigError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.errors import CheckpointInUse, SparkEnded, TasksLost, WorkerLate
 
 # How long the process of a JVM may take to end after its connections broke.
 ENDING_SECONDS = 10
+_NO_LOCAL_FOLDER = 53  # with this code Spark ends its JVM if no folder of spark.local.dir can be used
 _ENDING = re.compile(r"SparkContext\b.*\b(?:shut ?down|stopped)|[Ss]hutdown in progress")
 # Matches only at the beginning of the text: later parts contain text of other origin.
 _ENDED = r"(?:\[STREAM_FAILED\] Query \[[^\]\n]*\] terminated with exception: )?"
@@ -82,6 +86,24 @@ def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | N
             "and it continues at its last position"
         ),
     )
+
+
+@contextmanager
+def opening() -> Iterator[None]:
+    """Report the end of the JVM while a session is opened, which PySpark shows as a broken connection."""
+    try:
+        yield
+    except (Py4JError, OSError) as error:
+        ended = jvm_ended(error)
+        if ended is None:
+            raise
+        if ended.facts.get("exit_code") == _NO_LOCAL_FOLDER:
+            raise ConfigError(
+                "Spark cannot create its folder for temporary files; the lines above are its own",
+                hint="make the folder of spark.local.dir or TMPDIR writable, or choose another one with  "
+                "--spark-conf spark.local.dir=FOLDER",
+            ) from error
+        raise ended from error
 
 
 def _late(error: BaseException) -> WorkerLate | None:

@@ -72,6 +72,8 @@ def open_session(
     check_version()  # first, because PySpark before 4.0 may fail to import
     from pyspark.sql import SparkSession
 
+    from penstock.pipelines.spark.errors import opening
+
     running = active_session()
     if running is not None:
         return running
@@ -84,7 +86,7 @@ def open_session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    with jvm_start(), registering(master):
+    with jvm_start(), opening(), registering(master):
         if stderr is not None or first is not None:
             _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr, first)
         session = builder.getOrCreate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -11,10 +12,11 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 
+from penstock.errors import ConfigError, PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.errors import TasksLost
+from penstock.pipelines.errors import SparkEnded, TasksLost
 from penstock.pipelines.job.job import may_pass
-from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
+from penstock.pipelines.spark.errors import cause_of_end, jvm_ended, opening
 
 # The whole text of a query that ended because its planner, which is in the same process group, was stopped first.
 STOPPED_FIRST = "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception:  SQLSTATE: XXKST"
@@ -47,6 +49,24 @@ def test_an_error_of_a_running_jvm_is_delayed_only_if_its_connection_broke() -> 
 def test_a_jvm_of_another_process_is_not_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace())
     assert jvm_ended(StreamingQueryException(STOPPED_FIRST), stopping=True) is None
+
+
+@pytest.mark.parametrize(("code", "kind"), [(53, ConfigError), (1, SparkEnded)])
+def test_a_jvm_that_ends_while_a_session_is_opened_is_reported_by_its_code(
+    code: int, kind: type[PenstockError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark reports only that the connection was refused."""
+    with subprocess.Popen(["bash", "-c", f"exit {code}"]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        with pytest.raises(kind) as caught, opening():
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    assert code != 53 or "spark.local.dir" in (caught.value.hint or "")
+
+
+def test_an_error_of_a_session_whose_jvm_runs_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace())
+    with pytest.raises(ConnectionRefusedError), opening():
+        raise ConnectionRefusedError
 
 
 FAILED = "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] {}"

@@ -16,7 +16,7 @@ _REPAIRS = {
     errno.ENOTDIR: "check the path: a part of it is a file, and not a folder",
     errno.EACCES: _DENIED,
     errno.EPERM: _DENIED,
-    errno.EROFS: "select another folder: this disk is read-only",
+    errno.EROFS: "this disk is read-only, perhaps since it failed (see dmesg): repair it, or select another folder",
     errno.ENOSPC: "the disk is full: free space or inodes (df -i), also for temporary files (TMPDIR), and run again",
     errno.EDQUOT: "the quota of this user is used up: free some space, and run the command again",
 }
@@ -31,7 +31,7 @@ _WORKERS = {
         "all machines"
     ),
 }
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def unexpected(error: Exception) -> PenstockError:
@@ -42,8 +42,8 @@ def unexpected(error: Exception) -> PenstockError:
     causes = _CAUSE.findall(text)
     kind = type(error).__name__
     if isinstance(error, OSError):
-        # Arrow names no file. A full disk is a disk of this machine all the same, other numbers may be a store's.
-        hint = _REPAIRS.get(error.errno or 0) if named or error.errno in _FULL else None
+        # Arrow names no file. These numbers are of a disk of this machine all the same, others may be a store's.
+        hint = _REPAIRS.get(error.errno or 0) if named or error.errno in _OF_DISKS else None
         hint = hint or (
             "check the disk, its permissions, the network, and the store's address and keys; run again with  "
             "--debug  to see where it failed"
@@ -51,8 +51,8 @@ def unexpected(error: Exception) -> PenstockError:
     else:
         last = ": ".join(causes[-1]) if causes else ""
         # Java's exceptions have no number, and Spark puts its own sentences before them.
-        full = _REPAIRS[errno.ENOSPC] if os.strerror(errno.ENOSPC) in text else None
-        hint = full or next((repair for sign, repair in _WORKERS.items() if sign in last), None)
+        disk = next((_REPAIRS[number] for number in _OF_DISKS if os.strerror(number) in text), None)
+        hint = disk or next((repair for sign, repair in _WORKERS.items() if sign in last), None)
         hint = hint or ("unexpected error; run again with  --debug  and include the traceback in a bug report")
     return PenstockError(
         f"{kind}: {error.strerror}" if isinstance(error, OSError) and named else f"{kind}: {first[:300]}",

@@ -14,6 +14,7 @@ from penstock.pipelines.monitor.unexpected_error import unexpected
     ("number", "repair"),
     [
         (errno.ENOSPC, "the disk is full"),
+        (errno.EROFS, "this disk is read-only"),
         (errno.EACCES, "change the permissions"),
         (errno.ENOENT, "check the path"),
         (errno.ENOTDIR, "check the path: a part of it is a file"),
@@ -53,6 +54,7 @@ def test_the_last_cause_of_a_spark_error_is_reported() -> None:
             "the workers need the Python version of the driver",
         ),
         ("terminated with exception: java.io.IOException: No space left on device SQLSTATE: XXKST", "the disk is full"),
+        ("java.nio.file.FileSystemException: /tmp/blockmgr-1: Read-only file system", "this disk is read-only"),
         ("ValueError: any other", "unexpected error"),
     ],
 )

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.formats.change import ChangeBatch
 from penstock.formats.demand import DemandPolicy
-from penstock.pipelines.mapping.routes import PipelineDemand, TableRules
+from penstock.pipelines.mapping.table_rules import PipelineDemand, TableRules
 from penstock.schema_evolution.transforms import Transform
 from penstock.schema_evolution.types.mapping import TypeMapping
 

@@ -24,7 +24,7 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import READS_ON, check_kind, lacking_messages, warn_of_adoption, where_sources_go
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
-from penstock.pipelines.mapping.routes import TableRules
+from penstock.pipelines.mapping.table_rules import TableRules
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, ErrorPolicy, OnBad
 from penstock.schema_evolution.target_names import TargetNames

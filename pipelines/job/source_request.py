@@ -86,7 +86,7 @@ def _extras(spec: PipelineSpec) -> frozenset[Extra]:
 
 def _demand(spec: PipelineSpec, mapping: TypeMapping) -> DemandPolicy:
     # Transforms may look rows up in tables, whose modules take long to import.
-    from penstock.pipelines.mapping.routes import PipelineDemand, TableRules
+    from penstock.pipelines.mapping.table_rules import PipelineDemand, TableRules
     from penstock.pipelines.mapping.target_tables import settings_of
 
     return PipelineDemand(TableRules.of(spec.transform, (), {}, settings_of(spec.sink.catalog)), mapping)

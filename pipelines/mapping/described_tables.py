@@ -12,7 +12,7 @@ from penstock.ingest.connector_requests import TableName
 from penstock.pipelines.config.sink import SinkConfig
 from penstock.pipelines.errors import not_created
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
-from penstock.pipelines.mapping.routes import NO_RULES
+from penstock.pipelines.mapping.table_rules import NO_RULES
 from penstock.pipelines.mapping.target_options import options_to_set, set_options
 from penstock.schema_evolution.drift import drift_of
 from penstock.table.catalog.settings import CatalogSettings

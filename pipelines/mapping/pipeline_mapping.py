@@ -15,8 +15,8 @@ from penstock.pipelines.mapping import target_images
 from penstock.pipelines.mapping.lookup_run import LookupRun
 from penstock.pipelines.mapping.metadata_columns import Values, values_of
 from penstock.pipelines.mapping.new_tables import NewTables
-from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.mapping.table_rules import NO_RULES, TableRules
 from penstock.pipelines.mapping.target_images import TargetImages
 from penstock.pipelines.mapping.target_options import check_keys, options_to_set, set_options
 from penstock.pipelines.mapping.target_rows import (

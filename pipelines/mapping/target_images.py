@@ -22,7 +22,7 @@ from penstock.formats.change import Bools, ChangeBatch, ImageRule, RowBatch, Sou
 from penstock.formats.message_format import RowColumns
 from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.pipelines.mapping.new_tables import NewTables
-from penstock.pipelines.mapping.routes import TableRules
+from penstock.pipelines.mapping.table_rules import TableRules
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.types.source import TYPED

@@ -11,8 +11,8 @@ from functools import lru_cache
 from penstock.errors import ConfigError, SchemaConflict, did_you_mean
 from penstock.formats.change import SourceSchema
 from penstock.pipelines.mapping.new_tables import OLDER_TABLE, NewTables, text_sequence
-from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.mapping.table_rules import TableRules
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
 from penstock.schema_evolution.row_versions import as_history, check_history
 from penstock.schema_evolution.soft_deletes import DELETED, check_marks

@@ -123,15 +123,6 @@ class PgProgress(CopyProgress[KeyChunk]):
 
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""
-        batch: dict[str, Any] = {
-            "from": lsn_text(self.batch.start),
-            "chunks": [chunk.to_json() for chunk in self.batch.chunks],
-            "barriers": [barrier_json(barrier) for barrier in self.batch.barriers],
-            "as_of": lsn_text(self.batch.as_of) if self.batch.as_of else None,
-            "without": [list(name) for name in self.batch.without],
-            "emptied": [list(name) for name in self.batch.emptied],
-            "ignored": list(self.batch.ignored),
-        }
         made: Offsets = {
             "v": VERSION,
             "server": {"system": self.server, "database": self.database}
@@ -166,9 +157,21 @@ class PgProgress(CopyProgress[KeyChunk]):
             "reread": self.reread,
             "signals": list(self.signals),
             "refused": list(self.refused),
-            "batch": {name: part for name, part in batch.items() if part},
+            "batch": self._batch(),
         }
         return {name: part for name, part in made.items() if part}
+
+    def _batch(self) -> Offsets:
+        batch = {
+            "from": lsn_text(self.batch.start),
+            "chunks": [chunk.to_json() for chunk in self.batch.chunks],
+            "barriers": [barrier_json(barrier) for barrier in self.batch.barriers],
+            "as_of": lsn_text(self.batch.as_of) if self.batch.as_of else None,
+            "without": [list(name) for name in self.batch.without],
+            "emptied": [list(name) for name in self.batch.emptied],
+            "ignored": list(self.batch.ignored),
+        }
+        return {name: part for name, part in batch.items() if part}
 
     def _version(self, name: TableName) -> tuple[Any, ...]:
         found = self.versions.get(name)

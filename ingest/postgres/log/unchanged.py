@@ -28,10 +28,13 @@ from penstock.ingest.postgres.values.windows import Shape
 from penstock.row_kinds import DELETE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.byte_buffers import Bools, Int64s
     from penstock.formats.change import ChangeBatch
     from penstock.formats.demand import DemandPolicy
     from penstock.ingest.postgres.log.decode import LoggedRows
+    from penstock.ingest.postgres.relation import Column
     from penstock.ingest.postgres.server.connection import PgConnection
 
 ROW_GONE, COLUMN_GONE = "unchanged-value-of-deleted-row", "unchanged-value-of-dropped-column"
@@ -132,19 +135,11 @@ def _from_server(
     seen = np.zeros(len(wanted), np.bool_)
     for first in range(0, len(wanted), _KEYS_AT_ONCE):
         key_places = range(first, min(first + _KEYS_AT_ONCE, len(wanted)))
-        # One query for many keys, which are numbered so that each found row can be assigned to its place.
-        lines = (
+        lines = [
             f"({place}, {', '.join(f'{key[place]}::{kind}' for key, kind in zip(keys, types, strict=True))})"
             for place in key_places
-        )
-        names_of_keys = ", ".join(f"k{number}" for number in range(len(keys)))
-        match = " AND ".join(f"t.{quoted(name)} = k.k{number}" for number, name in enumerate(relation.key))
-        values = ", ".join(as_logged(f"t.{quoted(column.name)}", column.type) for column in selected)
-        select_ = (
-            f"SELECT k.n::int8{', ' if values else ''}{values} FROM (VALUES {', '.join(lines)}) k(n, {names_of_keys}) "
-            f"JOIN {own_rows(now.name, now.kind)} t ON {match}"
-        )
-        messages = Received.joined(list(connection.copied(select_)))
+        ]
+        messages = Received.joined(list(connection.copied(_statement(now, relation.key, selected, lines))))
         found = list(cells_of(rows_of(messages), shapes))
         places = binary_column(found[0], _NUMBER, oddities).to_numpy(zero_copy_only=False).astype(np.int64)
         seen[places] = True
@@ -155,6 +150,20 @@ def _from_server(
             chosen = mask[to]
             columns[declared.name] = with_values_at(columns[declared.name], to[chosen], column.filter(pa.array(chosen)))
     return pa.RecordBatch.from_arrays(list(columns.values()), names=rows.schema.names), wanted[~seen]
+
+
+def _statement(now: Relation, key: Sequence[str], selected: Sequence[Column], lines: Sequence[str]) -> str:
+    """Return one query for many keys, which are numbered so that each found row can be assigned to its place.
+
+    Each of the `lines` has a number and the values of a key.
+    """
+    names_of_keys = ", ".join(f"k{number}" for number in range(len(key)))
+    match = " AND ".join(f"t.{quoted(name)} = k.k{number}" for number, name in enumerate(key))
+    values = "".join(f", {as_logged(f't.{quoted(column.name)}', column.type)}" for column in selected)
+    return (
+        f"SELECT k.n::int8{values} FROM (VALUES {', '.join(lines)}) k(n, {names_of_keys}) "
+        f"JOIN {own_rows(now.name, now.kind)} t ON {match}"
+    )
 
 
 def _sql_type(connection: PgConnection, relation: Relation, name: str) -> str | None:

@@ -406,6 +406,24 @@ def test_keys_are_removed_after_the_ttl_of_the_index(tmp_path: Path, keys_folder
     assert content(table) == [("1", "a", 1), ("1", "b", 2), ("2", "b", 2)]
 
 
+EARLY, LATE = 1_700_000_000, 1_700_007_200
+
+
+def table_with_an_expired_record(folder: Path, engine: str, **options: str) -> Table:
+    """Return a table of an hour's records at the time LATE, after the record of key 1 has expired."""
+    clock = [1000 * EARLY]
+    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v", **options}
+    made = moving_table(folder, merge_engine=engine, **rule)
+    ambient = replace(made.store.ambient, now_millis=lambda: clock[0])
+    table = Table(TableStore.open(made.store.storage, made.path, ambient=ambient))
+    write(table, ("1", "a", EARLY))
+    write(table, ("2", "a", LATE))
+    clock[0] = 1000 * LATE
+    table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
+    assert content(table) == [("2", "a", LATE)]
+    return table
+
+
 @pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
 @pytest.mark.parametrize(
     ("engine", "mode"), [("first-row", "truncate(16)"), ("partial-update", "none"), ("deduplicate", "truncate(16)")]
@@ -413,21 +431,11 @@ def test_keys_are_removed_after_the_ttl_of_the_index(tmp_path: Path, keys_folder
 def test_the_key_of_an_expired_record_is_new_in_any_partition(
     tmp_path: Path, keys_folder: Path, engine: str, mode: str, lost: bool
 ) -> None:
-    clock = [1_700_000_000_000]
-    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v", "metadata.stats-mode": mode}
-    made = moving_table(tmp_path, merge_engine=engine, **rule)
-    ambient = replace(made.store.ambient, now_millis=lambda: clock[0])
-    table = Table(TableStore.open(made.store.storage, made.path, ambient=ambient))
-    early, late = 1_700_000_000, 1_700_007_200
-    write(table, ("1", "a", early))
-    write(table, ("2", "a", late))
-    clock[0] = 1000 * late
-    table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
-    assert content(table) == [("2", "a", late)]
+    table = table_with_an_expired_record(tmp_path, engine, **{"metadata.stats-mode": mode})
     if lost:
         shutil.rmtree(keys_folder, ignore_errors=True)
-    write(table, ("1", "b", late))
-    assert content(table) == [("1", "b", late), ("2", "a", late)]
+    write(table, ("1", "b", LATE))
+    assert content(table) == [("1", "b", LATE), ("2", "a", LATE)]
 
 
 @pytest.mark.parametrize(
@@ -438,21 +446,11 @@ def test_the_key_of_an_expired_record_is_new_in_any_partition(
 def test_the_key_of_an_expired_record_stays_new_after_the_rule_changed(
     tmp_path: Path, change: penstock.SetOption | penstock.ResetOption
 ) -> None:
-    clock = [1_700_000_000_000]
-    rule = {"record-level.expire-time": "1 h", "record-level.time-field": "v"}
-    made = moving_table(tmp_path, merge_engine="first-row", **rule)
-    ambient = replace(made.store.ambient, now_millis=lambda: clock[0])
-    table = Table(TableStore.open(made.store.storage, made.path, ambient=ambient))
-    early, late = 1_700_000_000, 1_700_007_200
-    write(table, ("1", "a", early))
-    write(table, ("2", "a", late))
-    clock[0] = 1000 * late
-    table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
-    assert content(table) == [("2", "a", late)]
+    table = table_with_an_expired_record(tmp_path, "first-row")
     table.store.evolve([change], check_usable)
     changed = table.refresh()
-    write(changed, ("1", "b", late))
-    assert content(changed) == [("1", "b", late), ("2", "a", late)]
+    write(changed, ("1", "b", LATE))
+    assert content(changed) == [("1", "b", LATE), ("2", "a", LATE)]
 
 
 def test_records_whose_keys_move_expire_by_no_rule_of_one_compaction(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from penstock.ingest.source import Offsets
 
 if TYPE_CHECKING:
     from penstock.formats.change import SourceSchema
+    from penstock.ingest.database.findings import ServerFinding
+    from penstock.ingest.postgres.relation import Relation
     from penstock.ingest.postgres.server.catalog import PgTableFacts
     from penstock.ingest.postgres.settings import PgSettings
     from penstock.ingest.postgres.source import PgComparison, PgSource
@@ -82,43 +84,38 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         return PgSource(self.settings(config, request))
 
     def check(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
-        from penstock.ingest.postgres.captured_tables import tables_to_capture
-        from penstock.ingest.postgres.server.catalog import relations
-        from penstock.ingest.postgres.server.checks import check_server
-        from penstock.ingest.postgres.server.connection import connected
-        from penstock.ingest.postgres.snapshot.chunks import columns_selected, selections
+        from penstock.ingest.postgres.snapshot.chunks import selections
 
         settings = self.settings(config, request)
         protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
-        with connected(replace(settings.server, patience=0.0)) as connection:
-            tables = tables_to_capture(connection, settings, must=must)
-            described = relations(connection, [table.oid for table in tables])
-            found = check_server(
-                connection, settings.slot, settings.publication, tables, columns_selected(described, settings.demand)
-            )
-        schemas = [described[table.oid].source_schema for table in tables if table.oid in described]
+        tables, found = self._examined(settings, must=must)
         findings = [protection, *(finding.for_source() for finding in found)]
-        parts = selections([described[table.oid] for table in tables if table.oid in described], settings.demand)
-        return SourceCheck(settings.server.where, findings, schemas, parts)
+        schemas = [table.source_schema for table in tables]
+        return SourceCheck(settings.server.where, findings, schemas, selections(tables, settings.demand))
 
     def tables(self, config: PostgresConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready
+
+        tables, findings = self._examined(self.settings(config, request), must=must)
+        log_warnings(findings)
+        require_ready(findings)
+        return [table.source_schema for table in tables]
+
+    def _examined(self, settings: PgSettings, *, must: bool) -> tuple[list[Relation], list[ServerFinding]]:
+        """Return the captured tables, and what prevents or endangers reading them."""
         from penstock.ingest.postgres.captured_tables import tables_to_capture
         from penstock.ingest.postgres.server.catalog import relations
         from penstock.ingest.postgres.server.checks import check_server
         from penstock.ingest.postgres.server.connection import connected
         from penstock.ingest.postgres.snapshot.chunks import columns_selected
 
-        settings = self.settings(config, request)
         with connected(replace(settings.server, patience=0.0)) as connection:
             tables = tables_to_capture(connection, settings, must=must)
             described = relations(connection, [table.oid for table in tables])
             findings = check_server(
                 connection, settings.slot, settings.publication, tables, columns_selected(described, settings.demand)
             )
-            log_warnings(findings)
-            require_ready(findings)
-        return [described[table.oid].source_schema for table in tables if table.oid in described]
+        return [described[table.oid] for table in tables if table.oid in described], findings
 
     def prepare(self, config: PostgresConfig, request: SourceRequest, preparation: Preparation) -> PgSource:
         """Return the source with its publication and its slot created, if the pipeline is new."""

@@ -218,7 +218,9 @@ class Interpreter:
         if statement.name in self._context.opened:
             if statement.if_not_exists:
                 return done()
-            raise ConfigError(f"the catalog {statement.name!r} exists already", hint="DROP CATALOG, or another name")
+            raise ConfigError(
+                f"the catalog {statement.name!r} exists already", hint="DROP CATALOG first, or choose another name"
+            )
         options = dict(statement.options)
         database = options.pop("default-database", "default")
         catalog = Catalog(options.pop("warehouse"), options)

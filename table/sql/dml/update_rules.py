@@ -29,7 +29,7 @@ def check_updatable(table: Table, verb: str, assigned: Sequence[str]) -> None:
         raise ConfigError(
             f"{verb} is not possible with the merge engine {engine.name}",
             table=table.name,
-            hint=f"it is with {possible}; INSERT INTO merges a row with the existing one",
+            hint=f"it is possible with {possible}; INSERT INTO merges a row with the existing one",
         )
     if merge_spec(table.definition).rowkind_field:
         raise ConfigError(

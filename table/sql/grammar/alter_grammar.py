@@ -39,7 +39,7 @@ _INSTEAD = {
     "compact": "CALL sys.compact('db.t')",
     "cluster": "CALL sys.compact(table => 'db.t', order_strategy => 'zorder', order_by => 'a,b')",
     "create": "CREATE TAG 'x'; CALL sys.create_branch('db.t', 'b')",
-    "recover": "nothing: partitions are found without it",
+    "recover": "leave the statement out: partitions are found without it",
     "partition": "INSERT OVERWRITE t PARTITION (...) writes the rows of a partition; CALL sys.compact compacts it",
     "replace": "REPLACE TAG 'x'; columns are changed by ADD, DROP, RENAME and MODIFY",
 }

@@ -23,14 +23,14 @@ _INSTEAD = {
     "vacuum": "CALL sys.expire_snapshots('db.t'), CALL sys.remove_orphan_files('db.t')",
     "upsert": "INSERT INTO a table with a primary key, or MERGE INTO",
     "restore": "CALL sys.rollback('db.t', '3')",
-    "msck": "nothing: partitions are found without it",
+    "msck": "leave the statement out: partitions are found without it",
     "copy": "penstock sql ... --output csv, or INSERT INTO t SELECT * FROM read_csv('file')",
     "load": "INSERT INTO t SELECT * FROM read_csv('file')",
-    "commit": "nothing: each statement is a transaction",
+    "commit": "leave the statement out: each statement is a transaction",
     "rollback": "CALL sys.rollback('db.t', '3')",
-    "refresh": "nothing: each statement reads the newest snapshot",
-    "cache": "nothing: each statement reads the newest snapshot",
-    "repair": "nothing: partitions are found without it",
+    "refresh": "leave the statement out: each statement reads the newest snapshot",
+    "cache": "leave the statement out: each statement reads the newest snapshot",
+    "repair": "leave the statement out: partitions are found without it",
 }
 
 

@@ -62,7 +62,7 @@ class SqlContext:
         """Forget a catalog; its tables stay."""
         known = self.known(name)
         if known is self._current:
-            raise ConfigError(f"the catalog {name!r} is in use", hint="USE CATALOG another one first")
+            raise ConfigError(f"the catalog {name!r} is in use", hint="USE CATALOG with the name of another one first")
         known.session.close()
         del self.opened[name]
 

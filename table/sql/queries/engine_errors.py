@@ -136,7 +136,7 @@ def refuse_alike(place: tuple[str, str], known: Iterable[tuple[str, str]]) -> No
         raise ConfigError(
             "a statement cannot read two tables whose names differ in upper and lower case only",
             tables=", ".join(sorted(map(".".join, (place, other)))),
-            hint="rename one of them, or copy the rows that the statement needs of it to a table of another name",
+            hint="rename one of them, or copy the rows that the statement needs into a table with another name",
         )
 
 

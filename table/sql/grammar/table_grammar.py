@@ -62,8 +62,10 @@ def create(cursor: Cursor) -> Statement:
 _CREATED_INSTEAD = {
     "external": "CREATE TABLE t (...) LOCATION 'path', or WITH ('path' = 'path'), is a table in another folder",
     "function": "write the expression into the query; functions are those of DuckDB",
-    "index": "leave the statement out: files are skipped by their statistics, and CALL sys.compact(order_strategy => ...) "
-    "sorts rows",
+    "index": (
+        "leave the statement out: files are skipped by their statistics, and CALL sys.compact(order_strategy => ...) "
+        "sorts rows"
+    ),
 }
 
 

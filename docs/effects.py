@@ -11,9 +11,12 @@ EFFECTS: dict[str, dict[str, str]] = {
         "parallelism": "number of tasks of a batch that Spark runs; default and `auto`: the cores of the session",
         "max-batch": "limits of one batch; default: everything available",
         "local-time-zone": "time zone of times without a zone, and of `localtime`, `from_unixtime` and the like",
-        "resnapshot": "MySQL: empty the tables and read them again, for example after the required binlog was lost",
+        "resnapshot": (
+            "databases and tables as sources: empty the tables and read them again, for example after the log was lost"
+        ),
         "reset": (
-            "MySQL: empty these target tables and read their source tables again; `penstock run --reset ods.orders`"
+            "databases and tables as sources: empty these target tables and read their source tables again; "
+            "`penstock run --reset ods.orders`"
         ),
         "retry-parked": "parked tables first apply the batches they missed; for one run: `penstock run --retry`",
         "on-error": "how transient errors are retried",

@@ -129,8 +129,8 @@ class PipelineConfig(Strict):
     resume_from_tables: bool = False
     accept_gap: bool = False
     retry_parked: bool = False
-    resnapshot: bool = False  # MySQL: empty the tables and read them again
-    reset: Names = ()  # MySQL: the same for single tables of the warehouse
+    resnapshot: bool = False  # empty the tables and read them again
+    reset: Names = ()  # the same for single tables of the warehouse
     schema_change_behavior: Behavior = Field(default="evolve", alias="schema.change.behavior")
 
     @model_validator(mode="before")
@@ -180,7 +180,10 @@ class Errors(Strict):
     skip: BadRecordLimits = BadRecordLimits()
     position_lost: Literal["fail", "resnapshot"] = Field(
         default="fail",
-        description="MySQL: if the required binlog is lost, stop, or empty the tables and read them again",
+        description=(
+            "databases and tables as sources: if the required log is lost, stop, or empty the tables and read them "
+            "again"
+        ),
     )
 
 

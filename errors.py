@@ -2,7 +2,7 @@
 
 PenstockError
   ConfigError         the spec, an option or the command line is wrong             exit 2   never retried
-  SourceError         MySQL, Kafka or a file could not be read                     exit 3   `retryable` decides
+  SourceError         a database, a broker or a file is unreadable                 exit 3   `retryable` decides
     PositionLost      the binlog or the offsets no longer exist                    exit 4   never skipped silently
   SchemaConflict      the policy forbids a schema change of the source             exit 5
   TableCorrupt        a file contradicts its metadata                              exit 6
@@ -64,7 +64,7 @@ class ConfigError(PenstockError):
 
 
 class SourceError(PenstockError):
-    """A failed read from MySQL, Kafka or a file. `retryable` says whether another attempt may succeed."""
+    """A failed read from a database, a broker or a file. `retryable` says whether another attempt may succeed."""
 
     exit_code = 3
 

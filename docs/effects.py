@@ -207,7 +207,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "expire": "when old snapshots expire",
         "schema-sample": "how the first records are examined to create tables",
         "naming": "prefixes, suffixes and names of tables",
-        "ignore-incompatible": "skip MySQL tables whose schema does not fit the target table",
+        "ignore-incompatible": "skip source tables whose schema does not fit the target table",
         "eager-init": "create a snapshot of every table with each batch, even without rows",
         "schema-init-max-read": "number of records to examine for creating tables before the first batch",
         "wait-for-data": "wait for a first record if the table does not exist yet",

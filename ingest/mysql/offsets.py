@@ -43,6 +43,7 @@ class Progress:
     `waiting` are tables whose snapshot has not begun, `cursors` those being cut into chunks. `settle` is the binlog
     position after which the snapshot tables equal the source at one moment; `unsettled` while it is still to be
     recorded. `parts` are parts of tables that wait to be read again, `refused` those that could not be, with reasons.
+    `prepared` are the XA transactions that are prepared, None in offsets of former versions.
     """
 
     server: str
@@ -56,6 +57,7 @@ class Progress:
     reread: str = ""  # the last request to read all tables again that was carried out
     parts: tuple[TablePart, ...] = ()
     refused: tuple[str, ...] = ()
+    prepared: tuple[str, ...] | None = None
     batch: BatchContent = field(default_factory=BatchContent)
 
     @property
@@ -118,6 +120,8 @@ class Progress:
             offsets["parts"] = [part.to_json() for part in self.parts]
         if self.refused:
             offsets["refused"] = list(self.refused)
+        if self.prepared is not None:
+            offsets["prepared"] = list(self.prepared)
         if not self.batch.is_empty:
             offsets["batch"] = _batch_json(self.batch)
         return offsets
@@ -137,6 +141,7 @@ class Progress:
             str(value.get("reread", "")),
             parts_from(value.get("parts", ())),
             tuple(value.get("refused", ())),
+            tuple(value["prepared"]) if "prepared" in value else None,
             _batch_from(value.get("batch", {})),
         )
 

@@ -22,6 +22,7 @@ from penstock.ingest.mysql.errors import GtidDiverged
 from penstock.ingest.mysql.first_position import first_position, present_position
 from penstock.ingest.mysql.idle_position import IdlePosition
 from penstock.ingest.mysql.logged_ddl_rules import LoggedDdlRules
+from penstock.ingest.mysql.lone_commits import check_lone_commits
 from penstock.ingest.mysql.offsets import BatchContent, Progress
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.recorded_history import RecordedHistory
@@ -38,6 +39,7 @@ from penstock.ingest.mysql.unlogged_columns import filled_columns, rewritten_in,
 from penstock.ingest.source import Barrier, Limit
 
 if TYPE_CHECKING:
+    from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 log = logging.getLogger(__name__)
@@ -79,7 +81,7 @@ class Planner:
         # A new pipeline reads all tables anyway, so a request for all is carried out by this. A request for single
         # tables is not: their targets are emptied first.
         granted = "" if self.settings.reset else self.settings.rereads
-        return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted)
+        return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted, prepared=())
 
     def _restart(self, connection: Connection, facts: ServerFacts) -> Progress:
         """Return a new start at the current binlog end, with a batch that empties all tables.
@@ -94,7 +96,8 @@ class Planner:
         empty = tuple(Barrier("read-again", *name) for name in names)
         self.at_barrier = True
         reread = self.settings.rereads
-        return Progress(facts.uuid, start, waiting=names, reread=reread, batch=BatchContent(barriers=empty))
+        batch = BatchContent(barriers=empty)
+        return Progress(facts.uuid, start, waiting=names, reread=reread, prepared=(), batch=batch)
 
     def _emptied(self, progress: Progress) -> Progress:
         """Return a batch that empties the targets of some tables.
@@ -144,6 +147,7 @@ class Planner:
             return None if progress == replace(before, batch=BatchContent()) else progress
         rules, start = LoggedDdlRules(self.settings, history), progress
         plan = self._log_plan(progress, limit, until, rules)
+        check_lone_commits(self.settings, progress, plan, lambda: self._captured(connection))
         self.at_barrier = plan.at_barrier
         if plan.adds_cascade:
             self._warn_of_cascades(connection, facts)
@@ -169,10 +173,13 @@ class Planner:
 
     def _warn_of_cascades(self, connection: Connection, facts: ServerFacts) -> None:
         """Warn of the foreign keys that the checks before the first batch could not see, of each once."""
-        tables = [table.name for table in captured_facts(connection, self.settings)]
+        tables = self._captured(connection)
         found = [finding for finding in cascades(connection, facts, tables) if str(finding) not in self._warned]
         log_warnings(found)
         self._warned.update(map(str, found))
+
+    def _captured(self, connection: Connection) -> list[TableName]:
+        return [table.name for table in captured_facts(connection, self.settings)]
 
     def _await_visible(self, connection: Connection, facts: ServerFacts, start: Progress) -> None:
         """Wait until a chunk shows the transactions of former batches; within a batch, rows of the log win."""
@@ -201,7 +208,7 @@ class Planner:
             if progress.by_gtid:
                 raise _not_its_position(progress)
             # The binlog waits until the tables are read.
-            return LogPlan((), progress.log)
+            return LogPlan((), progress.log, prepared=progress.prepared)
         # The planner reads headers only and does not count rows, so a limit in rows is converted by an estimate.
         most = limit.bytes or self.settings.log_bytes
         if limit.rows is not None:
@@ -209,7 +216,7 @@ class Planner:
         # A bounded run continues to the position at which the rows read from tables are consistent. While tables
         # are read it is not known yet, and positions of another server cannot be compared with `until`.
         stop = None if progress.reads_tables or progress.by_gtid else _later(until, progress.settle if until else None)
-        limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid)
+        limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid, progress.prepared)
         return plan_log(
             self.settings.server,
             self._idle.unread_from(progress),

@@ -174,7 +174,7 @@ FLOORS = {
         {"snapshot"},
         {"settings", "offsets", "generated_values"},
         {"read_range", "captured_tables", "idle_position", "whole_table_ddl", "first_position"},
-        {"recorded_history", "logged_ddl_rules"},
+        {"recorded_history", "logged_ddl_rules", "lone_commits"},
         {"unlogged_columns", "resumed_progress"},
         {"planner"},
         {"source"},

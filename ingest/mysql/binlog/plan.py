@@ -19,6 +19,7 @@ from penstock.ingest.mysql.binlog.event_groups import brackets
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_plan import LoggedDdl, LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.log_sample import continued, sample_before
+from penstock.ingest.mysql.binlog.prepared_transactions import PreparedTransactions
 from penstock.ingest.mysql.binlog.query_event import parse_query
 from penstock.ingest.mysql.binlog.range_cutter import STARTS, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.rolled_back import SAVEPOINTS, Savepoints
@@ -99,7 +100,7 @@ class RangePlanner:
         self.limits, self.history, self.is_barrier, self.includes = limits, history, is_barrier, includes
         self.transactions = Transactions(start, mariadb=history.mariadb)
         self.cut = RangeCutter(start, CapturedRows(includes), by_gtid=limits.by_gtid)
-        self.savepoints = Savepoints()
+        self.savepoints, self.xa = Savepoints(), PreparedTransactions(limits.prepared)
         self.ddl: list[LoggedDdl] = []
         self.barrier: list[LoggedDdl] = []
         self.at_barrier = self.adds_cascade = False
@@ -124,7 +125,8 @@ class RangePlanner:
         # The end is in the file of the last segment, or where the plan began.
         end = replace(end, time_ms=self.seconds * 1000, begun=self.cut.begun, sample=self.sample)
         ddl, barrier = tuple(self.ddl), tuple(self.barrier)
-        return LogPlan(tuple(self.cut.ranges), end, ddl, barrier, caught_up, self.at_barrier, self.adds_cascade)
+        ranges, lone = tuple(self.cut.ranges), tuple(self.xa.lone)
+        return LogPlan(ranges, end, ddl, barrier, caught_up, self.at_barrier, self.adds_cascade, self.xa.names, lone)
 
     def _end_in(self, segment: Segment) -> LogPosition | None:
         """Process a segment and return the end of the plan if it is within the segment."""
@@ -151,6 +153,7 @@ class RangePlanner:
         if begin < end:
             self.transactions.follow(segment, begin, end)
             self.cut.follow(segment, begin, end)
+            self.xa.follow(segment, begin, end)
             # Artificial events have no time.
             self.seconds = int(segment.seconds[end - 1]) or self.seconds
 
@@ -192,6 +195,7 @@ class RangePlanner:
             query = parse_query(opened_query(segment, event))
         if query.verb in SAVEPOINTS:
             self._take_back(query, segment, event)
+        self.xa.statement(query, segment.file, int(segment.pos[event]))
         if query.verb not in _DDL:
             # A change of rows as a statement must reach a read task, which raises the error for captured tables.
             self.cut.worth |= query.verb in CHANGES

@@ -1,0 +1,67 @@
+"""XA transactions, which the log has in two parts: the rows where they are prepared, and later the commit alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.ingest.mysql.binlog import segment as events
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.ddl.query import Query
+    from penstock.ingest.mysql.binlog.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class LoneCommit:
+    """The commit of a transaction that was prepared before the log was read."""
+
+    name: str
+    file: str
+    pos: int
+
+
+class PreparedTransactions:
+    """The transactions that are prepared and neither committed nor rolled back; None if they are not known."""
+
+    def __init__(self, names: Iterable[str] | None = ()) -> None:
+        self._names: dict[str, None] | None = None if names is None else dict.fromkeys(names)
+        self.lone: list[LoneCommit] = []
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        return None if self._names is None else tuple(self._names)
+
+    def follow(self, segment: Segment, begin: int, end: int) -> None:
+        kinds = segment.kind[begin:end]
+        # A compressed transaction, which is not opened here, may end with its preparation.
+        if (kinds == events.TRANSACTION_PAYLOAD).any():
+            self._names = None
+        for event in (np.flatnonzero(kinds == events.XA_PREPARE) + begin).tolist():
+            with events.reading(segment, event, "a prepared transaction"):
+                body = segment.body(event)
+                # With another first byte it is XA COMMIT ... ONE PHASE.
+                if self._names is not None and body[:1] == b"\0":
+                    self._names[_name(body)] = None
+
+    def statement(self, query: Query, file: str, pos: int) -> None:
+        words = query.sql.lower().split(None, 2)
+        if len(words) < 3 or words[0] != "xa" or words[1] not in {"commit", "rollback"}:
+            return
+        name = words[2].strip()
+        if self._names is not None and name in self._names:
+            del self._names[name]
+        elif words[1] == "commit":
+            self.lone.append(LoneCommit(name, file, pos))
+
+
+def _name(body: bytes) -> str:
+    """Return the name of a transaction as the server writes it in the statement that commits it."""
+    form, length, more = (int.from_bytes(body[at : at + 4], "little", signed=True) for at in (1, 5, 9))
+    data = body[13 : 13 + length + more]
+    if len(data) < length + more:
+        raise ValueError("the event ends within the name of the transaction")
+    return f"x'{data[:length].hex()}',x'{data[length:].hex()}',{form}"

@@ -58,5 +58,5 @@ def test_a_commit_that_may_concern_no_table_is_logged(
     assert caplog.text.count("event=xa_rows_may_be_missing") == 2
 
 
-def test_without_such_commits_nothing_is_asked() -> None:
+def test_a_plan_without_such_commits_is_accepted() -> None:
     check(Settings(), [], commits=0)

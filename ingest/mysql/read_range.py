@@ -20,6 +20,7 @@ from penstock.ingest.mysql.binlog.event_stream import BLOCK_BYTES, DumpRequest
 from penstock.ingest.mysql.binlog.gtid import outside
 from penstock.ingest.mysql.binlog.log_sample import compared
 from penstock.ingest.mysql.binlog.options import BinlogOptions
+from penstock.ingest.mysql.binlog.resume import require_read
 from penstock.ingest.mysql.binlog.rolled_back import without_rolled_back
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, HistoryPart
@@ -28,6 +29,7 @@ from penstock.ingest.mysql.errors import ServerIdClash
 from penstock.ingest.mysql.generated_values import GeneratedValues
 from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
 from penstock.ingest.mysql.position import LogPosition, TransactionSet, transaction_set
+from penstock.ingest.mysql.server.connection import server_facts
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.shown_times import in_zone
 from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.connection import Connection
 
 
 def read_range(
@@ -96,6 +99,7 @@ _OTHER_IDS = (
     "reader has, with more ids than tasks run at once, and without spark.speculation if the server is MariaDB"
 )
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
+PLANNED = "planned"  # the server of the batch, and the transactions of its log up to the end of the batch
 FOLDS_NAMES = "folds_names"  # the server keeps names of tables in lower case
 
 
@@ -149,10 +153,13 @@ class MySqlRangeReader:
                 at = LogPosition.from_json(start["as_of"])
                 yield from read_as_of(settings.server, chunk, at, options, self._log_options(), server_id, oddities)
             else:
-                yield from read_chunk(settings.server, chunk, options, oddities)
+                yield from read_chunk(settings.server, chunk, options, oddities, self._check_server)
         else:
             log = range_from(start[LOG])
             yield from read_range(settings.server, log, self._log_options(), server_id, oddities=oddities)
+
+    def _check_server(self, connection: Connection) -> None:
+        require_read(connection, server_facts(connection), *self.start[PLANNED])
 
     def _log_options(self) -> BinlogOptions:
         versions: dict[tuple[str, str], tuple[DefinitionVersion, ...]] = {}

@@ -22,7 +22,16 @@ from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.offsets import BatchContent, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.position import LogPosition, file_number
-from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, FOLDS_NAMES, IGNORED, LOG, MySqlRangeReader
+from penstock.ingest.mysql.read_range import (
+    BARRIERS,
+    CHUNK,
+    DEFINED,
+    FOLDS_NAMES,
+    IGNORED,
+    LOG,
+    PLANNED,
+    MySqlRangeReader,
+)
 from penstock.ingest.mysql.server.catalog import TableName, columns_with_values, definitions
 from penstock.ingest.mysql.server.connection import connected, log_files, server_facts
 from penstock.ingest.mysql.settings import FollowSettings
@@ -58,7 +67,7 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         """Return the ranges: chunks, then new definitions, then the binlog, whose changes must follow the rows read."""
         progress = Progress.from_json(end)
         batch = progress.batch
-        parts = [*_chunks(batch), *_definitions(batch), *_log(batch)]
+        parts = [*_chunks(progress), *_definitions(batch), *_log(batch)]
         if not parts:
             return []
         if batch.log or batch.as_of:
@@ -136,8 +145,10 @@ def _after(position: LogPosition) -> str:
 Part = tuple[str, dict[str, Any], int]
 
 
-def _chunks(batch: BatchContent) -> Iterator[Part]:
-    as_of = {} if batch.as_of is None else {"as_of": batch.as_of.to_json()}
+def _chunks(progress: Progress) -> Iterator[Part]:
+    batch = progress.batch
+    planned: dict[str, Any] = {PLANNED: [progress.server, progress.log.gtid]}
+    as_of = planned if batch.as_of is None else {"as_of": batch.as_of.to_json()}
     for chunk in batch.chunks:
         weight = CHUNK_WEIGHT if chunk.lower or not chunk.is_last else _WHOLE_TABLE_WEIGHT
         yield f"{chunk.database}.{chunk.table}/{chunk.number}", {CHUNK: chunk_json(chunk), **as_of}, weight

@@ -139,6 +139,28 @@ def _missing_on_mariadb(connection: Connection, stored: LogPosition) -> str:
     return ", ".join(part for part in stored.gtid.split(",") if part and not known.has(part))
 
 
+def require_read(connection: Connection, facts: ServerFacts, planned_at: str, gtid: str) -> None:
+    """Raise GtidDiverged if rows of this server may lack changes that were read from the server `planned_at`.
+
+    `gtid` are the transactions of the log up to the end of the batch. The address may lead to several servers, or to
+    another one from one moment to the next: a replica that is late has older rows, whose changes are not read again.
+    """
+    # Servers of MySQL have an identity of their own. Those of MariaDB have server ids, and several may have the same.
+    if facts.uuid == planned_at and not (facts.is_mariadb and gtid):
+        return
+    at = LogPosition("", 0, gtid)
+    missing = _missing_on_mariadb(connection, at) if facts.is_mariadb else _missing_on_mysql(connection, at)
+    if missing or not gtid:
+        raise GtidDiverged(
+            "a table would be read on another server than its changes, which lacks some of them",
+            server=facts.uuid,
+            planned_at=planned_at,
+            missing=missing or "unknown, without GTIDs",
+            hint="check that one server only answers at the address, and that a proxy sends no SELECT to replicas",
+            retryable=True,
+        )
+
+
 def _same_base(file: str, other: str) -> bool:
     return file.rpartition(".")[0] == other.rpartition(".")[0]
 

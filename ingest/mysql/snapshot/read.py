@@ -24,7 +24,7 @@ from penstock.ingest.mysql.snapshot.text_rows import RowBlock, select
 from penstock.ingest.mysql.values.rules import CellContext, ValueRules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.ingest.mysql.definition import TableDefinition
     from penstock.ingest.mysql.server.address import ServerAddress
@@ -50,9 +50,13 @@ class SnapshotOptions:
 
 
 def read_chunk(
-    server: ServerAddress, chunk: Chunk, options: SnapshotOptions, oddities: Counter[str] | None = None
+    server: ServerAddress,
+    chunk: Chunk,
+    options: SnapshotOptions,
+    oddities: Counter[str] | None = None,
+    check: Callable[[Connection], None] = lambda _: None,
 ) -> Iterator[ChangeBatch]:
-    """Yield the chunk's current rows, as inserts, over a separate connection.
+    """Yield the chunk's current rows, as inserts, over a separate connection, which has to pass the check.
 
     The rows have the columns of the current table, and are consistent within one statement. A table that was dropped in
     the meantime yields nothing: the binlog reports the drop. Called again it reads again, possibly newer rows. Holds
@@ -60,6 +64,7 @@ def read_chunk(
     """
     connection = connect(server)
     try:
+        check(connection)
         yield from chunk_batches(connection, chunk, options, oddities)
     except pymysql.MySQLError as error:
         if is_lost(error):

@@ -1,0 +1,58 @@
+"""An address that leads to several servers: rows are not read on one that lacks changes which were read before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.ingest.mysql.errors import GtidDiverged
+from penstock.ingest.mysql.source import MySqlSource
+from tests.chaos.proxy import Proxy, proxied
+from tests.integration.mysql.playground import Playground
+from tests.integration.mysql.sync import Sync
+from tests.servers.launch import running
+
+KINDS = [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
+
+
+@pytest.fixture(params=KINDS)
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Playground, Playground]]:
+    """Yield two servers with the same table. Those of MariaDB have one server id, as nodes of a cluster may have."""
+    first: Playground = request.getfixturevalue(request.param)
+    with running(request.param, tmp_path / "late") as port:
+        late = Playground(first.flavour, port)
+        for server in (first, late):
+            server.start_over()
+            server.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+        yield first, late
+
+
+@pytest.fixture
+def proxy(servers: tuple[Playground, Playground]) -> Iterator[Proxy]:
+    with proxied(servers[0].port) as found:
+        yield found
+
+
+def test_rows_of_a_server_that_is_late_are_not_read(
+    servers: tuple[Playground, Playground], proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, late = servers
+    sync = Sync(Playground(first.flavour, proxy.port), tmp_path, "t", ["table-name=t"])
+    plan = MySqlSource.plan
+    first.run("INSERT INTO t VALUES (2)")  # before the pipeline begins, so that no batch has it from the log
+
+    def planned(source: MySqlSource, *given: Any) -> Any:
+        found = plan(source, *given)
+        proxy.target = late.port
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MySqlSource, "plan", planned)
+        with pytest.raises(GtidDiverged, match="read on another server"):
+            sync.run()
+    proxy.target = first.port
+    sync.run()
+    assert sync.ids() == [1, 2]

@@ -27,7 +27,12 @@ from penstock.ingest.postgres.server.catalog import Types, logged_relation
 from penstock.ingest.postgres.server.connection import connected, kept_connected
 from penstock.ingest.postgres.server.log_sample import LogSample, require_same_log
 from penstock.ingest.postgres.server.lsn import parse_lsn
-from penstock.ingest.postgres.server.server_identity import identity_and_slot, require_same_server, require_written
+from penstock.ingest.postgres.server.server_identity import (
+    identity_and_slot,
+    require_read,
+    require_same_server,
+    require_written,
+)
 from penstock.ingest.postgres.server.slot import free_slot, readable_slot, require_slot
 from penstock.ingest.postgres.snapshot.chunks import KeyChunk, read_chunk
 from penstock.ingest.postgres.table_as_of import SlotLog, chunk_as_of
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.settings import PgSettings
 
 CHUNK, LOG, BARRIERS, AS_OF, WITHOUT = "chunk", "log", "barriers", "as_of", "without"
+PLANNED = "planned"  # the server of the batch, its timeline, and the position at which the log of the batch begins
 EMPTIED = "emptied"  # tables that the first transaction empties
 KEYS = "keys"  # the name and the primary key of known tables, by their numbers
 PARTS = "parts"  # what the plan knows of the partitions of known tables, by their numbers
@@ -91,11 +97,15 @@ class PgRangeReading:
     def _chunk(self, chunk: KeyChunk, demand: DemandPolicy | None, oddities: Counter[str]) -> Iterator[ChangeBatch]:
         settings = self.settings
         if AS_OF not in self.start:
-            return read_chunk(settings.server, chunk, oddities, demand)
+            return read_chunk(settings.server, chunk, oddities, demand, self._check_server)
         slot_log = SlotLog(
             settings.server, settings.slot, settings.publication.name, _REMEDY, demand, settings.follows_truncate
         )
         return chunk_as_of(slot_log, chunk, parse_lsn(self.start[AS_OF]), oddities)
+
+    def _check_server(self, connection: PgConnection) -> None:
+        system, timeline, position = self.start[PLANNED]
+        require_read(connection, system, timeline, parse_lsn(position))
 
     def _log(self, oddities: Counter[str]) -> Iterator[DecodedChunk]:
         binary, done = bool(self.start["binary"]), 0

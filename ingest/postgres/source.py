@@ -31,6 +31,7 @@ from penstock.ingest.postgres.read_range import (
     LOG,
     MOVED,
     PARTS,
+    PLANNED,
     SAMPLE,
     WITHOUT,
     PgRangeReading,
@@ -66,7 +67,8 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         """Return the ranges: chunks first, then the log, whose changes must follow the rows read."""
         progress = PgProgress.from_json(end)
         batch = progress.batch
-        as_of = {AS_OF: lsn_text(batch.as_of)} if batch.as_of else {}
+        planned = {PLANNED: [progress.server, progress.timeline, lsn_text(batch.start)]}
+        as_of: dict[str, Any] = {AS_OF: lsn_text(batch.as_of)} if batch.as_of else planned
         parts: list[tuple[str, dict[str, Any], int]] = [
             (f"{chunk.schema}.{chunk.table}/{chunk.number}", {CHUNK: chunk.to_json(), **as_of}, CHUNK_WEIGHT)
             for chunk in batch.chunks

@@ -100,6 +100,25 @@ def require_same_server(connection: PgConnection, other: ServerIdentity) -> None
         )
 
 
+def require_read(connection: PgConnection, system: str, timeline: int, position: int) -> None:
+    """Raise ConnectionLost if rows of this server may lack changes up to the position, which were read from another.
+
+    The address may lead to several servers, or to another one from one moment to the next. A standby, and a primary
+    after which another one was promoted, have older rows, whose changes are not read again.
+    """
+    identity = server_identity(connection)
+    if identity.system != system or identity.timeline < timeline or identity.end < position:
+        raise ConnectionLost(
+            "a table would be read on another server than its changes, which lacks some of them",
+            retryable=True,
+            server=connection.server.where,
+            timelines=f"{timeline}, {identity.timeline}",
+            position=lsn_text(position),
+            end=lsn_text(identity.end),
+            hint="check that one server only answers at the address",
+        )
+
+
 def require_same_past(connection: PgConnection, before: int, now: int, position: int) -> None:
     """Raise Diverged if the log up to the position, read on one timeline, is not all part of the other one."""
     switch = _end_of_timeline(connection, before, now)

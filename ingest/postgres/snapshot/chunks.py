@@ -23,7 +23,7 @@ from penstock.ingest.postgres.values.copy_rows import cells_of, rows_of
 from penstock.ingest.postgres.values.windows import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock.byte_buffers import Bools
     from penstock.formats.demand import DemandPolicy
@@ -114,14 +114,21 @@ _NO_SUCH_COLUMN, _NO_SUCH_TABLE = "42703", "42P01"
 
 
 def read_chunk(
-    server: PgAddress, chunk: KeyChunk, oddities: Counter[str], policy: DemandPolicy | None = None
+    server: PgAddress,
+    chunk: KeyChunk,
+    oddities: Counter[str],
+    policy: DemandPolicy | None = None,
+    check: Callable[[PgConnection], None] = lambda _: None,
 ) -> Iterator[ChangeBatch]:
-    """Yield the chunk's current rows over a separate connection, consistent within one statement.
+    """Yield the chunk's current rows over a separate connection, which has to pass the check.
+
+    The rows are consistent within one statement.
 
     The rows have the current columns of the table. A table that was dropped in the meantime yields nothing. Holds one
     block in memory.
     """
     with kept_connected(server) as connection:
+        check(connection)
         for attempt in range(3):
             relation = relations(connection, [chunk.oid]).get(chunk.oid)
             if relation is None:

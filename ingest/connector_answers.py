@@ -29,6 +29,7 @@ class SourceCheck:
 
     `selections` describe, for tables that are read in part, which part it is. `hiding` are the tables with needed
     columns that the user may not read: a finding names them, and their schemas in `tables` lack those columns.
+    `columns_of` is how many rows at each end of a table showed its columns, 0 if the source declares them.
     """
 
     place: str
@@ -36,6 +37,7 @@ class SourceCheck:
     tables: Sequence[SourceSchema] = ()
     selections: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
     hiding: frozenset[TableName] = frozenset()
+    columns_of: int = 0
 
 
 @dataclass(frozen=True, slots=True)

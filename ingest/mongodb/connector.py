@@ -70,7 +70,9 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
     def check(self, config: MongoConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
         settings = self.settings(config, request)
         found, tables = self._examined(settings, request, must=must)
-        return SourceCheck(settings.server.where, [finding.for_source() for finding in found], tables)
+        columns_of = 0 if settings.choice.fields else request.samples
+        findings = [finding.for_source() for finding in found]
+        return SourceCheck(settings.server.where, findings, tables, columns_of=columns_of)
 
     def tables(self, config: MongoConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready

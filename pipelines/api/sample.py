@@ -88,8 +88,12 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     mapping = build.mapping_of(spec, warehouse)
     kind = connector(spec)
     if kind.capabilities.describes_tables:
-        answer = kind.check(spec.source, request_of(spec))
+        answer = kind.check(spec.source, replace(request_of(spec), samples=max(1, records // 2)))
         looked = f"{spec.source.type}: {counted(len(answer.tables), 'table')} of {answer.place}"
+        if answer.columns_of:
+            looked += (
+                f", with the columns of the first {answer.columns_of} and the last {answer.columns_of} rows of each"
+            )
         before = build.filled_tables(spec, warehouse).sources
         failing = failing_rules(spec, mapping, answer.tables, before)
         check_rules(spec, mapping, answer.tables, before, failing)

@@ -23,8 +23,9 @@ from penstock.formats.json_bytes import Bytes, Mask
 
 # The first messages of a block without a known frame, from which the ways to look frames up are learned.
 _ATTEMPTS = 3
-# Of a block, since parsing messages for frames that nothing else has would cost more than it saves.
-MOST_LEARNED = 200
+# Of a block, or one for so many messages of a larger one, since parsing messages for frames that nothing else has would
+# cost more than it saves.
+MOST_LEARNED, LEARNED_OF = 200, 40
 # Of the messages that are looked up alike, fewer with one frame do not make another one likely.
 _FEW_ALIKE = 4
 _WORD = 8
@@ -60,7 +61,7 @@ class FramedBlock:
 
     def __init__(self, values: Sequence[bytes], sizes: Int64s) -> None:
         self.values, self.sizes, self.text = values, sizes, b"".join(values)
-        self._learnable = MOST_LEARNED
+        self._learnable = max(MOST_LEARNED, len(values) // LEARNED_OF)
         self.ends = np.cumsum(self.sizes)
         self.begins = self.ends - self.sizes
         self.data: Bytes = np.frombuffer(self.text, np.uint8)
@@ -71,6 +72,7 @@ class FramedBlock:
         A frame has a fixed cost, so nothing is compared if a frame has fewer messages than `fewest` on average.
         """
         known.make_room()
+        known.kinds = 0
         left = np.flatnonzero(self.sizes >= 2 * EDGE)
         found: list[Found] = []
         number, attempts = 0, _ATTEMPTS
@@ -92,6 +94,8 @@ class FramedBlock:
     def _matched(self, known: KnownFrames, edges: bytes, left: Int64s, fewest: int, found: list[Found]) -> Int64s:
         """Add the messages with frames that are looked up by these edges to `found`, and return the others."""
         kinds, kind_of = np.unique(self._signatures(edges, left), return_inverse=True)
+        # Messages that are like no others have no frame, and need no larger blocks.
+        known.kinds = max(known.kinds, int(np.count_nonzero(np.bincount(kind_of) >= _FEW_ALIKE)))
         if len(kinds) * fewest > len(left):
             return left
         signatures = kinds.tolist()

@@ -26,6 +26,8 @@ from penstock.row_kinds import UPDATE_AFTER
 
 # Messages per block. Fewer would stay in the CPU cache, but each frame in a block has a fixed cost.
 BLOCK = 8_000
+# So a block has ALIKE messages for each frame that is expected, within the memory that its text may take.
+ALIKE, MOST_BLOCK, MOST_BLOCK_BYTES = 200, 60_000, 64 << 20
 # Messages of a frame in a block, on average: for fewer, the other paths are quicker.
 FEWEST_ALIKE = 48
 # Larger messages gain little, since their frame is a small part of them.
@@ -74,12 +76,20 @@ def add_framed(
     if len(messages) < max(1, fewest):
         return messages
     tables: dict[DeclaredTable, FramedTable] = {}
-    for begin in range(0, len(messages), BLOCK):
-        values, sizes = _sized(messages.values[begin : begin + BLOCK])
-        if known.is_tried() and int(sizes.sum()) <= len(values) * MOST_MEAN_BYTES:
-            found = FramedBlock(values, sizes).framed(known, min(fewest, FEWEST_ALIKE))
-            known.note(len(found.places) / len(values))
+    values, sizes = _sized(messages.values)
+    ends, begin = np.cumsum(sizes), 0
+    while begin < len(values):
+        end = _block_end(begin, ends, known)
+        if known.is_tried() and int(sizes[begin:end].sum()) <= (end - begin) * MOST_MEAN_BYTES:
+            found = FramedBlock(values[begin:end], sizes[begin:end]).framed(known, min(fewest, FEWEST_ALIKE))
+            # The block may have had more kinds of messages than were expected, and too few of each.
+            wider = end if len(found.places) else _block_end(begin, ends, known)
+            if wider > end:
+                end = wider
+                found = FramedBlock(values[begin:end], sizes[begin:end]).framed(known, min(fewest, FEWEST_ALIKE))
+            known.note(len(found.places) / (end - begin))
             _add_block(found, begin, known, tables)
+        begin = end
     added: Mask = np.zeros(len(messages), np.bool_)
     # In the order in which the tables come first, as on the other paths.
     for table in sorted(tables.values(), key=lambda rows: int(rows.blocks[0].messages.numbers[0])):
@@ -88,6 +98,17 @@ def add_framed(
     if not added.any():
         return messages
     return messages.take(np.flatnonzero(~added))
+
+
+def _block_end(begin: int, ends: Int64s, known: KnownFrames) -> int:
+    """Return where the block of messages that starts at `begin` ends, by the frames that the last block had.
+
+    `ends` are the ends of the messages, one after the other.
+    """
+    count = min(max(BLOCK, ALIKE * known.kinds), MOST_BLOCK)
+    before = int(ends[begin - 1]) if begin else 0
+    fitting = int(np.searchsorted(ends, before + MOST_BLOCK_BYTES, side="right")) - begin
+    return min(begin + max(BLOCK, min(count, fitting)), len(ends))
 
 
 def _sized(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Int64s]:

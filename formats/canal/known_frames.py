@@ -65,6 +65,7 @@ class KnownFrames:
     def __init__(self) -> None:
         self._forget()
         self._pause, self._next_pause = 0, 1
+        self.kinds = 0  # how many kinds of messages the last block had that were looked up by the same bytes
 
     def _forget(self) -> None:
         self.frames: list[MessageFrame] = []

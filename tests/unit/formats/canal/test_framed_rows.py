@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.formats import decode
-from penstock.formats.canal import framed_messages
+from penstock.formats.canal import framed_messages, framed_rows
 from penstock.formats.canal.framed_rows import BLOCK, add_framed
 from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages
@@ -199,6 +199,31 @@ def test_frames_of_few_messages_are_not_compared() -> None:
     messages = Messages(values, np.arange(300))
     assert add_framed(messages, DecodeOptions(), KnownFrames(), 15, DecodeResult()) is not messages
     assert add_framed(messages, DecodeOptions(), KnownFrames(), 16, DecodeResult()) is messages
+
+
+def tables_by_turns(monkeypatch: pytest.MonkeyPatch) -> Messages:
+    """30 messages of each of 20 tables, of which a block of the usual size has five."""
+    monkeypatch.setattr(framed_rows, "BLOCK", 100)
+    return Messages([raw(message(number, table=f"t{number % 20}")) for number in range(600)], np.arange(600))
+
+
+def test_blocks_are_larger_where_tables_have_few_messages_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages, known = tables_by_turns(monkeypatch), KnownFrames()
+    assert len(add_framed(messages, DecodeOptions(), known, 15, DecodeResult())) == 0
+    assert known.kinds == 20
+    compare([*messages.values])
+
+
+def test_larger_blocks_have_a_limit_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = tables_by_turns(monkeypatch)
+    monkeypatch.setattr(framed_rows, "MOST_BLOCK_BYTES", sum(len(value or b"") for value in messages.values[:200]))
+    assert add_framed(messages, DecodeOptions(), KnownFrames(), 15, DecodeResult()) is messages
+
+
+def test_messages_that_are_like_no_others_need_no_larger_blocks() -> None:
+    known = KnownFrames()
+    left([raw(message(number, gtid=f"0-1-{100 + number}")) for number in range(50)], known)
+    assert known.kinds == 0
 
 
 def test_groups_of_few_messages_are_left_to_the_other_paths() -> None:

@@ -6,7 +6,7 @@ Data files are deleted first, then the metadata that refers to them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from penstock.table.buckets.layout import Layout
@@ -78,6 +78,31 @@ def sweep(
     After a crash half way, the remaining files are orphans. TableCorrupt, and nothing deleted, when the metadata of
     what must be kept cannot be read.
     """
+    unused = _unused_here(store, garbage, snapshots, tags, unrelated)
+    return _delete_unused_elsewhere(store, *unused, clean_folders=clean_folders)
+
+
+def sweep_tagged(store: TableStore, garbage: Iterable[tuple[UnusedFiles, Sequence[Snapshot]]]) -> SweepResult:
+    """Delete the garbage of several deleted tags, each with the tags that may need its files, as `sweep` does.
+
+    The other branches are read once for all of them.
+    """
+    doomed, entries = ReferencedFiles(), list[ManifestEntry]()
+    for unused, tags in garbage:
+        metadata, files = _unused_here(store, unused, (), tags, ())
+        doomed.add(metadata)
+        entries += files
+    return _delete_unused_elsewhere(store, doomed, entries, clean_folders=False)
+
+
+def _unused_here(
+    store: TableStore,
+    garbage: UnusedFiles,
+    snapshots: Iterable[Snapshot],
+    tags: Iterable[Snapshot],
+    unrelated: Iterable[Snapshot],
+) -> tuple[ReferencedFiles, list[ManifestEntry]]:
+    """Return the metadata and the files of the garbage that these states of the branch do not need."""
     keep, files = ReferencedFiles(), list(garbage.files)
     for snapshot in snapshots:
         keep.add_state(store, snapshot)
@@ -92,9 +117,14 @@ def sweep(
         keep.add_state(store, state)
         live = live_among(store, state, [entry for _, entry in files])
         files = [(removed_by, entry) for removed_by, entry in files if entry.file.name not in live]
-    doomed, entries = garbage.metadata.without(keep), [*(entry for _, entry in files), *garbage.changelog]
+    return garbage.metadata.without(keep), [*(entry for _, entry in files), *garbage.changelog]
+
+
+def _delete_unused_elsewhere(
+    store: TableStore, doomed: ReferencedFiles, entries: list[ManifestEntry], *, clean_folders: bool
+) -> SweepResult:
     # Branches share data files and manifests: what this one no longer needs, another may.
-    for branch in other_branches(store):
+    for branch in other_branches(store) if entries or not doomed.is_empty else ():
         elsewhere = holdings_of(branch)
         doomed = doomed.without(elsewhere.metadata)
         entries = [

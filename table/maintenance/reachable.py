@@ -47,6 +47,10 @@ class ReferencedFiles:
     indexes: dict[str, IndexEntry] = field(default_factory=dict)
     statistics: set[str] = field(default_factory=set)
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.lists or self.manifests or self.indexes or self.statistics)
+
     def add_state(self, store: TableStore, snapshot: Snapshot) -> StateManifests:
         """Add everything needed to read the snapshot's rows, except the data files."""
         base, delta = base_manifests(store, snapshot), delta_manifests(store, snapshot)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from penstock.table.iceberg.publication import publish_if_enabled
-from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep
+from penstock.table.maintenance.file_deletion import NEVER, SweepResult, UnusedFiles, sweep_tagged
 from penstock.table.maintenance.kept_states import nearest_before
 from penstock.table.maintenance.reachable import used_by_changelogs
 from penstock.table.maintenance.tags import NANOS_PER_MILLI, success_path, tag_files, writes_success_file
@@ -46,11 +46,16 @@ def _delete_first(store: TableStore, names: Sequence[str]) -> tuple[int, SweepRe
     _remove(store, names[:taken])
     # A tag created from one of these in the meantime is seen now; one created later does not find them any more. The
     # same holds for a rollback to one of these.
-    tags, swept = [tag.snapshot for tag in tag_files(store).all()] if garbage else [], SweepResult()
+    tags = [tag.snapshot for tag in tag_files(store).all()] if garbage else []
     kept = {snapshot.id for snapshot in tags}
-    for snapshot, unused in garbage:
-        if snapshot.id not in kept and not store.snapshots.exists(snapshot.id):
-            swept += sweep(store, unused, snapshots=[], tags=_neighbours(store, snapshot, tags))
+    swept = sweep_tagged(
+        store,
+        (
+            (unused, _neighbours(store, snapshot, tags))
+            for snapshot, unused in garbage
+            if snapshot.id not in kept and not store.snapshots.exists(snapshot.id)
+        ),
+    )
     return taken, swept
 
 

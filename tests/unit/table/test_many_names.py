@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.table.handle import Table
+from penstock.table.maintenance.tag_deletion import delete_tags
 from tests.unit.table.tables import new_table, rows
 
 FEW = 20
@@ -61,6 +62,15 @@ def expired(folder: Path, count: int) -> Table:
     return table
 
 
+def expired_with_branches(folder: Path, count: int) -> Table:
+    """Return a table with tags of snapshots that have expired, and as many branches."""
+    table = expired(folder, count)
+    table.create_tag("newest")
+    for number in range(count):
+        table.create_branch(f"b{number}", "newest")
+    return table
+
+
 def branched(folder: Path, count: int) -> Table:
     table = tagged(folder / str(count), 1)
     for number in range(count):
@@ -99,6 +109,9 @@ GROWING: Mapping[Callable[[Path, int], Table], Mapping[str, Work]] = {
         "delete all": lambda table, count: [table.delete_tag(f"t{number}") for number in range(count)],
     },
     expired: {"delete one": lambda table, _: table.delete_tag("t1")},
+    expired_with_branches: {
+        "delete all": lambda table, count: delete_tags(table.store, [f"t{number}" for number in range(count)])
+    },
     branched: {
         "orphans": lambda table, _: table.remove_orphan_files(dry_run=True),
         "delete all": lambda table, count: [table.delete_branch(f"b{number}") for number in range(count)],

@@ -7,7 +7,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.sql.grammar.session_statements import SessionOption
 from penstock.table.sql.queries.context import SqlContext, done
-from penstock.table.sql.queries.session_reads import PREFIX, check_read_option, is_any, table_and_key
+from penstock.table.sql.queries.session_reads import PREFIX, check_read_option, is_any, read_name, table_and_key
 from penstock.table.sql.streams.job_progress import PIPELINE_NAME
 from penstock.table.sql.streams.script_streams import MODE
 from penstock.table.sql.streams.stream_jobs import INTERVAL, check_job_option
@@ -41,8 +41,8 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
         context.options.clear()
         context.read_options.clear()
         return done()
-    if option.key.startswith(PREFIX):
-        _set_read_option(context, option.key.removeprefix(PREFIX), option.value)
+    if (name := read_name(option.key)) is not None:
+        _set_read_option(context, name, option.value)
         return done()
     key = option.key.lower()
     possible = _OPTIONS.get(key)

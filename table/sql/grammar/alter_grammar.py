@@ -20,6 +20,7 @@ from penstock.table.schema.changes import (
     UpdateComment,
 )
 from penstock.table.schema.type_text import written
+from penstock.table.sql.grammar.catalog_grammar import NOT_KEPT
 from penstock.table.sql.grammar.column_grammar import (
     is_clause_of_others,
     read_column,
@@ -52,7 +53,10 @@ def alter(cursor: Cursor) -> Statement:
     if cursor.skip_any("database", "schema", "namespace"):
         return alter_database(cursor)
     if not cursor.skip("table"):
-        cursor.fail(f"ALTER {cursor.word().upper()} is not supported", hint="ALTER TABLE or ALTER DATABASE")
+        cursor.fail(
+            f"ALTER {cursor.word().upper()} is not supported",
+            hint=NOT_KEPT.get(cursor.word(), "ALTER TABLE or ALTER DATABASE"),
+        )
     if_exists = cursor.skip("if", "exists")
     name = cursor.names()
     if cursor.skip("rename", "to"):

@@ -9,6 +9,20 @@ from penstock.table.sql.grammar.table_statements import DropTable
 from penstock.table.values.sql_text import quoted
 
 OURS = {"paimon", "penstock"}
+# What to write instead of statements on what the catalogs do not keep.
+NOT_KEPT = {
+    "function": "write the expression into the query; functions are those of DuckDB",
+    "view": "CREATE OR REPLACE TEMPORARY VIEW changes a view, which lasts as long as the script",
+}
+# What to write instead of tables of other kinds.
+_FILES = "query the files: SELECT * FROM 'files/*.parquet', read_csv('f.csv'); CREATE TABLE t AS SELECT copies them"
+_OTHER_KINDS = {
+    "format-table": _FILES,
+    "filesystem": _FILES,
+    "object-table": "query the list of files: SELECT * FROM glob('folder/*')",
+    "view": NOT_KEPT["view"],
+    "materialized-table": "INSERT INTO t SELECT ... as a stream keeps a table up to date:  penstock sql --stream",
+}
 
 
 def drop(cursor: Cursor) -> Statement:
@@ -17,7 +31,8 @@ def drop(cursor: Cursor) -> Statement:
     cursor.skip_any("temporary", "temp")
     kind = cursor.skip_any("catalog", "database", "schema", "table", "view")
     if kind is None:
-        cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint="DROP CATALOG, DATABASE, TABLE or VIEW")
+        hint = NOT_KEPT.get(cursor.word(), "DROP CATALOG, DATABASE, TABLE or VIEW")
+        cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint=hint)
     if_exists = cursor.skip("if", "exists")
     if kind == "view":
         (view, *more) = cursor.names()
@@ -59,5 +74,8 @@ def own_options(cursor: Cursor, options: dict[str, str]) -> dict[str, str]:
     for key in ("connector", "type"):
         kind = options.pop(key, "paimon")
         if kind not in OURS:
-            cursor.fail(f"{key} {kind!r} is not supported", hint="leave it out: all tables are Paimon tables")
+            cursor.fail(
+                f"{key} {kind!r} is not supported",
+                hint=_OTHER_KINDS.get(kind, "leave it out: all tables are Paimon tables"),
+            )
     return options

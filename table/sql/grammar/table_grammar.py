@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.table.sql.grammar.catalog_grammar import OURS, create_catalog, own_options
+from penstock.table.sql.grammar.catalog_grammar import NOT_KEPT, OURS, create_catalog, own_options
 from penstock.table.sql.grammar.column_grammar import read_column
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.database_grammar import create_database
@@ -61,7 +61,7 @@ def create(cursor: Cursor) -> Statement:
 # What to write instead of what other engines create.
 _CREATED_INSTEAD = {
     "external": "CREATE TABLE t (...) LOCATION 'path', or WITH ('path' = 'path'), is a table in another folder",
-    "function": "write the expression into the query; functions are those of DuckDB",
+    "function": NOT_KEPT["function"],
     "index": (
         "leave the statement out: files are skipped by their statistics, and CALL sys.compact(order_strategy => ...) "
         "sorts rows"

@@ -9,6 +9,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.options.iceberg import ICEBERG_STORAGE
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
+from penstock.table.schema.changes import UpdateColumnDefault
 from penstock.table.sql.procedures.procedure import Arguments, Procedure, snapshot_texts, table_of
 
 _EXPIRY = {
@@ -79,6 +80,11 @@ def _analyze(catalog: Catalog, given: Arguments) -> list[str]:
     return snapshot_texts([made] if made else [], "the table is empty")
 
 
+def _alter_column_default_value(catalog: Catalog, given: Arguments) -> None:
+    change = UpdateColumnDefault(given.needed("column"), given.needed("default_value"))
+    catalog.alter_table(given.needed("table"), [change])
+
+
 def _repair(catalog: Catalog, given: Arguments) -> list[str]:
     return [f"{table.name}: {table.outcome}" for table in catalog.repair(given.text("database_or_table"))]
 
@@ -110,6 +116,7 @@ FILE_PROCEDURES = {
     "remove_unexisting_files": Procedure(("table", "dry_run"), 1, _remove_unexisting_files, unused=("parallelism",)),
     "remove_unexisting_manifests": Procedure(("table", "dry_run"), 1, _remove_unexisting_manifests),
     "analyze": Procedure(("table", "columns"), 1, _analyze),
+    "alter_column_default_value": Procedure(("table", "column", "default_value"), 3, _alter_column_default_value),
     "repair": Procedure(("database_or_table",), 0, _repair, {"table": "database_or_table"}),
     "publish_iceberg": Procedure(("table",), 1, _publish_iceberg),
 }

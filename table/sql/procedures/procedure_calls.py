@@ -45,7 +45,6 @@ REFUSED_PROCEDURES = {
     "rewrite_file_index": "CALL sys.compact(table => '...', order_strategy => 'zorder', order_by => '...'): files are"
     " skipped by their statistics, which a sort makes more useful; indexes are neither written nor read",
     "rollback_to_as_latest": "INSERT OVERWRITE t SELECT * FROM t VERSION AS OF ...",
-    "alter_column_default_value": "ALTER TABLE t ALTER COLUMN c SET DEFAULT ...",
     "rename_branch": "create a branch with the other name from a tag, and delete this one",
     "merge_branch": "INSERT INTO t SELECT * FROM t$branch_b, or CALL sys.fast_forward",
     "create_function": _NO_FUNCTIONS,

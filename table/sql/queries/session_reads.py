@@ -1,4 +1,7 @@
-"""Options of reads that a session sets: `spark.paimon.KEY`, and `spark.paimon.CATALOG.DATABASE.TABLE.KEY`."""
+"""Options of reads that a session sets: `spark.paimon.KEY`, and `spark.paimon.CATALOG.DATABASE.TABLE.KEY`.
+
+Flink's names are `KEY`, and `paimon.CATALOG.DATABASE.TABLE.KEY`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,16 @@ from penstock.table.options.checks import check_given
 
 PREFIX = "spark.paimon."
 READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "source.split.")
+_OF_FLINK = "paimon."
 _ANY = "*"
 _PARTS = 3  # catalog, database and table
+
+
+def read_name(key: str) -> str | None:
+    """Return the name of an option of reads without the prefix of Spark or Flink; None for another option."""
+    if key.startswith(READS):
+        return key
+    return next((key.removeprefix(prefix) for prefix in (PREFIX, _OF_FLINK) if key.startswith(prefix)), None)
 
 
 def table_and_key(name: str) -> tuple[Sequence[str] | None, str]:

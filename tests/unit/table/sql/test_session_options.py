@@ -43,7 +43,8 @@ COUNTS = "SELECT (SELECT count(*) FROM shop.orders) AS one, (SELECT count(*) FRO
 def test_options_of_reads_are_for_the_tables_that_they_name(tmp_path: Path, names: str, counts: list[int]) -> None:
     with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
         list(interpreter.run(SHOP))
-        for written in (f"spark.paimon.{names}.scan.snapshot-id", f"`spark.paimon.{names}.scan.snapshot-id`"):
+        name = f"paimon.{names}.scan.snapshot-id"  # in Flink; Spark has a prefix
+        for written in (f"'{name}'", f"spark.{name}", f"`spark.{name}`"):
             *_, found = interpreter.run(f"SET {written} = 1; {COUNTS}")
             assert list(found.to_pylist()[0].values()) == counts
             *_, found = interpreter.run(f"RESET {written}; {COUNTS}")
@@ -56,6 +57,16 @@ def test_an_option_of_one_table_wins_over_the_option_of_all(tmp_path: Path) -> N
         own = "SET spark.paimon.*.shop.orders.scan.snapshot-id = 2; SET spark.paimon.scan.snapshot-id = 1"
         *_, found = interpreter.run(f"{own}; {COUNTS}")
         assert list(found.to_pylist()[0].values()) == [2, 1]
+
+
+def test_the_names_of_flink_are_those_of_spark_without_its_prefix(tmp_path: Path) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(SHOP))
+        own = "SET 'paimon.*.shop.orders.scan.snapshot-id' = '2'; SET 'scan.snapshot-id' = '1'"
+        *_, found = interpreter.run(f"{own}; {COUNTS}")
+        assert list(found.to_pylist()[0].values()) == [2, 1]
+        *_, found = interpreter.run(f"RESET 'scan.snapshot-id'; {COUNTS}")
+        assert list(found.to_pylist()[0].values()) == [2, 2]
 
 
 def test_streams_begin_as_the_options_of_their_table_order(tmp_path: Path) -> None:

@@ -328,3 +328,19 @@ def test_a_round_that_could_expire_nothing_is_refused(app: App, procedure: str, 
     with pytest.raises(ConfigError, match="max_deletes"):
         app.run(f"CALL sys.{procedure}(table => 'visits', {arguments})")
     assert app.visits.latest_snapshot.id == 3
+
+
+def test_defaults_of_columns_are_set_by_a_call(tmp_path: Path) -> None:
+    """The guide of Paimon for Flink sets them so, as Flink has no statement for it."""
+    interpreter = Interpreter(Catalog(tmp_path, {"local.sync": "false"}))
+    script = """CREATE DATABASE d; CREATE TABLE d.t (a BIGINT, b STRING, c INT, tags ARRAY<STRING>, m MAP<STRING, STRING>);
+        CALL sys.alter_column_default_value('d.t', 'b', 'my_value');
+        CALL sys.alter_column_default_value(`table` => 'd.t', `column` => 'c', default_value => '5');
+        CALL sys.alter_column_default_value('d.t', 'tags', '[tag1, tag2]');
+        CALL sys.alter_column_default_value('d.t', 'm', '{key1 -> value1}');
+        INSERT INTO d.t (a) VALUES (1); SELECT * FROM d.t"""
+    *_, found = interpreter.run(script)
+    row = {"a": 1, "b": "my_value", "c": 5, "tags": ["tag1", "tag2"], "m": [("key1", "value1")]}
+    assert found.to_pylist() == [row]
+    with pytest.raises(ConfigError, match="cannot be the default of INT"):
+        list(interpreter.run("CALL sys.alter_column_default_value('d.t', 'c', 'many')"))

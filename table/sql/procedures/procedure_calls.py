@@ -33,6 +33,11 @@ _NO_PRIVILEGES = (
     "rights on folders and buckets, or those of a REST catalog, protect tables; privileges of Paimon do not"
 )
 _NO_FUNCTIONS = "the catalogs keep no functions; write the expression into the query"
+_NO_GLOBAL_INDEXES = (
+    "files are skipped by their statistics, which a sort makes more useful: "
+    "CALL sys.compact(table => '...', order_strategy => 'zorder', order_by => '...')"
+)
+_NO_SEARCH = "ORDER BY array_distance(a, b) LIMIT n, or a condition, which read all rows of the columns"
 # Procedures of Paimon that are not here, each with the way out.
 REFUSED_PROCEDURES = {
     "purge_files": "TRUNCATE TABLE, then CALL sys.expire_snapshots(table => '...', retain_max => 1)",
@@ -45,6 +50,14 @@ REFUSED_PROCEDURES = {
     "rewrite_file_index": "CALL sys.compact(table => '...', order_strategy => 'zorder', order_by => '...'): files are"
     " skipped by their statistics, which a sort makes more useful; indexes are neither written nor read",
     "rollback_to_as_latest": "INSERT OVERWRITE t SELECT * FROM t VERSION AS OF ...",
+    "create_global_index": _NO_GLOBAL_INDEXES,
+    "drop_global_index": _NO_GLOBAL_INDEXES,
+    "vector_search": _NO_SEARCH,
+    "full_text_search": _NO_SEARCH,
+    "data_evolution_merge_into": "MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET c = s.c",
+    "reassign_row_id": "CREATE TABLE t AS SELECT ... : rows of a new table have new ids",
+    "compact_chain_table": "INSERT OVERWRITE t SELECT ... from the tables of the chain, which is not supported itself",
+    "repair_earliest_snapshot": "nothing: a file EARLIEST that names no snapshot is noticed, and the snapshots are listed",
     "rename_branch": "create a branch with the other name from a tag, and delete this one",
     "merge_branch": "INSERT INTO t SELECT * FROM t$branch_b, or CALL sys.fast_forward",
     "create_function": _NO_FUNCTIONS,

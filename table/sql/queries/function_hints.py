@@ -57,12 +57,16 @@ FORMS = {
     r"\bTIMESTAMP_NTZ\b": "TIMESTAMP '2026-01-31 12:00:00'",
     r"\bTIMESTAMP_LTZ\s*''": "TIMESTAMPTZ '2026-01-31 12:00:00+00'",
 }
+# Columns that Paimon adds to a query that names them.
+_HIDDEN_COLUMN = re.compile(r"Referenced column \"(__paimon_\w+|_row_id|_sequence_number)\" not found", re.IGNORECASE)
 _TEXT = re.compile("'(?:[^']|'')*'")
 _REFUSED_FORM = re.compile("^Parser Error|No function matches|Type with name")
 _TEXT_TIME = re.compile(r"\bto_timestamp\s*\(", re.IGNORECASE)
 _NO_NUMBER = "to DOUBLE"
 _BUCKETS = "date_trunc('hour', t), or time_bucket(INTERVAL 10 MINUTE, t), in GROUP BY"
 _WINDOWS = re.compile(r"\b(?:TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b", re.IGNORECASE)
+_OF_FILES = "t$files  lists files with their partitions and buckets; --engine spark has the metadata columns of rows"
+_NO_ROW_IDS = "row ids cannot be queried; name rows by other columns"
 _ELSE = "functions are those of DuckDB; --engine spark has those of Spark"
 
 
@@ -72,6 +76,8 @@ def function_hint(message: str, text: str) -> str | None:
         return f"windows of Flink are not supported:  {_BUCKETS}"
     if (form := _form(message, _TEXT.sub("''", text))) is not None:
         return f"write  {form}"
+    if (hidden := _HIDDEN_COLUMN.search(message)) is not None:
+        return _OF_FILES if hidden[1].lower().startswith("__paimon") else _NO_ROW_IDS
     unknown = _UNKNOWN.search(message)
     named = unknown or _WRONG_ARGUMENTS.search(message)
     if named is None:

@@ -56,6 +56,13 @@ def test_errors_about_functions_have_an_expression_instead(tmp_path: object, que
     assert "Did you mean" not in refused.value.message
 
 
+@pytest.mark.parametrize(("column", "hint"), [("__paimon_file_path", "t$files"), ("_ROW_ID", "row ids cannot")])
+def test_columns_that_paimon_adds_to_queries_are_named(tmp_path: object, column: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as refused, Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(f"CREATE DATABASE d; CREATE TABLE d.t (id INT); SELECT id, {column} FROM d.t"))
+    assert hint in (refused.value.hint or "")
+
+
 def test_a_form_inside_of_a_text_is_no_reason_for_a_hint() -> None:
     message = 'Parser Error: syntax error at or near "FRM"'
     assert function_hint(message, "SELECT 'a DIV b' FRM t") is None

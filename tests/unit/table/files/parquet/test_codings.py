@@ -1,4 +1,4 @@
-"""Which columns of a Parquet file get a dictionary, by the values of its first row group."""
+"""Which columns of a Parquet file get a dictionary or are compressed, by the values of its first row group."""
 
 from __future__ import annotations
 
@@ -38,3 +38,40 @@ def test_fewer_rows_than_a_sample_get_none() -> None:
     group = pa.table({name: values[: SAMPLE_ROWS - 1] for name, (_, values) in COLUMNS.items()})
     assert codings_of(group, FIELDS, Encoding(), group).dictionary is False
     assert codings_of(group, FIELDS, Encoding(dictionary=True), group).dictionary is True
+
+
+FLOATS = {
+    "random": RANDOM.random(ROWS),
+    "random_real": RANDOM.random(ROWS).astype(np.float32),
+    "random_or_null": pa.array(RANDOM.random(ROWS), mask=RANDOM.random(ROWS) < 0.3),
+    "two_digits": RANDOM.integers(0, 1 << 30, ROWS) / 100,
+    # No value of the sample repeats.
+    "repeated_far_away": np.tile(RANDOM.random(6_000), 7)[:ROWS],
+    "random_at_first": np.append(RANDOM.random(10_000), np.arange(ROWS - 10_000) / 4),
+    "only_null": pa.nulls(ROWS, pa.float64()),
+}
+KINDS = {name: "FLOAT" if name == "random_real" else "DOUBLE" for name in FLOATS}
+FLOAT_FIELDS = tuple(Field(place, name, parse_type(KINDS[name])) for place, name in enumerate(FLOATS))
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "lz4", "brotli"])
+def test_random_floats_are_not_compressed(codec: str) -> None:
+    group = pa.table(FLOATS)
+    codings = codings_of(group.slice(0, SAMPLE_ROWS), FLOAT_FIELDS, Encoding(codec=codec), group)
+    assert isinstance(codings.codecs, dict)
+    plain = {name for name, used in codings.codecs.items() if used == "none"}
+    random = {"random", "random_real", "random_or_null"}
+    # gzip looks back 32 kB, and these values repeat after 48.
+    assert plain == (random | {"repeated_far_away"} if codec == "gzip" else random)
+    assert set(codings.codecs) == set(FLOATS)
+
+
+def test_floats_with_a_dictionary_by_option_are_compressed() -> None:
+    group = pa.table(FLOATS)
+    codings = codings_of(group.slice(0, SAMPLE_ROWS), FLOAT_FIELDS, Encoding(dictionary=True), group)
+    assert (codings.codecs, codings.levels) == ("zstd", 1)
+
+
+def test_few_random_floats_are_compressed_as_others() -> None:
+    group = pa.table(FLOATS).slice(0, SAMPLE_ROWS - 1)
+    assert codings_of(group, FLOAT_FIELDS, Encoding(), group).codecs == "zstd"

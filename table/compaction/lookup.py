@@ -74,24 +74,25 @@ class Lookup:
         Rows that `vectors` delete are not found; a -D row is found like any other. Hits are in the order of the probes.
         """
         left = np.arange(len(probes[0]))
+        is_left = np.ones(len(left), np.bool_)
         found: list[Hits] = []
-        for files in levels.upper[above:]:
-            keyed = sorted((KeyedFile.of(file, self.spec.key_types()) for file in files), key=lambda k: k.low)
-            hits = [hit for file in keyed for hit in self._in_range(file, left, probes, vectors, with_rows=with_rows)]
-            found += hits
-            if hits:
-                # A smaller level has the newer row of a key, so that a key is not searched beyond its first hit.
-                left = np.setdiff1d(left, np.concatenate([hit.probes for hit in hits]), assume_unique=True)
+        for files in filter(None, levels.upper[above:]):
+            # A smaller level has the newer row of a key, so that a key is not searched beyond its first hit.
+            left = left[is_left[left]]
             if len(left) == 0:
                 break
+            keyed = sorted((KeyedFile.of(file, self.spec.key_types()) for file in files), key=lambda k: k.low)
+            hits = [hit for file in keyed for hit in self._in_range(file, left, probes, vectors, with_rows=with_rows)]
+            for hit in hits:
+                is_left[hit.probes] = False
+            found += hits
         return _joined(found, with_rows=with_rows)
 
     def _in_range(
         self, keyed: KeyedFile, left: Ints, probes: Sequence[pa.Array], vectors: Vectors, *, with_rows: bool
     ) -> Iterator[Hits]:
         """Yield the remaining probes that are in this file."""
-        ordered = _KeySubset(KeyRows(probes, self.spec.key_types()), left)
-        wanted = left[bisect_left(ordered, keyed.low) : bisect_right(ordered, keyed.high)]
+        wanted = _KeySubset(KeyRows(probes, self.spec.key_types()), left).within(keyed.low, keyed.high)
         if len(wanted) == 0:
             return
         name = keyed.file.name
@@ -166,6 +167,13 @@ class _KeySubset(Sequence[KeyValue]):
     def __getitem__(self, place: Any) -> Any:
         return self._keys[int(self._numbers[place])]
 
+    def within(self, low: KeyValue, high: KeyValue) -> Ints:
+        """Return the numbers of the keys from `low` to `high`; the keys ascend, and there is one at least."""
+        # Both ends first: a search decodes a dozen keys, and most files have the whole range.
+        begin = 0 if low <= self[0] else bisect_left(self, low)
+        end = len(self) if self[len(self) - 1] <= high else bisect_right(self, high)
+        return self._numbers[begin:end]
+
 
 def _selected(probes: Sequence[pa.Array], wanted: Ints) -> list[pa.Array]:
     if len(wanted) and wanted[-1] - wanted[0] + 1 == len(wanted):
@@ -177,13 +185,15 @@ def _joined(parts: Sequence[Hits], *, with_rows: bool) -> Hits:
     nothing = np.zeros(0, np.int64)
     if not parts:
         return Hits(nothing, (), nothing, nothing, None)
+    if len(parts) == 1:
+        return parts[0]
     probes = np.concatenate([hits.probes for hits in parts])
-    order = np.argsort(probes, kind="stable")
     files = tuple(dict.fromkeys(hits.files[0] for hits in parts))
     file_of = np.concatenate([np.full(len(hits.probes), files.index(hits.files[0])) for hits in parts])
     positions = np.concatenate([hits.positions for hits in parts])
-    # Files of one level are searched in key order, but every level begins again with the smallest key.
     rows = pa.concat_tables([hits.rows for hits in parts]) if with_rows else None
-    if rows is not None and (order[1:] < order[:-1]).any():
-        rows = rows_at(rows, order)
-    return Hits(probes[order], files, file_of[order], positions[order], rows)
+    # Files of one level are searched in key order, but every level begins again with the smallest key.
+    if not (probes[1:] < probes[:-1]).any():
+        return Hits(probes, files, file_of, positions, rows)
+    order = np.argsort(probes, kind="stable")
+    return Hits(probes[order], files, file_of[order], positions[order], None if rows is None else rows_at(rows, order))

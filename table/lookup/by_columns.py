@@ -26,7 +26,7 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, VectorPlace
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.buffers import Ints, rows_at
+from penstock.table.values.buffers import Ints
 
 # The files of an append table that are sorted together. Fewer would make each lookup ask more local files, and more
 # would sort more rows again after each commit.
@@ -70,9 +70,7 @@ class ColumnIndex:
         if not found:
             return np.zeros(0, np.int64), self._schema.empty_table()
         rows = pa.concat_tables([rows.select(list(self._columns)).cast(self._schema) for _, rows in found])
-        numbers = np.concatenate([numbers for numbers, _ in found])
-        order = np.argsort(numbers, kind="stable")
-        return numbers[order], rows if len(found) == 1 else rows_at(rows, order)
+        return np.concatenate([numbers for numbers, _ in found]), rows
 
 
 def _columns(names: tuple[str, ...]) -> str:

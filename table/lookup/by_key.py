@@ -36,8 +36,7 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split, invisible_level_0, is_settled
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.buffers import Ints, fixed_values, rows_at
-from penstock.table.values.types import Field
+from penstock.table.values.buffers import Ints, fixed_values
 
 Found = tuple[Ints, pa.Table]
 
@@ -87,6 +86,7 @@ class PrimaryKeyIndex:
         self.key_columns = (*schema.trimmed_primary_keys, *self._partition_columns(schema))
         wanted = {*self._spec.keys, *self._columns}
         self._fields = tuple(field for field in schema.fields if field.name in wanted)
+        self._rows = arrow_schema(schema.select(self._columns))
         before, known = self._versions, self._buckets
         self._versions, self._buckets, self._totals = {}, {}, {}
         for place, state in self._states(snapshot).items():
@@ -156,17 +156,14 @@ class PrimaryKeyIndex:
             if (found := self._buckets[place].find(self._chosen(probes, numbers))) is not None
             for which, rows in [found]
         ]
-        schema = arrow_schema([self._field(name) for name in self._columns])
         if not parts:
-            return np.zeros(0, np.int64), schema.empty_table()
-        names = list(self._columns)
-        rows = pa.concat_tables([rows.select(names).cast(schema) for _, rows in parts])
-        numbers = np.concatenate([numbers for numbers, _ in parts])
-        order = np.argsort(numbers, kind="stable")
-        return numbers[order], rows if len(parts) == 1 else rows_at(rows, order)
+            return np.zeros(0, np.int64), self._rows.empty_table()
+        rows = pa.concat_tables([self._fitted(rows) for _, rows in parts])
+        return np.concatenate([numbers for numbers, _ in parts]), rows
 
-    def _field(self, name: str) -> Field:
-        return next(field for field in self._fields if field.name == name)
+    def _fitted(self, rows: pa.Table) -> pa.Table:
+        rows = rows.select(list(self._columns))
+        return rows if rows.schema.equals(self._rows) else rows.cast(self._rows)
 
     def _chosen(self, probes: Sequence[pa.Array], numbers: Ints) -> list[pa.Array]:
         """Return the key columns of files for some of the probes."""

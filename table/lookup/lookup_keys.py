@@ -109,7 +109,10 @@ def _distinct_numbers(column: pa.Array) -> tuple[list[pa.Array], Ints]:
 
 
 def rows_of_keys(codes: Ints, which: Ints, distinct: int) -> tuple[Ints, Ints]:
-    """Return the number of the key and the place of the row, for each row that each key has."""
+    """Return the number of the key and the place of the row, for each row that each key has.
+
+    `which` are the numbers of the distinct keys of the rows, in any order.
+    """
     counts = np.bincount(which, minlength=distinct) if distinct else np.zeros(0, np.int64)
     known = np.flatnonzero(codes >= 0)
     of_key = counts[codes[known]]
@@ -120,4 +123,5 @@ def rows_of_keys(codes: Ints, which: Ints, distinct: int) -> tuple[Ints, Ints]:
         return numbers, places[codes[numbers]]
     starts = (np.cumsum(counts) - counts)[codes[known]]
     before = np.cumsum(of_key) - of_key
-    return numbers, np.repeat(starts - before, of_key) + np.arange(len(numbers))
+    ordered = np.repeat(starts - before, of_key) + np.arange(len(numbers))
+    return numbers, np.argsort(which, kind="stable")[ordered]

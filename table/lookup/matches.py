@@ -84,7 +84,7 @@ class DimensionIndex(Protocol):
         ...
 
     def find(self, probes: Sequence[pa.Array]) -> tuple[Ints, pa.Table]:
-        """Return the number of the probe of each row that is found, ascending, and the rows.
+        """Return the number of the probe of each row that is found, and the rows, in any order.
 
         `probes` are distinct keys without nulls in key order, one array for each of `key_columns`.
         """

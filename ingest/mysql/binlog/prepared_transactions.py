@@ -11,8 +11,8 @@ import numpy as np
 from penstock.ingest.mysql.binlog import segment as events
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.ddl.query import Query
     from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.ddl.query import Query
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ REFUSED_PROCEDURES = {
     "data_evolution_merge_into": "MERGE INTO t USING s ON ... WHEN MATCHED THEN UPDATE SET c = s.c",
     "reassign_row_id": "CREATE TABLE t AS SELECT ... : rows of a new table have new ids",
     "compact_chain_table": "INSERT OVERWRITE t SELECT ... from the tables of the chain, which is not supported itself",
-    "repair_earliest_snapshot": "nothing: a file EARLIEST that names no snapshot is noticed, and the snapshots are listed",
+    "repair_earliest_snapshot": "leave the call out: if the file EARLIEST names no snapshot, the snapshots are listed",
     "rename_branch": "create a branch with the other name from a tag, and delete this one",
     "merge_branch": "INSERT INTO t SELECT * FROM t$branch_b, or CALL sys.fast_forward",
     "create_function": _NO_FUNCTIONS,

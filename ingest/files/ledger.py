@@ -11,10 +11,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.errors import PositionLost
 from penstock.storage.state_folder import StateFolder
 
 COMPLETE_EVERY = 50
-# What to do when an entry is damaged.
+# What to do when an entry is damaged or missing.
 _RESTORED = (
     "restore the file from a backup of the checkpoint: it says which files the pipeline has read. Without it,  "
     "--checkpoint NEW --accept-replay  reads all files of the folder again"
@@ -43,6 +44,18 @@ class Ledger:
         content = self._content(batch)
         return None if content is None else [FoundFile(*fields) for fields in content["files"]]
 
+    def planned(self, batch: int) -> list[FoundFile]:
+        """Return the files of a batch that was planned. PositionLost if its entry is gone.
+
+        A table that was parked for very many batches needs entries that are deleted.
+        """
+        files = self.entry(batch)
+        if files is None:
+            raise PositionLost(
+                "the record of the files of a batch is not in the checkpoint any more", batch=batch, hint=_RESTORED
+            )
+        return files
+
     def write(self, batch: int, files: list[FoundFile]) -> None:
         """Write the entry of a batch, and delete old entries when the entry is a complete one."""
         captured = self.captured_before(batch) | {file.name for file in files}
@@ -60,7 +73,7 @@ class Ledger:
         if self._read_to == 0 and batch > 1:
             self._read_complete(batch)
         for number in range(self._read_to + 1, batch):
-            for file in self.entry(number) or []:
+            for file in self.planned(number):
                 self._captured[file.name] = number
         self._read_to = max(self._read_to, batch - 1)
         # A batch that is planned again must not see its own files, or later ones, as captured.
@@ -73,6 +86,8 @@ class Ledger:
         if content is not None:
             self._captured = dict.fromkeys(content["taken"], number)
             self._read_to = number
+        elif number:
+            self.planned(number)
 
     def _content(self, batch: int) -> dict[str, Any] | None:
         entry = self._folder.read_json(_name(batch), _RESTORED)

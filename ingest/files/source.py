@@ -82,9 +82,7 @@ class FilesSource:
         return {"batch": batch}
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
-        files = [
-            file for batch in range(start["batch"] + 1, end["batch"] + 1) for file in self.ledger.entry(batch) or []
-        ]
+        files = [file for batch in range(start["batch"] + 1, end["batch"] + 1) for file in self.ledger.planned(batch)]
         # A compressed file is one piece, because it can only be read from its beginning.
         size = piece_size([file.size for file in files], tasks, SMALLEST_PIECE_BYTES)
         pieces = [
@@ -119,7 +117,7 @@ class FilesSource:
         store, folder = _opened(self.settings.path)
         return SourceFile(store, folder, range_.place, range_.start[1])
 
-    def is_shown_next(self, range_: Range, offset: int) -> bool:
+    def is_shown_next(self, range_: Range, last: FetchedMessages) -> bool:
         """Return whether the file goes on after a range: messages of different files do not belong together."""
         return bool(range_.end < range_.start[1])
 

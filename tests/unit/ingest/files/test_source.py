@@ -223,3 +223,30 @@ def test_an_update_of_two_lines_is_one_change_with_any_cuts_of_the_file(
 
 
 _PAIR = ("UPDATE_BEFORE", "UPDATE_AFTER")
+
+
+def batches(folder: Path, count: int) -> FilesSource:
+    """Return a source that has planned so many batches, of one file each."""
+    files = source(folder)
+    for number in range(1, count + 1):
+        put(folder, f"{number}.json", "{}\n", number)
+        assert files.latest_offsets({"batch": number - 1}, NO_LIMIT) == {"batch": number}
+    return files
+
+
+def test_a_batch_whose_record_was_deleted_since_is_an_error(folder: Path) -> None:
+    """A table that was parked for very many batches catches up with them."""
+    files = batches(folder, 3 * COMPLETE_EVERY)
+    with pytest.raises(PositionLost, match="record of the files"):
+        files.plan({"batch": 0}, {"batch": 1}, 1)
+    assert len(files.plan({"batch": 2 * COMPLETE_EVERY}, {"batch": 3 * COMPLETE_EVERY}, 1)) == COMPLETE_EVERY
+
+
+@pytest.mark.parametrize("number", [COMPLETE_EVERY, COMPLETE_EVERY + 2])
+def test_files_of_a_batch_without_record_are_not_taken_for_new_ones(folder: Path, number: int) -> None:
+    batches(folder, COMPLETE_EVERY + 4)
+    (folder.parent / "ledger" / f"{number}.json").unlink()
+    put(folder, "new.json", "{}\n", 999)
+    with pytest.raises(PositionLost) as caught:
+        source(folder).latest_offsets({"batch": COMPLETE_EVERY + 4}, NO_LIMIT)
+    assert caught.value.facts["batch"] == number

@@ -243,7 +243,7 @@ def test_a_batch_whose_record_was_deleted_since_is_an_error(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("number", [COMPLETE_EVERY, COMPLETE_EVERY + 2])
-def test_files_of_a_batch_without_record_are_not_taken_for_new_ones(folder: Path, number: int) -> None:
+def test_files_of_a_batch_without_record_do_not_count_as_new(folder: Path, number: int) -> None:
     batches(folder, COMPLETE_EVERY + 4)
     (folder.parent / "ledger" / f"{number}.json").unlink()
     put(folder, "new.json", "{}\n", 999)

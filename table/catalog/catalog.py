@@ -17,6 +17,7 @@ from penstock.table.catalog.batch_view import BatchView, batch_view
 from penstock.table.catalog.missing_tables import missing_table_hint
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
+from penstock.table.catalog.unfinished import finished_by
 from penstock.table.handle import Table
 from penstock.table.iceberg.catalog_entry import Entry, entry_of, remove_entry
 from penstock.table.iceberg.publication import publish_if_enabled
@@ -242,9 +243,25 @@ class Catalog:
             if ignore_if_missing:
                 return
             raise self._no_table(name)
-        entry = self._iceberg_entry(name)
-        self.backend.drop_table(name)
+        entry, path = self._iceberg_entry(name), self._path(name)
+        facts = {} if path is None else {"path": path}
+        with finished_by("not all files of the table could be deleted", lambda: self._rest(name), table=name, **facts):
+            self.backend.drop_table(name)
         remove_entry(entry)
+
+    def _path(self, name: str) -> str | None:
+        try:
+            return self.store(name).paths.root
+        except (TableCorrupt, TableMissing):
+            return None
+
+    def _rest(self, name: str) -> str:
+        """Return what deletes the rest of a table."""
+        try:
+            exists = self.table_exists(name)
+        except OSError:
+            return "drop it again; if the catalog has no such name any more, delete the folder"
+        return "drop it again" if exists else "the catalog has no such name any more: delete the folder"
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name. With folders, not atomic in object stores, where every file is copied."""
@@ -254,7 +271,10 @@ class Catalog:
         check_name(table, "table")
         if self.table_exists(new_name):
             raise ConfigError(
-                f"table {new_name!r} exists already", warehouse=self.warehouse, hint="choose another name"
+                f"table {new_name!r} exists already",
+                warehouse=self.warehouse,
+                hint="choose another name; after a rename that was killed in an object store, drop the one of the two"
+                " that lacks files",
             )
         self._check_database(database)
         entry = self._iceberg_entry(name)

@@ -12,6 +12,7 @@ from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.storage.open import open_storage, probe
 from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.table.catalog.unfinished import finished_by
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.schema_files import SchemaFiles
@@ -110,7 +111,25 @@ class FileCatalog(CatalogBackend):
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Move the table's folder. Not atomic in object stores, where every file is copied."""
-        self._storage.rename_tree(self._table(name), self._table(new_name))
+        source, target, copied = self._table(name), self._table(new_name), list[bool]()
+
+        def rest() -> str:
+            if copied or not self.has_table(name):
+                return f"the table is complete as {new_name}; drop {name} if it is still there"
+            if self._storage.exists(target):
+                return f"the table is complete as {name}: delete the folder, and rename it again"
+            return "nothing was moved: rename it again"
+
+        with finished_by("the table could not be renamed", rest, table=name, path=target):
+            try:
+                self._storage.rename_tree(source, target, lambda: copied.append(True))
+            except FileExistsError as taken:
+                raise ConfigError(
+                    "the folder of the new name contains files that are no table",
+                    table=name,
+                    path=target,
+                    hint="move or delete these files, and rename the table again",
+                ) from taken
         self._forget(name)
 
     def _database(self, database: str) -> str:

@@ -17,6 +17,7 @@ from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
 from penstock.table.operations.row_changes import old_values_of_updates
 from penstock.table.options.definition import PRIMARY_KEY
+from penstock.table.system.tables import followed_options
 
 
 def describe(request: Request) -> dict[str, Any] | None:
@@ -30,14 +31,16 @@ def describe(request: Request) -> dict[str, Any] | None:
         return None
     path = table.path + "".join(f"${part}" for part in (branch and f"branch_{branch}", system) if part)
     read = {CATALOG_TABLE.key: CatalogTable(request.settings, base).text(), **request.texts("read"), "path": path}
-    if system is not None:
-        return _system_table(read)
     given = request.texts("session"), str(request.given["catalog"]), request.database, base.partition(".")[2]
-    session = session_reads(*given)
+    session = session_reads(*given, request.catalog.table_exists)
+    if system is not None:
+        session = followed_options(system, session)
     # A statement that names a snapshot reads that one, whatever the session has set.
     named = travel_options(read)
     session = {name: text for name, text in session.items() if name not in (travel_options(session) if named else read)}
     read = {**session, **read}
+    if system is not None:
+        return _system_table(read)
     place = TablePlace.of(read)
     # The option `branch` of a read wins over the branch in the name.
     if place.branch not in {branch, None}:
@@ -54,9 +57,9 @@ def _table(table: Table, read: dict[str, str], place: TablePlace, *, kept: bool)
     whole = TableRead.of(place)
     scan = whole.scan(table.store)
     latest = table.latest_snapshot
-    if latest is not None and not scan.travel.travels and scan.between is None:
+    if not scan.travel.travels and scan.between is None:
         # The statement reads this snapshot wherever it mentions the table, and its commit finds later ones.
-        read |= {PLANNED_SNAPSHOT.key: str(latest.id)}
+        read |= {PLANNED_SNAPSHOT.key: str(latest.id if latest else 0)}
     schema = scan.table_schema()
     columns = described_columns(schema.fields)
     # A read that shows row kinds has one column more than the table, in front.

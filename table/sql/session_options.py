@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
@@ -42,8 +44,7 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
         context.read_options.clear()
         return done()
     if (name := read_name(option.key)) is not None:
-        _set_read_option(context, name, option.value)
-        return done()
+        return _set_read_option(context, name, option.value)
     key = option.key.lower()
     possible = _OPTIONS.get(key)
     if key not in _TEXTS and possible is None:
@@ -69,10 +70,10 @@ def set_option(context: SqlContext, option: SessionOption) -> pa.Table:
     return done()
 
 
-def _set_read_option(context: SqlContext, name: str, value: str | None) -> None:
+def _set_read_option(context: SqlContext, name: str, value: str | None) -> pa.Table:
     if value is None:
         context.read_options.pop(name, None)
-        return
+        return done()
     check_read_option(name, value, _OTHERS)
     table, key = table_and_key(name)
     if table is not None and not is_any(table[0]) and table[0] not in context.opened:
@@ -82,3 +83,15 @@ def _set_read_option(context: SqlContext, name: str, value: str | None) -> None:
             hint=f"SET {PREFIX}{'.'.join(['*', *table[1:], key])} = {value}  is for each catalog",
         )
     context.read_options[name] = value
+    if table is None or (missing := _missing_table(context, table)) is None:
+        return done()
+    # A script may create the table later.
+    return pa.table({"result": [f"{PREFIX}{name} has no effect as long as there is no table {missing}"]})
+
+
+def _missing_table(context: SqlContext, names: Sequence[str]) -> str | None:
+    """Return the table that an option names by its catalog, database and name, if it does not exist."""
+    known = context.opened.get(names[0]) or (context.current if context.has_catalog else None)
+    if known is None or any(map(is_any, names[1:])) or known.catalog.table_exists(".".join(names[1:])):
+        return None
+    return ".".join(names[1:])

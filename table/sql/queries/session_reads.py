@@ -13,7 +13,7 @@ from penstock.table.options.checks import check_given
 PREFIX = "spark.paimon."
 READS = ("scan.", "incremental-", "consumer", "streaming-read-", "read.", "source.split.")
 _OF_FLINK = "paimon."
-_ANY = "*"
+ANY = "*"
 _PARTS = 3  # catalog, database and table
 
 
@@ -55,11 +55,11 @@ def reads_of(options: Mapping[str, str], table: Sequence[str]) -> dict[str, str]
         names, key = table_and_key(name)
         if names is None:
             general[key] = text
-        elif all(name in {_ANY, meant} for name, meant in zip(names, table, strict=True)):
+        elif all(name in {ANY, meant} for name, meant in zip(names, table, strict=True)):
             own[key] = text
     return general | own
 
 
 def is_any(name: str) -> bool:
     """Return whether a name stands for every catalog, database or table."""
-    return name == _ANY
+    return name == ANY

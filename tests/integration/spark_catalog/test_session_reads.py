@@ -42,6 +42,8 @@ def test_a_session_reads_a_snapshot(spark: SparkSession, visits: str, table: str
         assert rows(spark, f"SELECT id FROM {visits} VERSION AS OF 2") == [(1,), (2,)]
         assert rows(spark, f"SELECT id FROM {visits} WITH (`scan.snapshot-id` = '2')") == [(1,), (2,)]
         assert len(rows(spark, f"SELECT * FROM `{visits}$snapshots`")) == 2
+        assert len(rows(spark, f"SELECT * FROM `{visits}$audit_log`")) == 1
+        assert len(rows(spark, f"SELECT * FROM `{visits}$audit_log` VERSION AS OF 2")) == 2
     assert rows(spark, f"SELECT id FROM {visits}") == [(1,), (2,)]
 
 

@@ -93,6 +93,44 @@ def test_an_option_of_a_table_that_could_have_no_effect_is_refused(tmp_path: Pat
         list(interpreter.run(f"SET {written} = 1"))
 
 
+def test_a_snapshot_that_a_query_names_wins_over_that_of_the_session(tmp_path: Path) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(f"{SHOP}; SET spark.paimon.scan.snapshot-id = 2"))
+        for named in (
+            "VERSION AS OF 1",
+            "/*+ OPTIONS('scan.snapshot-id' = '1') */",
+            "/*+ OPTIONS('scan.version'='1') */",
+        ):
+            (found,) = interpreter.run(f"SELECT count(*) AS n FROM shop.orders {named}")
+            assert found.to_pylist() == [{"n": 1}]
+
+
+def test_system_tables_with_the_state_of_a_snapshot_follow_the_session(tmp_path: Path) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(f"{SHOP}; SET spark.paimon.*.shop.orders.scan.snapshot-id = 1"))
+        counted = {
+            text: next(iter(interpreter.run(f"SELECT count(*) AS n FROM shop.{text}"))).to_pylist()[0]["n"]
+            for text in (
+                "orders$audit_log",
+                "orders$audit_log VERSION AS OF 2",
+                "orders$snapshots",
+                "orders2$audit_log",
+            )
+        }
+    assert counted == {
+        "orders$audit_log": 1, "orders$audit_log VERSION AS OF 2": 2, "orders$snapshots": 2, "orders2$audit_log": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "exists"), [("orders", True), ("nosuch", False), ("*", True)])
+def test_an_option_of_a_table_that_does_not_exist_is_reported(tmp_path: Path, table: str, exists: bool) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(SHOP))
+        (said,) = interpreter.run(f"SET spark.paimon.*.shop.{table}.scan.snapshot-id = 1")
+    expected = "OK" if exists else "has no effect as long as there is no table shop.nosuch"
+    assert said.to_pylist()[0]["result"].endswith(expected)
+
+
 @pytest.mark.parametrize("written", ["execution.runtime-mod", "execution.runtimemode", "pipeline.nam"])
 def test_a_misspelt_option_with_an_effect_is_refused(tmp_path: Path, written: str) -> None:
     """It was accepted as an option of Flink without effect, and a stream ran as a batch."""

@@ -19,7 +19,7 @@ from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.maintenance.upkeep import after_commit
 from penstock.table.meta.entries import CommitMessage
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import Base
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.row_changes import RowChanges
@@ -56,7 +56,7 @@ class KeyedChanges:
     """The changes of one statement. `base` is the snapshot that it read, `user` the commit user of all its tasks."""
 
     store: TableStore
-    base: Snapshot | None
+    base: Base
     options: Mapping[str, str]
     statement: str
     user: str

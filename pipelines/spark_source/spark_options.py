@@ -27,7 +27,10 @@ OVERWRITE_MODE = acts(
 )
 # Options that a Spark catalog adds to the reads and writes of its tables.
 CATALOG_TABLE = acts("catalog-table", TEXT, None, "Names the table in its catalog, as JSON.")
-PLANNED_SNAPSHOT = acts("planned-snapshot", WHOLE, None, "Is the snapshot that a statement reads.")
+PLANNED_SNAPSHOT = acts(
+    "planned-snapshot", WHOLE, None, "Is the snapshot that a statement reads, 0 for an empty table."
+)
+BASE_SNAPSHOT = acts("base-snapshot", WHOLE, None, "Is the snapshot whose rows an overwrite computes new ones from.")
 ROW_CHANGES = acts("row-changes", TEXT, None, "Names a statement that writes kinds, old rows and new rows.")
 CHANGES_BY_BUCKET = acts("changes-by-bucket", FLAG, "false", "Says that all changes of a bucket come to one task.")
 ONLY_FIRST = acts("only-first-columns", WHOLE, None, "Is how many columns of the rows are written.")
@@ -37,7 +40,15 @@ STREAM_RANGE = acts("stream-range", TEXT, None, "Names the offsets between which
 STREAM_CHANGES = acts("stream-changes", FLAG, "false", "Says that the rows of a write are changes, with their numbers.")
 COMMIT_PROPERTIES = acts("commit-properties", TEXT, None, "Are properties of a write's snapshot, as JSON.")
 GLOBAL_TABLE = acts("global-table", TEXT, None, "Names a table of the database sys.")
-_OF_CATALOGS = (CATALOG_TABLE, GLOBAL_TABLE, PLANNED_SNAPSHOT, ROW_CHANGES, CHANGES_BY_BUCKET, ONLY_FIRST)
+_OF_CATALOGS = (
+    CATALOG_TABLE,
+    GLOBAL_TABLE,
+    PLANNED_SNAPSHOT,
+    BASE_SNAPSHOT,
+    ROW_CHANGES,
+    CHANGES_BY_BUCKET,
+    ONLY_FIRST,
+)
 _OF_STREAMS = (STREAM_TABLE, STREAM_RANGE, STREAM_CHANGES, COMMIT_PROPERTIES)
 _OF_WRITES = (COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION, OVERWRITE_MODE)
 _OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, *_OF_WRITES, *_OF_CATALOGS, *_OF_STREAMS)

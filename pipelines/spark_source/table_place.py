@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.spark_options import (
+    BASE_SNAPSHOT,
     CATALOG_TABLE,
     CHANGES_BY_BUCKET,
     COMMIT_PROPERTIES,
@@ -146,6 +147,12 @@ class TablePlace:
     def planned_snapshot(self) -> int | None:
         """Return the snapshot that a statement reads, if it was planned on one."""
         return TableOptions(self.options)[PLANNED_SNAPSHOT]
+
+    @property
+    def base_snapshot(self) -> int | None:
+        """Return the snapshot that a write was computed from, 0 for an empty table, None if it was not computed."""
+        options = TableOptions(self.options)
+        return options[PLANNED_SNAPSHOT] if self.row_changes else options[BASE_SNAPSHOT]
 
     def store(self) -> TableStore:
         branch = None if self.branch == "main" else self.branch

@@ -169,7 +169,8 @@ class TableRead:
     def _planned(self, store: TableStore) -> Scan:
         """Return the scan at the snapshot that its statement reads. SnapshotMissing if the snapshot has expired."""
         scan, planned = self.scan(store), self.place.planned_snapshot
-        if planned is None or scan.travel.travels or scan.between is not None:
+        # In an empty table there is nothing to find again.
+        if not planned or scan.travel.travels or scan.between is not None:
             return scan
         snapshot = store.snapshots.find(planned)
         if snapshot is None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError
+from penstock.errors import CommitConflict, ConfigError
 from penstock.pipelines.spark_source.change_numbers import kinds_for, whole_pairs
 from penstock.pipelines.spark_source.file_changes import FileChanges
 from penstock.pipelines.spark_source.keyed_changes import KeyedChanges
@@ -32,7 +32,7 @@ from penstock.table.commit.seen_files import check_seen
 from penstock.table.maintenance.upkeep import after_commit
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import history_expired
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import Base
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.operations.write import TableWriter
@@ -98,9 +98,8 @@ class TableWrite:
 
     def commit(self, parts: Sequence[TaskRows], job: str, user: str | None, identifier: int | None) -> None:
         """Commit all parts or none. An identifier that the user has committed before changes nothing."""
-        store = self.place.store()
-        check_seen(store, (message for part in parts for message in part.messages))
-        paths = _paths(parts)
+        store, paths = self.place.store(), _paths(parts)
+        self._check(store, [message for part in parts for message in part.messages])
         if self._changes_files(store):
             self._file_changes(store).commit([message for part in parts for message in part.messages], paths, user)
             clear_staged(store, job, paths)
@@ -125,27 +124,36 @@ class TableWrite:
         # After the commit: if the driver dies before this line, the staged rows remain, and no reader sees them.
         clear_staged(store, job, paths)
 
+    def _check(self, store: TableStore, messages: Sequence[CommitMessage]) -> None:
+        """Refuse what cannot be committed, and delete the files of the tasks: `abort` keeps those of commits."""
+        try:
+            check_seen(store, messages)
+            self._base(store)
+            refuse_other_rules(store.schema(), self.place.table_options)
+        except (CommitConflict, ConfigError):
+            delete_files(store, messages)
+            raise
+
     def _changes_files(self, store: TableStore) -> bool:
         """Return whether a statement changes rows of a table without a key."""
         return bool(self.place.row_changes) and not store.schema().primary_keys
 
     def _file_changes(self, store: TableStore) -> FileChanges:
         planned = self.place.planned_snapshot
-        base = None if planned is None else store.snapshots.get(planned)
-        return FileChanges(store, base, self.place.table_options)
+        return FileChanges(store, store.snapshots.get(planned) if planned else None, self.place.table_options)
 
     def _keyed_changes(self, store: TableStore, user: str) -> KeyedChanges:
-        statement, base = self.place.row_changes or "", self._planned(store)
+        statement, base = self.place.row_changes or "", self._base(store)
         return KeyedChanges(store, base, self.place.table_options, statement, user)
 
-    def _planned(self, store: TableStore) -> Snapshot | None:
-        """Return the snapshot that a statement read, if it changes rows. HistoryExpired if the snapshot has expired."""
-        planned = self.place.planned_snapshot if self.place.row_changes else None
-        if planned is None:
-            return None
-        snapshot = store.snapshots.find(planned)
+    def _base(self, store: TableStore) -> Base:
+        """Return the snapshot that the rows are computed from, if they are. HistoryExpired if it has expired."""
+        base = self.place.base_snapshot
+        if not base:
+            return None if base is None else "empty"
+        snapshot = store.snapshots.find(base)
         if snapshot is None:
-            raise history_expired(store, planned, store.snapshots.earliest_id() or planned)
+            raise history_expired(store, base, store.snapshots.earliest_id() or base)
         return snapshot
 
     def abort(self, parts: Sequence[TaskRows | None], job: str) -> None:
@@ -163,7 +171,7 @@ class TableWrite:
         options = self.place.table_options
         refuse_other_rules(store.schema(), options)
         if not self.overwrite:
-            return TableWriter.open(store, user, options, after_commit(store), base=self._planned(store))
+            return TableWriter.open(store, user, options, after_commit(store), base=self._base(store))
         text = TableOptions(self.place.options)[OVERWRITE_PARTITION]
         dynamic = TableOptions(self.place.options)[OVERWRITE_MODE] == "dynamic"
         # Spark's own mode takes precedence: a mode that is not set means static.
@@ -175,6 +183,7 @@ class TableWrite:
             user,
             {**options, DYNAMIC_PARTITION_OVERWRITE.key: str(dynamic).lower()},
             after_commit(store),
+            self._base(store),
         )
 
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -148,7 +148,7 @@ class StoredTable extends PenstockTable implements
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         WriteInfo rows = new WriteInfo(info, info.schema(), with(created ? ofWrite(info.options()) : info.options()));
-        return new TableWriteBuilder(rows, columns.fields().length, partitionSchema());
+        return new TableWriteBuilder(rows, name(), columns.fields().length, partitionSchema());
     }
 
     /** Gives the options of a frame to the table that it creates, and returns those that are for its rows alone. */

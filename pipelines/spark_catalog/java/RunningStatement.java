@@ -2,14 +2,18 @@ package penstock.spark;
 
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.UnsetTableProperties;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 
 /** What the statement that runs says, and Spark does not tell a catalog. */
 class RunningStatement {
@@ -25,6 +29,45 @@ class RunningStatement {
         return table != null && table.serde().isDefined();
     }
 
+    /**
+     * The snapshot at which the running query reads a table whose newest rows it reads, the oldest one if it reads
+     * several; null if it does not read them.
+     */
+    static String snapshotReadOf(String table) {
+        QueryExecution running = running();
+        return running == null ? null : oldest(running.optimizedPlan(), table, null);
+    }
+
+    /** The snapshot in which the running query looks for rows, to return those that the table does not have; or null. */
+    static String snapshotWithout(String table) {
+        QueryExecution running = running();
+        return running == null ? null : withoutRowsOf(running.optimizedPlan(), table);
+    }
+
+    private static String withoutRowsOf(LogicalPlan plan, String table) {
+        boolean anti = plan instanceof Join && ((Join) plan).joinType().sql().equals("LEFT ANTI");
+        String found = anti ? oldest(((Join) plan).right(), table, null) : null;
+        scala.collection.immutable.Seq below = plan.children();
+        for (int i = 0; i < below.size() && found == null; i++) found = withoutRowsOf((LogicalPlan) below.apply(i), table);
+        return found;
+    }
+
+    private static String oldest(LogicalPlan plan, String table, String found) {
+        if (plan instanceof DataSourceV2ScanRelation) found = older(((DataSourceV2ScanRelation) plan).relation().table(), table, found);
+        if (plan instanceof DataSourceV2Relation) found = older(((DataSourceV2Relation) plan).table(), table, found);
+        scala.collection.immutable.Seq below = plan.children();
+        for (int i = 0; i < below.size(); i++) found = oldest((LogicalPlan) below.apply(i), table, found);
+        scala.collection.immutable.Seq subqueries = plan.subqueries();
+        for (int i = 0; i < subqueries.size(); i++) found = oldest((LogicalPlan) subqueries.apply(i), table, found);
+        return found;
+    }
+
+    private static String older(Table read, String table, String found) {
+        String version = read instanceof PenstockTable && read.name().equalsIgnoreCase(table) ? read.version() : null;
+        if (version == null) return found;
+        return found == null || Long.parseLong(version) < Long.parseLong(found) ? version : found;
+    }
+
     private static TableSpecBase table(LogicalPlan plan) {
         if (plan instanceof CreateTable) return ((CreateTable) plan).tableSpec();
         if (plan instanceof CreateTableAsSelect) return ((CreateTableAsSelect) plan).tableSpec();
@@ -33,8 +76,12 @@ class RunningStatement {
     }
 
     private static LogicalPlan plan() {
-        String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-        QueryExecution running = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+        QueryExecution running = running();
         return running == null ? null : running.logical();
+    }
+
+    private static QueryExecution running() {
+        String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+        return id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
     }
 }

@@ -27,13 +27,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** INSERT and INSERT OVERWRITE: what is overwritten goes to Python as options. */
 class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDynamicOverwrite, Write {
     private WriteInfo info;
+    private final String table;
     /** How many columns the table has. */
     private final int own;
     private final StructType partitions;
     private boolean overwrites;
 
-    TableWriteBuilder(WriteInfo info, int own, StructType partitions) {
+    TableWriteBuilder(WriteInfo info, String table, int own, StructType partitions) {
         this.info = info;
+        this.table = table;
         this.own = own;
         this.partitions = partitions;
     }
@@ -107,8 +109,13 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
     public BatchWrite toBatch() {
         // If a MERGE only inserts, and its condition names metadata columns, its rows may have all metadata columns after
         // the others. Spark compares the columns of other batches with the table, but not the columns of a stream.
-        boolean more = info.schema().fields().length > own;
-        return new TableBatchWrite(more ? info.with("only-first-columns", String.valueOf(own)) : info, overwrites);
+        WriteInfo written = info;
+        if (info.schema().fields().length > own) written = written.with("only-first-columns", String.valueOf(own));
+        // An overwrite with rows of the table itself would delete those that another job commits meanwhile. A MERGE that
+        // only inserts is an append for Spark, and would replace such rows.
+        String read = overwrites ? RunningStatement.snapshotReadOf(table) : RunningStatement.snapshotWithout(table);
+        if (read != null) written = written.with("base-snapshot", read);
+        return new TableBatchWrite(written, overwrites);
     }
 
     public StreamingWrite toStreaming() {

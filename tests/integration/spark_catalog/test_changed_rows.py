@@ -289,6 +289,41 @@ def test_a_file_that_another_job_replaces_meanwhile_is_a_conflict(spark: SparkSe
     assert rows(spark, "SELECT * FROM contested") == [(7, "a")]
 
 
+@pytest.mark.usefixtures("other_job")
+@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (id)"])
+def test_an_overwrite_does_not_delete_what_another_job_commits_after_it_has_read(spark: SparkSession, key: str) -> None:
+    name = f"itself{len(key)}"
+    spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING{key})")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a')")
+    insert = f"other_job('mine', 'INSERT INTO shop.{name} SELECT 2, concat(chr(111), chr(107))')"
+    queries = [
+        f"SELECT id, {insert} FROM {name}",
+        f"SELECT id, {insert} FROM (VALUES (1)) AS s(id) WHERE id IN (SELECT id FROM lake.shop.{name})",
+        f"SELECT 1, {insert} WHERE (SELECT max(id) FROM {name}) = 1",
+    ]
+    for query in queries:
+        with pytest.raises(PySparkException, match="another job changed a partition while it was being rewritten"):
+            spark.sql(f"INSERT OVERWRITE {name} {query}").collect()
+        assert rows(spark, f"SELECT * FROM {name}") == [(1, "a"), (2, "ok")]
+        spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM {name} WHERE id = 1")
+        assert rows(spark, f"SELECT * FROM {name}") == [(1, "a")]
+    # As in Paimon: what is read there is not what another job has committed.
+    spark.sql(f"INSERT OVERWRITE {name} SELECT id, {insert} FROM {name} VERSION AS OF 1")
+    assert rows(spark, f"SELECT * FROM {name}") == [(1, "mine")]
+
+
+@pytest.mark.usefixtures("other_job")
+def test_a_merge_finds_rows_of_another_job_that_it_would_replace_by_its_own(spark: SparkSession) -> None:
+    """The table is empty first, and Spark makes an append of a MERGE that only inserts."""
+    spark.sql("CREATE TABLE first (id INT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('write-only' = 'true')")
+    for number, clause in ((1, ""), (2, ""), (3, "WHEN MATCHED THEN UPDATE SET * ")):
+        insert = f"other_job('mine', 'INSERT INTO shop.first SELECT {number}, concat(chr(111), chr(107))')"
+        merge = f"MERGE INTO first t USING (SELECT {number} AS id, {insert} AS v) s ON t.id = s.id {clause}"
+        with pytest.raises(PySparkException, match="wrote to a bucket that this job also writes to"):
+            spark.sql(f"{merge}WHEN NOT MATCHED THEN INSERT *").collect()
+    assert rows(spark, "SELECT * FROM first") == [(1, "ok"), (2, "ok"), (3, "ok")]
+
+
 def test_engines_refuse_what_they_would_ignore(spark: SparkSession) -> None:
     engine = "(id INT, v INT, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1', 'merge-engine' = '{}'{})"
     spark.sql("CREATE TABLE sums " + engine.format("aggregation", ", 'fields.v.aggregate-function' = 'sum'"))

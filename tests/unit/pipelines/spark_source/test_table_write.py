@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import ConfigError
+from penstock.errors import CommitConflict, ConfigError
 from penstock.pipelines.spark_source.staged_rows import stage_rows
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.local import LocalStorage
@@ -82,6 +82,27 @@ def test_a_statement_whose_snapshot_has_expired_is_refused(tmp_path: Path) -> No
     with pytest.raises(HistoryExpired, match="have expired"):
         write.commit([part], "job", "user", None)
     assert table.refresh().scan().to_arrow()["v"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("base", ["1", "2", "0"])
+def test_an_overwrite_of_rows_that_it_has_not_read_is_refused_and_leaves_no_files(table: Table, base: str) -> None:
+    """Snapshot 2 is the newest, 1 has expired, and 0 says that the table was empty."""
+    with table.writer() as writer:
+        writer.write(pa.Table.from_batches([batch((3, "a"))]))
+        writer.commit()
+    write = TableWrite.of({"path": table.path, "base-snapshot": base}, overwrite=True)
+    done = [write.take(iter([batch((8, "a"))]), "job")]
+    penstock.sql("CALL sys.expire_snapshots('d.t', 1)", Path(table.path).parent.parent)
+    if base == "2":
+        write.commit(done, "job", None, None)
+        assert held(table) == [(8, "a")]
+        return
+    with pytest.raises(CommitConflict, match="have expired" if base == "1" else "another job changed"):
+        write.commit(done, "job", None, None)
+    write.abort([*done], "job")
+    assert held(table) == [(1, "a"), (2, "b"), (3, "a")]
+    assert not [file for file in files(table) if "_penstock" in file]
+    assert len([file for file in files(table) if "/bucket-" in file]) == len(table.refresh().system("files"))
 
 
 def test_rows_are_invisible_before_the_driver_commits(table: Table, write: TableWrite) -> None:

@@ -11,6 +11,7 @@ import penstock
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.operations.write import TableWriter
 from penstock.table.sql.interpreter import Interpreter
 
 LOCAL = {"local.sync": "false"}
@@ -137,14 +138,14 @@ def test_a_merge_into_an_empty_table_does_not_replace_the_first_rows_of_another_
 ) -> None:
     found = lake(tmp_path, KEYED, ", 'write-only' = 'true'")
     list(found.run("DROP TABLE other; ALTER TABLE t RENAME TO other; CREATE TABLE t LIKE other"))
-    real, others = penstock.table.operations.write.TableWriter.prepare, iter(["INSERT INTO d.t VALUES (1, 1, 5)"])
+    real, others = TableWriter.prepare, iter(["INSERT INTO d.t VALUES (1, 1, 5)"])
 
-    def prepared(writer: object, identifier: int | None = None) -> object:
+    def prepared(writer: TableWriter, identifier: int | None = None) -> object:
         for statement in others:
             penstock.sql(statement, tmp_path, options=LOCAL)
-        return real(writer, identifier)  # type: ignore[arg-type]
+        return real(writer, identifier)
 
-    monkeypatch.setattr(penstock.table.operations.write.TableWriter, "prepare", prepared)
+    monkeypatch.setattr(TableWriter, "prepare", prepared)
     merge = "WHEN MATCHED THEN UPDATE SET v = t.v + s.v WHEN NOT MATCHED THEN INSERT *"
     list(found.run(f"MERGE INTO t USING (SELECT 1 AS p, 1 AS id, 1 AS v) AS s ON t.id = s.id AND t.p = s.p {merge}"))
     assert rows(found) == [(1, 1, 6)]

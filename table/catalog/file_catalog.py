@@ -125,7 +125,7 @@ class FileCatalog(CatalogBackend):
                 self._storage.rename_tree(source, target, lambda: copied.append(True))
             except FileExistsError as taken:
                 raise ConfigError(
-                    "the folder of the new name contains files that are no table",
+                    "the folder of the new name contains files without a table",
                     table=name,
                     path=target,
                     hint="move or delete these files, and rename the table again",

@@ -118,7 +118,7 @@ def test_a_folder_in_the_place_of_a_new_name_is_refused(tmp_path: Path) -> None:
     catalog = lake(tmp_path, "filesystem")
     place = tmp_path / "warehouse" / "shop.db" / "sales"
     place.mkdir()
-    with pytest.raises(ConfigError, match="contains files that are no table"):
+    with pytest.raises(ConfigError, match="contains files without a table"):
         catalog.rename_table("shop.orders", "shop.sales")
     assert content(catalog, "shop.orders") == [ROW]
 

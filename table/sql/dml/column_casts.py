@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from penstock.errors import ConfigError
 from penstock.table.schema.type_text import written
 from penstock.table.sql.queries.engine_errors import too_long
 from penstock.table.values.sql_text import literal
-from penstock.table.values.types import AtomicType, Field, with_nullability
+from penstock.table.values.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    Field,
+    MapType,
+    RowType,
+    with_nullability,
+)
 
 # The length of STRING and BYTES, which are VARCHAR and VARBINARY without a limit.
 _UNLIMITED = 2**31 - 1
@@ -15,6 +26,10 @@ _LENGTH = {"CHAR": "length", "VARCHAR": "length", "BINARY": "octet_length", "VAR
 def cast_text(value: str, field: Field, type_: str) -> str:
     """Return the SQL that casts a value to the type of a column. The writer converts JSON to VARIANT."""
     cast = f"CAST({value} AS {type_})"
+    # In a function of the value, so that the value is computed once: it may be random().
+    checked = _checked("x0", field.name, field.type, 0)
+    if checked is not None:
+        return f"list_transform([{cast}], lambda x0: {checked})[1]"
     if not isinstance(field.type, AtomicType):
         return cast
     root = field.type.root
@@ -23,13 +38,63 @@ def cast_text(value: str, field: Field, type_: str) -> str:
     if root == "TIMESTAMP_LTZ" and field.type.precision <= 3:
         # DuckDB has microseconds only. As in a cast to TIMESTAMP(3), digits beyond the precision are cut off.
         return f"date_trunc('{'second' if field.type.precision == 0 else 'millisecond'}', {cast})"
-    if root in _LENGTH and field.type.length < _UNLIMITED:
-        return _of_length(cast, field, field.type, _LENGTH[root])
     return cast
 
 
-def _of_length(cast: str, field: Field, type_: AtomicType, length: str) -> str:
-    message = too_long(field.name, written(with_nullability(type_, nullable=True)))
-    # In a function of the value, so that the value is computed once: it may be random().
-    checked = f"CASE WHEN {length}(x) > {type_.length} THEN error({literal(message)}) ELSE x END"
-    return f"list_transform([{cast}], lambda x: {checked})[1]"
+def _checked(value: str, column: str, type_: DataType, depth: int) -> str | None:
+    """Return the SQL of a value whose texts and bytes have the lengths of the type, which may be inside of others.
+
+    None if the type has no lengths.
+    """
+    match type_:
+        case AtomicType() if type_.root in _LENGTH and type_.length < _UNLIMITED:
+            message = literal(too_long(column, written(with_nullability(type_, nullable=True))))
+            return f"CASE WHEN {_LENGTH[type_.root]}({value}) > {type_.length} THEN error({message}) ELSE {value} END"
+        case RowType():
+            return _checked_row(value, column, type_, depth)
+        case ArrayType():
+            inner = _checked(f"x{depth + 1}", f"{column}.element", type_.element, depth + 1)
+            return inner and f"list_transform({value}, lambda x{depth + 1}: {inner})"
+        case MapType():
+            entry = f"x{depth + 1}"
+            key = _checked(f"{entry}.key", f"{column}.key", type_.key, depth + 1)
+            item = _checked(f"{entry}.value", f"{column}.value", type_.value, depth + 1)
+            if key is None and item is None:
+                return None
+            pair = f"{{'key': {key or f'{entry}.key'}, 'value': {item or f'{entry}.value'}}}"
+            return f"map_from_entries(list_transform(map_entries({value}), lambda {entry}: {pair}))"
+    return None
+
+
+def _checked_row(value: str, column: str, type_: RowType, depth: int) -> str | None:
+    texts = {field.name: f"struct_extract({value}, {literal(field.name)})" for field in type_.fields}
+    checked = {
+        field.name: _checked(texts[field.name], f"{column}.{field.name}", field.type, depth) for field in type_.fields
+    }
+    if not any(checked.values()):
+        return None
+    members = ", ".join(f"{literal(name)}: {checked[name] or text}" for name, text in texts.items())
+    return f"CASE WHEN {value} IS NOT NULL THEN {{{members}}} END"
+
+
+def refuse_unknown_fields(table: str, column: str, given: pa.DataType, own: pa.DataType) -> None:
+    """Raise ConfigError if structs of a query have a field that those of the column do not have: a cast drops it."""
+    if pa.types.is_list(given) and pa.types.is_list(own):
+        refuse_unknown_fields(table, f"{column}.element", given.value_type, own.value_type)
+    if pa.types.is_map(given) and pa.types.is_map(own):
+        refuse_unknown_fields(table, f"{column}.value", given.item_type, own.item_type)
+    if not (pa.types.is_struct(given) and pa.types.is_struct(own)):
+        return
+    # row(1, 2), whose fields DuckDB names like this, is cast by the places of its fields.
+    if [field.name for field in given.fields] == [f"element{at}" for at in range(1, given.num_fields + 1)]:
+        return
+    known = {field.name.lower(): field for field in own.fields}
+    for field in given.fields:
+        if field.name.lower() not in known:
+            raise ConfigError(
+                f"the struct {column!r} has no field {field.name!r}",
+                table=table,
+                fields=", ".join(member.name for member in own.fields),
+                hint="ALTER TABLE t ADD s.field TYPE, or leave the field out",
+            )
+        refuse_unknown_fields(table, f"{column}.{field.name}", field.type, known[field.name.lower()].type)

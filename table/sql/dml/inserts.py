@@ -13,7 +13,7 @@ from penstock.table.meta.snapshot import Base
 from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
-from penstock.table.sql.dml.column_casts import cast_text
+from penstock.table.sql.dml.column_casts import cast_text, refuse_unknown_fields
 from penstock.table.sql.grammar.row_statements import Insert
 from penstock.table.sql.grammar.table_statements import CreateTable
 from penstock.table.sql.queries.context import SqlContext, done
@@ -92,8 +92,12 @@ def _partition_values(context: SqlContext, table: Table, partition: Mapping[str,
 
 def _typed_query(context: SqlContext, table: Table, statement: Insert) -> str:
     """Return the query, prepared for DuckDB, with the names and types of the table's columns."""
-    given, _ = context.session.columns_of(statement.query)
+    given, schema = context.session.columns_of(statement.query)
     columns = typed_columns(context, table, statement, given)
+    fixed = {name: text for name, text in statement.partition.items() if text is not None}
+    own = arrow_schema(table.definition.fields)
+    for name, field in zip(target_names(table, statement, given, fixed), schema, strict=True):
+        refuse_unknown_fields(table.name, name, field.type, own.field(name).type)
     # A query may have two columns of the same name, so its columns are numbered and referred to by number.
     aliases = ", ".join(f"c{number}" for number in range(len(given)))
     return f"SELECT {', '.join(columns.values())} FROM ({context.session.prepared(statement.query)}) AS q({aliases})"

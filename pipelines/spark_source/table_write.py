@@ -131,7 +131,7 @@ class TableWrite:
             self._base(store)
             refuse_other_rules(store.schema(), self.place.table_options)
         except (CommitConflict, ConfigError):
-            delete_files(store, messages)
+            discard(store, messages)
             raise
 
     def _changes_files(self, store: TableStore) -> bool:

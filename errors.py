@@ -14,8 +14,21 @@ PenstockError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar, overload
+
+# The user and the password are between :// and the @ before the host.
+_LOGIN = re.compile(r"(?<=://)([^/?#\s@]*)@")
+# A signed URL has its signature or key among the parameters.
+_QUERY_SECRET = re.compile(
+    r"([?&][^=&#\s]*(?:key|secret|token|password|sig|credential)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE
+)
+
+
+def without_login(text: str) -> str:
+    """Return the text without the user names, passwords and keys of the URLs it contains."""
+    return _QUERY_SECRET.sub(r"\1***", _LOGIN.sub("", text))
 
 
 class PenstockError(Exception):
@@ -30,11 +43,12 @@ class PenstockError(Exception):
     advice: ClassVar[str | None] = None  # the hint of errors of a class that have none of their own
 
     def __init__(self, message: str, *, hint: str | None = None, **facts: object) -> None:
+        message = without_login(message)
         super().__init__(message)
         self.message = message
         self.hint = self.advice if hint is None else hint
         # Callers pass all facts that they may know; unknown ones are None and are not shown.
-        self.facts = {name: value for name, value in facts.items() if value is not None}
+        self.facts = {name: _shown(value) for name, value in facts.items() if value is not None}
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -46,6 +60,11 @@ class PenstockError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # Spark pickles errors between processes, and the default pickling of exceptions loses keyword arguments.
         return _revive, (type(self), self.message, self.hint, self.facts)
+
+
+def _shown(value: object) -> object:
+    """Return a fact without the logins of URLs: an address in it may have one where none belongs."""
+    return without_login(value) if isinstance(value, str) else value
 
 
 def label(fact: str) -> str:

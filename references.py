@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, without_login
 
 # The default may be empty: ${NAME:-} is an empty text where the variable is not set.
 _REFERENCE = re.compile(r"\$\{(?:(file):)?([^}]*?)(?::-([^}]*))?\}")
@@ -64,19 +64,6 @@ def _look_up(found: re.Match[str]) -> str:
             hint=f"run  export {name}=...  first, or write ${{{name}:-default}} to set a default",
         )
     return value
-
-
-# The user and the password are between :// and the @ before the host.
-_LOGIN = re.compile(r"(?<=://)([^/?#\s@]*)@")
-# A signed URL has its signature or key among the parameters.
-_QUERY_SECRET = re.compile(
-    r"([?&][^=&#\s]*(?:key|secret|token|password|sig|credential)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE
-)
-
-
-def without_login(text: str) -> str:
-    """Return the text without the user names, passwords and keys of the URLs it contains."""
-    return _QUERY_SECRET.sub(r"\1***", _LOGIN.sub("", text))
 
 
 def masked(name: str, value: str) -> str:

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request
 
-from penstock.errors import ConfigError, StoreError
+from penstock.errors import ConfigError, StoreError, without_login
 from penstock.http_opener import limited_opener
 from penstock.json_answers import (
     CONNECTION_ERRORS,
@@ -24,7 +24,7 @@ from penstock.json_answers import (
     expected,
     expected_names,
 )
-from penstock.references import resolve, without_login
+from penstock.references import resolve
 from penstock.storage.environment import Environment
 from penstock.table.catalog.rest_login import check_login, login_headers
 from penstock.table.catalog.rest_replies import (

@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request
 
-from penstock.errors import ConfigError, StoreError
+from penstock.errors import ConfigError, StoreError, without_login
 from penstock.http_opener import limited_opener
 from penstock.json_answers import (
     CONNECTION_ERRORS,
@@ -23,7 +23,7 @@ from penstock.json_answers import (
     parsed_answer,
     shown,
 )
-from penstock.references import has_reference, resolve, without_login
+from penstock.references import has_reference, resolve
 
 _TIMEOUT_SECONDS = 60
 _LARGEST_ERROR = 1 << 20  # bytes

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, without_login
 from penstock.formats.debezium import schema_registry as registry
 from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.ingest.kafka.client import consumer
@@ -21,7 +21,7 @@ from penstock.ingest.kafka.properties import client_properties
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.monitor.webhook import WebhookObserver
-from penstock.references import masked, without_login
+from penstock.references import masked
 from penstock.storage.open import open_storage
 from tests.waiting import ended
 
@@ -91,6 +91,12 @@ def test_options_that_only_look_like_secrets_are_shown(name: str) -> None:
 def test_urls_are_shown_without_credentials() -> None:
     assert without_login(f"a https://u:{HUSH}@h/p?x=1&sig={HUSH}&y=2 b") == "a https://h/p?x=1&sig=***&y=2 b"
     assert without_login("s3://bucket/a@b, http://h/p") == "s3://bucket/a@b, http://h/p"
+
+
+def test_an_error_shows_no_login_of_a_url_that_is_where_none_belongs() -> None:
+    error = PenstockError(f"cannot list s3://AK:{HUSH}@bucket/w", server=f"postgres://u:{HUSH}@h:1/d", offset=7)
+    assert HUSH not in str(error) + repr(error)
+    assert error.facts == {"server": "postgres://h:1/d", "offset": 7}
 
 
 class Answering(http.server.BaseHTTPRequestHandler):

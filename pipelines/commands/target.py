@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.ingest.sync_actions import Flag, pairs
 from penstock.pipelines.commands.arguments import Flags, one_value
-from penstock.storage.open import is_same_place
 
 if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
@@ -48,6 +47,8 @@ def catalog_of(flags: Flags) -> Catalog:
 
 def warehouse_and_options(flags: Flags) -> tuple[str, dict[str, str]]:
     """Return the warehouse that the flags name, and the options of its catalog."""
+    from penstock.storage.open import is_same_place
+
     options = pairs(flags.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
     warehouse = text(flags, "warehouse") or named

@@ -181,7 +181,11 @@ def _parts(name: str) -> tuple[str, str | None, str | None]:
 
 def _of_session(session: StreamSession, database: str, name: str) -> dict[str, str]:
     settings = {key: text for key, text in session.spark.conf.getAll.items() if key.startswith("spark.paimon.")}
-    return session_reads(settings, session.catalog, database, _parts(name)[0])
+
+    def exists(table: str) -> bool:
+        return session.settings.open().table_exists(table)
+
+    return session_reads(settings, session.catalog, database, _parts(name)[0], exists)
 
 
 def _written(text: StreamedText, relation: Node) -> Mapping[str, str]:

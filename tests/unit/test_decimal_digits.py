@@ -11,7 +11,7 @@ from penstock.errors import PenstockError
 
 ROOT = Path(__file__).parents[2]
 # They read bytes, whose `isdigit` is of ASCII alone, or names for other programs.
-OTHERS = {"snapshot_files.py", "place.py", "numbered_files.py", "avro_schemas.py"}
+OTHERS = {"base.py", "numbered_files.py", "avro_schemas.py"}
 PACKAGES = ("formats", "ingest", "pipelines", "schema_evolution", "storage", "table")
 
 

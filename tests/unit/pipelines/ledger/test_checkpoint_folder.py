@@ -123,8 +123,12 @@ def test_the_same_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.Monk
     filled.sources, filled.left, filled.marks = SOURCES, {("shop", "old"): "ods.old"}, MARKS
     filled._save()
     ledger = Ledger(checkpoint.source_state("files"))
+    for batch in range(1, 49):
+        ledger.write(batch, [])
     for batch in range(49, 53):
         ledger.write(batch, files_of(batch))
+    for batch in range(1, 49):  # which are not recorded
+        (tmp_path / f"files/{batch}.json").unlink()
     mysql_history(checkpoint).add("uuid-1", VERSIONS[:2])
     mysql_history(checkpoint).add("uuid-1", VERSIONS[2:])
     assert content_of(tmp_path) == RECORDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import penstock
 from penstock.errors import CommitConflict
 from penstock.storage.local import LocalStorage
 from penstock.table.catalog.replacement import name_beside, state_of, take_name
+from penstock.table.catalog.unfinished import ChangeUnfinished
 from penstock.table.maintenance.rollback import rollback_to
 
 
@@ -46,13 +48,13 @@ def test_an_old_table_has_its_name_again_after_a_failed_rename(
 ) -> None:
     rename = LocalStorage.rename_tree
 
-    def refuse(storage: LocalStorage, source: str, target: str) -> None:
+    def refuse(storage: LocalStorage, source: str, target: str, moved: Callable[[], None]) -> None:
         if source.endswith("orders_new"):
             raise PermissionError("not here")
-        rename(storage, source, target)
+        rename(storage, source, target, moved)
 
     monkeypatch.setattr(LocalStorage, "rename_tree", refuse)
-    with pytest.raises(PermissionError):
+    with pytest.raises(ChangeUnfinished, match="not here"):
         take_name(catalog, "shop.orders_new", "shop.orders", state_of(catalog, "shop.orders"))
     assert catalog.tables("shop") == ["orders"]
     assert catalog.table("shop.orders").schema.names == ["id"]
@@ -70,7 +72,7 @@ def test_an_old_table_is_deleted_first_if_renaming_copies_files(
         raise PermissionError("not here")
 
     monkeypatch.setattr(LocalStorage, "rename_tree", refuse)
-    with pytest.raises(PermissionError) as caught:
+    with pytest.raises(ChangeUnfinished, match="not here") as caught:
         take_name(catalog, "shop.orders_new", "shop.orders", state_of(catalog, "shop.orders"))
     assert "ALTER TABLE shop.orders_new RENAME TO shop.orders" in caught.value.__notes__[0]
     assert catalog.tables("shop") == ["orders_new"]

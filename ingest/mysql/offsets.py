@@ -43,7 +43,8 @@ class Progress:
     `waiting` are tables whose snapshot has not begun, `cursors` those being cut into chunks. `settle` is the binlog
     position after which the snapshot tables equal the source at one moment; `unsettled` while it is still to be
     recorded. `parts` are parts of tables that wait to be read again, `refused` those that could not be, with reasons.
-    `prepared` are the XA transactions that are prepared, None in offsets of former versions.
+    `prepared` are the XA transactions that are prepared, None in offsets of former versions. `emptied` are tables whose
+    targets were emptied at `emptied_at`, and whose changes are not read until the log has passed this position.
     """
 
     server: str
@@ -58,6 +59,8 @@ class Progress:
     parts: tuple[TablePart, ...] = ()
     refused: tuple[str, ...] = ()
     prepared: tuple[str, ...] | None = None
+    emptied: tuple[TableName, ...] = ()
+    emptied_at: LogPosition | None = None
     batch: BatchContent = field(default_factory=BatchContent)
 
     @property
@@ -122,13 +125,16 @@ class Progress:
             offsets["refused"] = list(self.refused)
         if self.prepared is not None:
             offsets["prepared"] = list(self.prepared)
+        if self.emptied_at is not None:
+            offsets["emptied"] = [list(name) for name in self.emptied]
+            offsets["emptied_at"] = self.emptied_at.to_json()
         if not self.batch.is_empty:
             offsets["batch"] = _batch_json(self.batch)
         return offsets
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Progress:
-        settle = value.get("settle")
+        settle, emptied_at = value.get("settle"), value.get("emptied_at")
         return cls(
             str(value["server"]),
             LogPosition.from_json(value["log"]),
@@ -142,6 +148,8 @@ class Progress:
             parts_from(value.get("parts", ())),
             tuple(value.get("refused", ())),
             tuple(value["prepared"]) if "prepared" in value else None,
+            _names(value.get("emptied", ())),
+            None if emptied_at is None else LogPosition.from_json(emptied_at),
             _batch_from(value.get("batch", {})),
         )
 

@@ -18,6 +18,7 @@ from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.server_positions import await_visible, latest
 from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests
+from penstock.ingest.mysql.emptied_tables import with_emptied, with_waiting_emptied
 from penstock.ingest.mysql.errors import GtidDiverged
 from penstock.ingest.mysql.first_position import first_position, present_position
 from penstock.ingest.mysql.idle_position import IdlePosition
@@ -99,16 +100,16 @@ class Planner:
         batch = BatchContent(barriers=empty)
         return Progress(facts.uuid, start, waiting=names, reread=reread, prepared=(), batch=batch)
 
-    def _emptied(self, progress: Progress) -> Progress:
+    def _emptied(self, progress: Progress, end: LogPosition) -> Progress:
         """Return a batch that empties the targets of some tables.
 
-        Their rows are then read again while the binlog continues.
+        Their rows are then read again while the binlog continues after `end`, where it ends now.
         """
         names = self.settings.reset
         log_reread(names)
         empty = BatchContent(barriers=tuple(Barrier("read-again", *name) for name in names))
         self.at_barrier = True
-        return replace(progress.reading(names), reread=self.settings.rereads, batch=empty)
+        return replace(with_emptied(progress, names, end), reread=self.settings.rereads, batch=empty)
 
     def end(self) -> LogPosition:
         with connected(self.settings.server) as connection:
@@ -138,7 +139,8 @@ class Planner:
         history = self.recorded.at(progress)
         progress = with_requests(self.settings, connection, progress)
         if self.settings.is_requested(before.reread):
-            return self._emptied(progress)
+            return self._emptied(progress, latest(connection, facts))
+        progress = with_waiting_emptied(self.settings, progress)
         # The chunks of the last batch have been read by now: the tables are right once the log has passed this
         # position.
         if progress.unsettled:
@@ -158,7 +160,7 @@ class Planner:
         rewritten = rewritten_in(self.settings, history, rules.defined(plan))
         mixed = tables_with_mixed_columns(self.settings, progress, plan, {**filled, **rewritten})
         progress = rules.applied(progress, plan, looked_up)
-        if not progress.batch.barriers and progress.reads_tables:
+        if not progress.batch.barriers and progress.reads_tables and progress.emptied_at is None:
             self._await_visible(connection, facts, start)
             progress = with_chunks(self.settings, connection, progress, limit, before.log)
         # After this batch's part of the binlog.
@@ -166,7 +168,7 @@ class Planner:
         progress = with_filled(progress, filled, rewritten, without=mixed)
         if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
             return None
-        if until is None and not self.at_barrier and self._idle.holds(before, progress):
+        if until is None and not self.at_barrier and not progress.emptied and self._idle.holds(before, progress):
             return None
         self._idle.moved()
         return progress
@@ -204,7 +206,7 @@ class Planner:
         return with_added_tables(connection, self.recorded, history, progress, at)
 
     def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, rules: LoggedDdlRules) -> LogPlan:
-        if self.settings.snapshot == "exact" and progress.reads_tables:
+        if self.settings.snapshot == "exact" and progress.reads_tables and progress.emptied_at is None:
             if progress.by_gtid:
                 raise _not_its_position(progress)
             # The binlog waits until the tables are read.
@@ -216,6 +218,7 @@ class Planner:
         # A bounded run continues to the position at which the rows read from tables are consistent. While tables
         # are read it is not known yet, and positions of another server cannot be compared with `until`.
         stop = None if progress.reads_tables or progress.by_gtid else _later(until, progress.settle if until else None)
+        stop = progress.emptied_at or stop
         limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid, progress.prepared)
         return plan_log(
             self.settings.server,

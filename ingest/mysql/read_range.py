@@ -34,6 +34,7 @@ from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.shown_times import in_zone
 from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
+from penstock.ingest.mysql.table_choice import AllBut, TableChoice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -100,6 +101,7 @@ _OTHER_IDS = (
 )
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
 PLANNED = "planned"  # the server of the batch, and the transactions of its log up to the end of the batch
+UNREAD = "unread"  # tables whose changes are not read: their targets are or will be emptied, and they are read again
 FOLDS_NAMES = "folds_names"  # the server keeps names of tables in lower case
 
 
@@ -161,6 +163,10 @@ class MySqlRangeReader:
     def _check_server(self, connection: Connection) -> None:
         require_read(connection, server_facts(connection), *self.start[PLANNED])
 
+    def _choice(self) -> TableChoice:
+        unread = frozenset((database, table) for database, table in self.start.get(UNREAD, ()))
+        return AllBut(self.settings.tables, unread) if unread else self.settings.tables
+
     def _log_options(self) -> BinlogOptions:
         versions: dict[tuple[str, str], tuple[DefinitionVersion, ...]] = {}
         for record in self.start["history"]:
@@ -168,7 +174,7 @@ class MySqlRangeReader:
             versions[version.name] = (*versions.get(version.name, ()), version)
         part = HistoryPart(versions)
         return BinlogOptions(
-            choice=self.settings.tables,
+            choice=self._choice(),
             definitions=part,
             rules=self.settings.rules,
             policy=self.wanted,

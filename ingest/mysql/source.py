@@ -7,7 +7,7 @@ that a batch planned once is the same however often it is read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.definition import NETWORK_BYTES, schema_of
+from penstock.ingest.mysql.emptied_tables import unread_in
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.offsets import BatchContent, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.planner import Planner
@@ -30,6 +31,7 @@ from penstock.ingest.mysql.read_range import (
     IGNORED,
     LOG,
     PLANNED,
+    UNREAD,
     MySqlRangeReader,
 )
 from penstock.ingest.mysql.server.catalog import TableName, columns_with_values, definitions
@@ -67,7 +69,8 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
         """Return the ranges: chunks, then new definitions, then the binlog, whose changes must follow the rows read."""
         progress = Progress.from_json(end)
         batch = progress.batch
-        parts = [*_chunks(progress), *_definitions(batch), *_log(batch)]
+        unread = unread_in(self.settings, progress)
+        parts = [*_chunks(progress, unread), *_definitions(batch), *_log(batch, unread)]
         if not parts:
             return []
         if batch.log or batch.as_of:
@@ -145,11 +148,13 @@ def _after(position: LogPosition) -> str:
 Part = tuple[str, dict[str, Any], int]
 
 
-def _chunks(progress: Progress) -> Iterator[Part]:
+def _chunks(progress: Progress, unread: Collection[TableName]) -> Iterator[Part]:
     batch = progress.batch
     planned: dict[str, Any] = {PLANNED: [progress.server, progress.log.gtid]}
     as_of = planned if batch.as_of is None else {"as_of": batch.as_of.to_json()}
     for chunk in batch.chunks:
+        if (chunk.database, chunk.table) in unread:
+            continue
         weight = CHUNK_WEIGHT if chunk.lower or not chunk.is_last else _WHOLE_TABLE_WEIGHT
         yield f"{chunk.database}.{chunk.table}/{chunk.number}", {CHUNK: chunk_json(chunk), **as_of}, weight
 
@@ -163,9 +168,10 @@ def _definitions(batch: BatchContent) -> Iterator[Part]:
         yield "barriers", {BARRIERS: [barrier_json(barrier) for barrier in batch.barriers]}, 1
 
 
-def _log(batch: BatchContent) -> Iterator[Part]:
+def _log(batch: BatchContent, unread: Collection[TableName]) -> Iterator[Part]:
+    marks = {UNREAD: [list(name) for name in unread]} if unread else {}
     for part in batch.log:
-        yield f"{part.file}:{part.start}", {LOG: range_json(part)}, part.bytes
+        yield f"{part.file}:{part.start}", {LOG: range_json(part), **marks}, part.bytes
 
 
 def _reads_log(content: Mapping[str, Any]) -> bool:

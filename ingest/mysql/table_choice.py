@@ -21,6 +21,17 @@ class EveryTable:
 
 
 @dataclass(frozen=True, slots=True)
+class AllBut:
+    """A choice without the tables in `names`."""
+
+    choice: TableChoice
+    names: frozenset[tuple[str, str]]
+
+    def includes(self, database: str, table: str) -> bool:
+        return (database, table) not in self.names and self.choice.includes(database, table)
+
+
+@dataclass(frozen=True, slots=True)
 class TheseTables:
     """The choice of the tables in `names`."""
 

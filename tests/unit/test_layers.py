@@ -173,7 +173,7 @@ FLOORS = {
         {"binlog"},
         {"snapshot"},
         {"settings", "offsets", "generated_values"},
-        {"read_range", "captured_tables", "idle_position", "whole_table_ddl", "first_position"},
+        {"read_range", "captured_tables", "idle_position", "whole_table_ddl", "first_position", "emptied_tables"},
         {"recorded_history", "logged_ddl_rules", "lone_commits"},
         {"unlogged_columns", "resumed_progress"},
         {"planner"},

@@ -167,7 +167,7 @@ class Decoder:
                 pos=int(segment.pos[group.event[0]]),
                 hint="if it is a generated column, which MariaDB 11.8.9 and newer leave out, compute the key or the "
                 "partition in the pipeline; otherwise a session has set binlog_row_image: make sure that it is FULL; "
-                "then read the table again (--resnapshot)",
+                "then read the table again (--reset TABLE)",
             )
         if rule.before_images == "all":
             old = int(np.isin(batch.kinds, [UPDATE_BEFORE, DELETE]).sum())
@@ -195,7 +195,7 @@ class Decoder:
                 pos=int(segment.pos[event]),
                 statement=query.sql[:200],
                 hint="SET PERSIST binlog_format = ROW, make sure that no session sets STATEMENT or MIXED, and "
-                "read the table again (--resnapshot)",
+                + ("read the table again (--reset TABLE)" if touched else "read the tables again (--resnapshot)"),
             )
         return query
 
@@ -216,7 +216,7 @@ def _partial(segment: Segment, group: EventGroup) -> RowImageError:
         file=segment.file,
         pos=int(segment.pos[group.event[0]]),
         hint="SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), make sure that no session sets another "
-        "value, and read the table again (--resnapshot)",
+        "value, and read the table again (--reset TABLE)",
     )
 
 

@@ -190,7 +190,7 @@ def _differences(segment: Segment, event: int, table: _Table) -> PartialJsonErro
         table=".".join(table.mapped.name),
         file=segment.file,
         pos=int(segment.pos[event]),
-        hint="SET PERSIST binlog_row_value_options = '', reconnect writers, read the tables again (--resnapshot)",
+        hint="SET PERSIST binlog_row_value_options = '', reconnect writers, read the table again (--reset TABLE)",
     )
 
 

@@ -58,6 +58,13 @@ def test_conditions_are_kept_in_a_checkpoint() -> None:
     assert progress.unread == [("shop", "u"), NAME, ("shop", "v")]
 
 
+def test_emptied_tables_are_kept_in_a_checkpoint() -> None:
+    progress = progress_of(emptied=(NAME,), emptied_at=LogPosition("binlog.000004", 200))
+    written = progress.to_json()
+    assert json.loads(json.dumps(written)) == written
+    assert Progress.from_json(written) == progress
+
+
 def test_part_is_superfluous_if_the_whole_table_waits() -> None:
     parts = [TablePart(NAME, "id > 1"), TablePart(("shop", "u"), "id > 1")]
     # The table that is being cut is not narrowed, and its first rows were read before.

@@ -215,13 +215,20 @@ def _date_text(value: object) -> str | None:
 
 def leads(value: bytes | None) -> bool:
     """Return whether a message has the old row of an update, whose new row is in the next message."""
-    if not value or b"UPDATE_BEFOR" not in value:
-        return False
+    return value is not None and b"UPDATE_BEFOR" in value and _operation(value) == "UPDATE_BEFORE"
+
+
+def follows(value: bytes | None) -> bool:
+    """Return whether a message has the new row of an update, whose old row may be in the message before."""
+    return value is not None and b"UPDATE_AFTER" in value and _operation(value) == "UPDATE_AFTER"
+
+
+def _operation(value: bytes) -> str | None:
     try:
         envelope = _read_envelope(value)
     except UNREADABLE:
-        return False  # a bad record, or one that is repaired and decoded alone
-    return envelope.payload is not None and ROW_OPERATIONS.get(envelope.payload.op or "") == "UPDATE_BEFORE"
+        return None  # a bad record, or one that is repaired and decoded alone
+    return None if envelope.payload is None else ROW_OPERATIONS.get(envelope.payload.op or "")
 
 
-FORMAT = Format("aliyun-json", decode, leads=leads)
+FORMAT = Format("aliyun-json", decode, leads=leads, follows=follows)

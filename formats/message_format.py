@@ -21,6 +21,7 @@ class Format:
     registry must be configured. `row_columns` is for formats that declare all columns of a table but may send rows
     without some: it returns the columns of a message's first row, or None if the message has none. `leads` is for
     formats with two messages for a change: it returns whether a message is decoded with the next one of its partition.
+    `follows` returns whether a message may be the second one.
     `typing_hint` says how producers can be made to declare types.
     """
 
@@ -31,3 +32,4 @@ class Format:
     row_columns: RowColumns | None = None
     typing_hint: str = ""
     leads: Callable[[bytes | None], bool] | None = None
+    follows: Callable[[bytes | None], bool] | None = None

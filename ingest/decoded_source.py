@@ -113,14 +113,19 @@ class DecodedSource:
 
     def fetched(self, range_: Range) -> Iterator[FetchedMessages]:
         """Yield the messages of a range, those of a pair together."""
-        fetches, leads = self.source.read(range_), format_named(self.format).leads
+        fetches, form = self.source.read(range_), format_named(self.format)
+        leads = form.leads
         if leads is None:
             return fetches
         if not isinstance(self.source, LookingBack):
             return whole_pairs(fetches, leads, lambda: None, lambda _: False)
         source = self.source
         return whole_pairs(
-            fetches, leads, lambda: source.last_before(range_), lambda last: source.is_shown_next(range_, last)
+            fetches,
+            leads,
+            lambda: source.last_before(range_),
+            lambda last: source.is_shown_next(range_, last),
+            form.follows or (lambda _: False),
         )
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:

@@ -7,11 +7,14 @@ never waits for the second message, which may not come.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 from penstock.ingest.fetched_messages import FetchedMessages, joined
 from penstock.ingest.source import Range
+
+log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -32,16 +35,20 @@ def whole_pairs(
     leads: Callable[[bytes | None], bool],
     last_before: Callable[[], FetchedMessages | None],
     is_shown_next: Callable[[FetchedMessages], bool],
+    follows: Callable[[bytes | None], bool] = lambda _: False,
 ) -> Iterator[FetchedMessages]:
     """Yield the messages of a range, each that leads together with the next one.
 
     The message before the range, which is looked up with the first one, is added if it leads. The last one is left out
     if it does, and is shown to the next range. Of several that lead one after the other, the last belongs to the next
-    one.
+    one. A first message that may be the second of a pair whose first one is gone is reported, as told by `follows`.
     """
-    before = last_before()
+    before, is_first = last_before(), True
     held = before if before is not None and leads(before.messages.values[-1]) else None
     for fetched in fetches:
+        if is_first and before is None and follows(fetched.messages.values[0]):
+            _report_lone(fetched)
+        is_first = False
         chunk = fetched if held is None else joined([held, fetched])
         last, held = len(chunk.messages) - 1, None
         if leads(chunk.messages.values[last]):
@@ -50,3 +57,15 @@ def whole_pairs(
             yield chunk
     if held is not None and not is_shown_next(held):
         yield held
+
+
+def _report_lone(fetched: FetchedMessages) -> None:
+    offset = int(fetched.messages.offsets[0])
+    if offset:  # otherwise nothing was ever before it
+        log.warning(
+            "event=old_row_unknown topic=%s partition=%d offset=%d note=the message before it is gone, which may have"
+            " had the old row of this update: if its key changed, the row with the old key stays",
+            fetched.topic,
+            fetched.partition,
+            offset,
+        )

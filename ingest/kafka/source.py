@@ -167,8 +167,6 @@ class KafkaSource:
                 if first <= begin:
                     raise
                 begin = first
-        if end:
-            log.warning("event=message_before_batch_gone place=%s offset=%d", range_.place, end - 1)
         return None
 
     def _last_in(self, range_: Range) -> FetchedMessages | None:

@@ -104,12 +104,22 @@ def test_an_old_row_without_a_new_one_blocks_nothing(make: Callable[[str], Sync]
     assert (2, "b", False) in state(sync, "")
 
 
-def test_the_first_message_left_needs_none_before_it(make: Callable[[str], Sync], broker: Broker) -> None:
+@pytest.mark.parametrize(("left", "row"), [(1, (2, "a", False)), (2, (2, "a", False)), (3, (3, "b", False))])
+def test_the_first_message_left_needs_none_before_it(
+    make: Callable[[str], Sync],
+    broker: Broker,
+    caplog: pytest.LogCaptureFixture,
+    left: int,
+    row: tuple[int, str, bool],
+) -> None:
+    """Only an update whose old row is gone is worth a warning."""
     sync, topic = make("gone"), broker.topic()
     broker.send(topic, aliyun("INSERT", 1, v="a"), aliyun("UPDATE_BEFORE", 1, v="a"), aliyun("UPDATE_AFTER", 2, v="a"))
-    broker.drop_before(topic, 2)
+    broker.send(topic, aliyun("INSERT", 3, v="b"))
+    broker.drop_before(topic, left)
     run(sync.spec(topic, "--table", "t", *FLAGS["deduplicate"]))
-    assert state(sync, "") == [(2, "a", False)]
+    assert row in state(sync, "")
+    assert ("event=old_row_unknown" in caplog.text) == (left == 2)
 
 
 def test_a_message_far_before_the_end_of_a_batch_is_read_once(make: Callable[[str], Sync], broker: Broker) -> None:

@@ -78,6 +78,16 @@ def test_a_message_that_the_next_range_does_not_find_is_not_left_to_it() -> None
     assert list(whole_pairs([fetch([LEADS], 1)], leads, lambda: None, lambda last: True)) == []
 
 
+@pytest.mark.parametrize(("first", "offset", "warned"), [(b"follows", 3, 1), (b"follows", 0, 0), (PLAIN, 3, 0)])
+def test_a_second_message_whose_first_is_deleted_is_reported_once(
+    caplog: pytest.LogCaptureFixture, first: bytes, offset: int, warned: int
+) -> None:
+    fetches = [fetch([first], offset), fetch([b"follows"], offset + 1)]
+    found = list(whole_pairs(fetches, leads, lambda: None, lambda _: True, lambda value: value == b"follows"))
+    assert list(map(offsets, found)) == [[offset], [offset + 1]]
+    assert caplog.text.count("event=old_row_unknown") == warned
+
+
 def test_a_message_before_the_range_that_does_not_lead_is_not_read_again() -> None:
     (chunk,) = whole_pairs([fetch([PLAIN], 1)], leads, lambda: fetch([PLAIN], 0), lambda last: True)
     assert offsets(chunk) == [1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mongodb.server.address import MongoAddress
 
 log = logging.getLogger(__name__)
-_IMPATIENT_S = 5.0  # of a question that is not repeated: pymongo would ask a server that refuses until the timeout
+_FIRST_S = 4.0  # of the first question, or of one that is not repeated: pymongo would ask until the timeout
 # How long a connection that is open may stay silent before it is lost, unless connection.options says otherwise. A
 # server needs minutes for a large oplog without a wanted change, so this is long.
 _SILENCE_S = 900.0
@@ -173,8 +174,22 @@ def _pymongo_errors(server: MongoAddress) -> Iterator[None]:
 
 
 def _reached(server: MongoAddress) -> MongoClient[dict[str, Any]]:
-    """Return a client whose primary has answered."""
-    return until_reachable(lambda: _open(server), server.where, server.patience)
+    """Return a client whose primary has answered.
+
+    The first attempt is short, so that the log soon says what is waited for.
+    """
+    seconds = max(server.connect_timeout, 0.5)
+    wait = max(server.patience, seconds)
+    began, first = time.monotonic(), True
+
+    def attempt() -> MongoClient[dict[str, Any]]:
+        nonlocal first
+        left = max(began + wait - time.monotonic(), 0.5)
+        limit = min(seconds, _FIRST_S if first or not is_patient() else left)
+        first = False
+        return _open(server, limit)
+
+    return until_reachable(attempt, server.where, wait)
 
 
 def _limit_of_silence(server: MongoAddress) -> dict[str, Any]:
@@ -184,7 +199,7 @@ def _limit_of_silence(server: MongoAddress) -> dict[str, Any]:
     return {} if names & {"sockettimeoutms", "timeoutms"} else {"socketTimeoutMS": int(_SILENCE_S * 1000)}
 
 
-def _open(server: MongoAddress) -> MongoClient[dict[str, Any]]:
+def _open(server: MongoAddress, seconds: float) -> MongoClient[dict[str, Any]]:
     try:
         from pymongo import MongoClient
         from pymongo.errors import PyMongoError
@@ -192,9 +207,6 @@ def _open(server: MongoAddress) -> MongoClient[dict[str, Any]]:
         why = f"sources of type mongodb need pymongo: {error}"
         raise ConfigError(why, hint="pip install pymongo") from error
     client: Any = None
-    seconds = max(server.connect_timeout, 0.5)
-    if not is_patient():
-        seconds = min(seconds, _IMPATIENT_S)
     try:
         client = MongoClient(
             server.uri, appname="penstock", serverSelectionTimeoutMS=int(seconds * 1000), **_limit_of_silence(server)

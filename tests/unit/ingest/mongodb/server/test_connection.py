@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 
 import pytest
 from pymongo import MongoClient
@@ -72,13 +73,33 @@ def test_address_shows_no_password() -> None:
 
 
 def test_a_question_does_not_wait_for_a_server_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_IMPATIENT_S", 0.5)
+    monkeypatch.setattr(connection, "_FIRST_S", 0.5)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # nothing listens there
         address = f"127.0.0.1:{unused.getsockname()[1]}"
         with at_most(60), patience(0.0), pytest.raises(ConnectionLost) as caught:
             connect(MongoAddress(address, connect_timeout=120.0))
     assert caught.value.facts["reason"] == f"{address}: [Errno 111] Connection refused"
+
+
+def test_the_log_says_soon_what_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A start gives a server its whole time to answer, which is half a minute."""
+    waits: list[float] = []
+
+    def lost(server: MongoAddress, seconds: float) -> MongoClient[dict[str, object]]:
+        waits.append(seconds)
+        now[0] += seconds
+        raise ConnectionLost("cannot reach the server", retryable=True)
+
+    now = [100.0]
+    monkeypatch.setattr(connection, "_open", lost)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with pytest.raises(ConnectionLost):
+        connect(MongoAddress("db", connect_timeout=30.0))
+    assert waits == [connection._FIRST_S, 30.0 - connection._FIRST_S]
+    assert caplog.text.count("event=waiting_for_server server=mongodb://db at_most=30s") == 1
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,8 @@ def require_same_log(server: PgAddress, identity: ServerIdentity, sample: LogSam
         found = _content(connection, sample.first, sample.last, sample.timeline)
     if found is not None and found.digest != sample.digest:
         raise Diverged(
-            "the log that the pipeline has read is not the log of the server: the server was restored from a backup, "
-            "and has written more since",
+            "the log that the pipeline has read is not the log of the server: the server was restored from a backup "
+            "and has written more since, or another copy of it answers at the address",
             server=server.where,
             position=lsn_text(sample.last),
             end=lsn_text(identity.end),

@@ -143,8 +143,8 @@ def require_written(connection: PgConnection, identity: ServerIdentity, position
     """
     if position > identity.end:
         raise Diverged(
-            "the server's log ends before the position of the pipeline: the server was restored from a backup, or has "
-            "lost the end of its log",
+            "the server's log ends before the position of the pipeline: the server was restored from a backup, has "
+            "lost the end of its log, or another copy of it answers at the address",
             server=connection.server.where,
             position=lsn_text(position),
             end=lsn_text(identity.end),

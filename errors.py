@@ -31,6 +31,11 @@ def without_login(text: str) -> str:
     return _QUERY_SECRET.sub(r"\1***", _LOGIN.sub("", text))
 
 
+def without_logins(addresses: str) -> str:
+    """Return addresses such as `host:port` as they may be shown; all before the last login is left out with it."""
+    return without_login(addresses).rpartition("@")[2]
+
+
 class PenstockError(Exception):
     """An error that states what happened, where, and what to do about it.
 

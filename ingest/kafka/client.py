@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, without_logins
 from penstock.ingest.kafka.properties import client_properties
 from penstock.ingest.messages.client_log import Seldom
 from penstock.references import masked, resolve
@@ -86,6 +86,12 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
     connected to its broker, so a wrong address is the likelier reason.
     """
     servers = resolve(properties.get("bootstrap.servers", ""))
+    if "@" in servers:
+        raise ConfigError(
+            "bootstrap.servers contains a login, which has no effect there",
+            brokers=without_logins(servers),
+            hint="write host:port, and the login as sasl.username and sasl.password",
+        )
     addresses = [_address(part) for part in servers.split(",") if part.strip()]
     failures: dict[str, Exception] = {}
     give_up = time.monotonic() + seconds
@@ -101,7 +107,7 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
     if failures:
         raise SourceError(
             "no Kafka broker can be reached",
-            brokers=servers,
+            brokers=without_logins(servers),
             reason="; ".join(f"{place}: {_reason(error)}" for place, error in failures.items()),
             hint="correct bootstrap.servers, start the broker, or open the firewall between this machine and it",
             retryable=True,
@@ -113,7 +119,8 @@ def _address(server: str) -> tuple[str, int]:
     found = re.fullmatch(r"(?:[^/]*//)?(?P<host>\[[^\]]+\]|[^:/]+)(?::(?P<port>\d+))?", server.strip())
     if not found:
         raise ConfigError(
-            f"{server.strip()!r} in bootstrap.servers is not an address", hint="write host:port, for example kafka:9092"
+            f"{server.strip()!r} in bootstrap.servers is not an address",
+            hint="write host:port, for example kafka:9092",
         )
     return found["host"].strip("[]"), int(found["port"] or 9092)
 

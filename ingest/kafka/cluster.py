@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, without_logins
 from penstock.ingest.kafka.broker_errors import (
     broker_error,
     is_passing,
@@ -226,7 +226,7 @@ class KafkaCluster:
         try:
             return patiently(lambda: self._asked(ask))
         except SourceError as error:
-            error.facts.setdefault("brokers", self._properties.get("bootstrap.servers"))
+            error.facts.setdefault("brokers", without_logins(self._properties.get("bootstrap.servers", "")))
             raise
 
     def _asked(self, ask: Callable[[], _T]) -> _T:

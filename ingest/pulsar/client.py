@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulsar
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, without_logins
 from penstock.ingest.messages.client_log import Seldom
 from penstock.ingest.pulsar.option_names import SERVICE_URL
 from penstock.ingest.pulsar.position import Position
@@ -141,7 +141,7 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
     found = re.fullmatch(r"(pulsar|pulsar\+ssl|http|https)://([^/]+)/?", url.strip())
     if not found:
         raise ConfigError(
-            f"pulsar.client.serviceUrl {url!r} is not a URL of Pulsar",
+            f"pulsar.client.serviceUrl {without_logins(url)!r} is not a URL of Pulsar",
             hint="write pulsar://host:6650 or pulsar+ssl://host:6651",
         )
     usual = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 8080, "https": 8443}[found[1]]
@@ -152,12 +152,12 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
         try:
             socket.create_connection((host.strip("[]"), int(port or usual)), timeout=seconds / len(addresses)).close()
         except (OSError, UnicodeError, OverflowError) as error:
-            failures.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+            failures.append(f"{without_logins(address)}: {getattr(error, 'strerror', None) or error}")
         else:
             return
     raise SourceError(
         "no Pulsar broker can be reached",
-        service_url=url,
+        service_url=without_logins(url),
         reason="; ".join(failures),
         hint="correct pulsar.client.serviceUrl, start the broker, or open the firewall between this machine and it",
         retryable=True,

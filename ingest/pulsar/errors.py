@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pulsar
 
-from penstock.errors import ConfigError, PositionLost, SourceError
+from penstock.errors import ConfigError, PositionLost, SourceError, without_logins
 from penstock.ingest.patience import patience_seconds
 from penstock.ingest.pulsar.position import Position
 
@@ -42,7 +42,7 @@ def is_passing(error: Exception) -> bool:
 
 def broker_error(error: pulsar.PulsarException, service_url: str, *, topic: str | None = None) -> SourceError:
     """Return an error of the client as a SourceError, which says whether a retry can help."""
-    text = str(error).removeprefix("Pulsar error: ")
+    text, service_url = str(error).removeprefix("Pulsar error: "), without_logins(service_url)
     if isinstance(error, _REFUSALS):
         return SourceError(
             f"Pulsar rejected the login: {text}",

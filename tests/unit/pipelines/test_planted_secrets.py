@@ -16,8 +16,10 @@ import pytest
 from penstock.errors import ConfigError, PenstockError, without_login
 from penstock.formats.debezium import schema_registry as registry
 from penstock.formats.debezium.schema_registry import SchemaRegistry
+from penstock.ingest.kafka.client import check_reachable as reach_kafka
 from penstock.ingest.kafka.client import consumer
 from penstock.ingest.kafka.properties import client_properties
+from penstock.pipelines.commands import main as command_line
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.monitor.webhook import WebhookObserver
@@ -97,6 +99,44 @@ def test_an_error_shows_no_login_of_a_url_that_is_where_none_belongs() -> None:
     error = PenstockError(f"cannot list s3://AK:{HUSH}@bucket/w", server=f"postgres://u:{HUSH}@h:1/d", offset=7)
     assert HUSH not in str(error) + repr(error)
     assert error.facts == {"server": "postgres://h:1/d", "offset": 7}
+
+
+@pytest.mark.parametrize(
+    "servers", [f"u:{HUSH}@127.0.0.1:1", f"a:1,SASL_SSL://u:{HUSH}@b:1", f"u:x,{HUSH}@127.0.0.1:1"]
+)
+def test_a_login_among_the_addresses_of_brokers_is_not_shown(servers: str) -> None:
+    with pytest.raises(PenstockError, match=r"sasl\.password") as refused:
+        reach_kafka({"bootstrap.servers": servers})
+    assert HUSH not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", [f"pulsar://u:{HUSH}@127.0.0.1:1", f"pulsar://127.0.0.1:1,u:{HUSH}@127.0.0.1:1", f"u:{HUSH}@127.0.0.1:1"]
+)
+def test_a_login_in_the_address_of_pulsar_is_not_shown(url: str) -> None:
+    pytest.importorskip("pulsar")
+    from penstock.ingest.pulsar.client import SERVICE_URL, check_reachable
+    from penstock.ingest.pulsar.errors import broker_error
+
+    with pytest.raises(PenstockError) as refused:
+        check_reachable({SERVICE_URL: url}, seconds=1)
+    assert HUSH not in str(refused.value)
+    bad: Any = RuntimeError("bad")
+    assert HUSH not in str(broker_error(bad, url))
+
+
+def test_tracebacks_of_libraries_show_no_login_of_a_url(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_words: object) -> int:
+        raise ValueError(f"no connection to postgres://u:{HUSH}@h:1/d") from OSError(f"s3://AK:{HUSH}@b")
+
+    monkeypatch.setattr(command_line, "_run", fail)
+    assert main(["check", "--debug"]) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "no connection to postgres://h:1/d" in shown
+    assert HUSH not in shown
 
 
 class Answering(http.server.BaseHTTPRequestHandler):

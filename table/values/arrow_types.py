@@ -146,6 +146,23 @@ def _from_arrow(arrow: pa.DataType) -> DataType:
     raise ConfigError(f"no Paimon type corresponds to Arrow's {arrow}", hint="cast the column first")
 
 
+def with_variants(arrow: pa.DataType) -> pa.DataType:
+    """Return the type of a column that an engine has read, which says of no member that it is never null.
+
+    A struct with the two members of a VARIANT is one.
+    """
+    if pa.types.is_struct(arrow):
+        fields = [field.with_type(with_variants(field.type)) for field in arrow.fields]
+        members = [(field.name, field.type) for field in fields]
+        is_variant = members == [(field.name, field.type) for field in VARIANT_STRUCT.fields]
+        return VARIANT_STRUCT if is_variant else pa.struct(fields)
+    if pa.types.is_list(arrow):
+        return pa.list_(arrow.value_field.with_type(with_variants(arrow.value_type)))
+    if pa.types.is_map(arrow):
+        return pa.map_(arrow.key_type, arrow.item_field.with_type(with_variants(arrow.item_type)))
+    return arrow
+
+
 def _is_list(arrow: pa.DataType) -> bool:
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
     return any(kind(arrow) for kind in (*kinds, pa.types.is_large_list_view))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from penstock.errors import ConfigError
 from penstock.table.schema.type_text import written
 from penstock.table.sql.queries.engine_errors import too_long
 from penstock.table.values.sql_text import literal
@@ -75,26 +72,3 @@ def _checked_row(value: str, column: str, type_: RowType, depth: int) -> str | N
         return None
     members = ", ".join(f"{literal(name)}: {checked[name] or text}" for name, text in texts.items())
     return f"CASE WHEN {value} IS NOT NULL THEN {{{members}}} END"
-
-
-def refuse_unknown_fields(table: str, column: str, given: pa.DataType, own: pa.DataType) -> None:
-    """Raise ConfigError if structs of a query have a field that those of the column do not have: a cast drops it."""
-    if pa.types.is_list(given) and pa.types.is_list(own):
-        refuse_unknown_fields(table, f"{column}.element", given.value_type, own.value_type)
-    if pa.types.is_map(given) and pa.types.is_map(own):
-        refuse_unknown_fields(table, f"{column}.value", given.item_type, own.item_type)
-    if not (pa.types.is_struct(given) and pa.types.is_struct(own)):
-        return
-    # row(1, 2), whose fields DuckDB names like this, is cast by the places of its fields.
-    if [field.name for field in given.fields] == [f"element{at}" for at in range(1, given.num_fields + 1)]:
-        return
-    known = {field.name.lower(): field for field in own.fields}
-    for field in given.fields:
-        if field.name.lower() not in known:
-            raise ConfigError(
-                f"the struct {column!r} has no field {field.name!r}",
-                table=table,
-                fields=", ".join(member.name for member in own.fields),
-                hint="ALTER TABLE t ADD s.field TYPE, or leave the field out",
-            )
-        refuse_unknown_fields(table, f"{column}.{field.name}", field.type, known[field.name.lower()].type)

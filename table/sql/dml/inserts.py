@@ -13,11 +13,11 @@ from penstock.table.meta.snapshot import Base
 from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
-from penstock.table.sql.dml.column_casts import cast_text, refuse_unknown_fields
+from penstock.table.sql.dml.store_assignment import assigned_text
 from penstock.table.sql.grammar.row_statements import Insert
 from penstock.table.sql.grammar.table_statements import CreateTable
 from penstock.table.sql.queries.context import SqlContext, done
-from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow
+from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow, with_variants
 from penstock.table.values.sql_text import quoted
 from penstock.table.values.types import Field
 
@@ -93,17 +93,15 @@ def _partition_values(context: SqlContext, table: Table, partition: Mapping[str,
 def _typed_query(context: SqlContext, table: Table, statement: Insert) -> str:
     """Return the query, prepared for DuckDB, with the names and types of the table's columns."""
     given, schema = context.session.columns_of(statement.query)
-    columns = typed_columns(context, table, statement, given)
-    fixed = {name: text for name, text in statement.partition.items() if text is not None}
-    own = arrow_schema(table.definition.fields)
-    for name, field in zip(target_names(table, statement, given, fixed), schema, strict=True):
-        refuse_unknown_fields(table.name, name, field.type, own.field(name).type)
+    columns = typed_columns(context, table, statement, given, schema.types)
     # A query may have two columns of the same name, so its columns are numbered and referred to by number.
     aliases = ", ".join(f"c{number}" for number in range(len(given)))
     return f"SELECT {', '.join(columns.values())} FROM ({context.session.prepared(statement.query)}) AS q({aliases})"
 
 
-def typed_columns(context: SqlContext, table: Table, statement: Insert, given: Sequence[str]) -> dict[str, str]:
+def typed_columns(
+    context: SqlContext, table: Table, statement: Insert, given: Sequence[str], given_types: Sequence[pa.DataType]
+) -> dict[str, str]:
     """Return the SQL for each column that is written, by its name.
 
     `given` are the names of the query's columns. The SQL refers to them as `q.c0`, `q.c1` and so on.
@@ -113,11 +111,13 @@ def typed_columns(context: SqlContext, table: Table, statement: Insert, given: S
     _partition_values(context, table, fixed)
     names = target_names(table, statement, given, fixed)
     sources = {name: f"q.c{number}" for number, name in enumerate(names)}
+    type_of = dict(zip(names, given_types, strict=True))
     sources |= {name: f"({text})" for name, text in fixed.items()}
     fields = [field for field in table.definition.fields if field.name in sources]
     types = context.session.types_of(arrow_schema(fields))
     return {
-        field.name: f"{cast_text(sources[field.name], field, type_)} AS {quoted(field.name)}"
+        field.name: f"{assigned_text(table.name, sources[field.name], field, type_, type_of.get(field.name))}"
+        f" AS {quoted(field.name)}"
         for field, type_ in zip(fields, types, strict=True)
     }
 
@@ -190,4 +190,4 @@ def _columns(schema: pa.Schema) -> Iterator[Field]:
     for field in schema:
         if pa.types.is_null(field.type):
             raise ConfigError(f"the column {field.name!r} has no type", hint=f"CAST(... AS VARCHAR) AS {field.name}")
-        yield Field(NO_ID, field.name, from_arrow(field.type, nullable=True))
+        yield Field(NO_ID, field.name, from_arrow(with_variants(field.type), nullable=True))

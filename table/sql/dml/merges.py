@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,9 +14,9 @@ from penstock.table.handle import Table
 from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.dml.assigned_values import assigned_values
-from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
-from penstock.table.sql.dml.update_and_delete import changing_writer, target_text, write_changes
+from penstock.table.sql.dml.store_assignment import assigned_text
+from penstock.table.sql.dml.update_and_delete import changing_writer, own_text, target_text, write_changes
 from penstock.table.sql.dml.update_rules import check_distinct_names, check_updatable
 from penstock.table.sql.grammar.inner_queries import inside_queries
 from penstock.table.sql.grammar.row_statements import Assignments, Merge, MergeClause
@@ -63,8 +63,8 @@ def _merge(context: SqlContext, statement: Merge) -> pa.Table:
 
 def _changes_query(context: SqlContext, table: Table, statement: Merge, rows: str) -> str:
     """Return the query for the changes, given the SQL for the rows of the table."""
-    names, _ = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
-    return _Join(context, table, statement, tuple(names), rows).query()
+    names, schema = context.session.columns_of(f"SELECT * FROM {_source_text(statement)}")
+    return _Join(context, table, statement, dict(zip(names, schema.types, strict=True)), rows).query()
 
 
 def _source_text(statement: Merge) -> str:
@@ -111,7 +111,7 @@ class _Join:
     context: SqlContext
     table: Table
     statement: Merge
-    source_columns: tuple[str, ...]
+    source_columns: Mapping[str, pa.DataType]
     rows: str
 
     def query(self) -> str:
@@ -129,25 +129,31 @@ class _Join:
         if not self.table.primary_keys:
             old = {name: f"{self._target}.{name}" for name in place_columns(self.table)}
         values, read = [self._values(clause) for clause in clauses], {text: name for name, text in old.items()}
+        given = self._types(values)
         plain, inner, outer = self._plain(), list[str](), list[str]()
         for at, (field, type_) in enumerate(zip(fields, types, strict=True)):
             texts = [of_clause[field.name] for of_clause in values]
+            types_of = [given.get(text) for text in texts]
             is_plain = plain.issuperset(texts)
             if is_plain:
                 # The time for which DuckDB plans expressions beside a join grows with the square of their number.
                 texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
-            cases = " ".join(f"WHEN {number} THEN {cast_text(text, field, type_)}" for number, text in enumerate(texts))
+            stored = [
+                assigned_text(self.table.name, text, field, type_, of_text)
+                for text, of_text in zip(texts, types_of, strict=True)
+            ]
+            cases = " ".join(f"WHEN {number} THEN {text}" for number, text in enumerate(stored))
             value = f"CASE clause {cases} END AS {new_column(at)}"
             if not is_plain:
                 inner.append(f"CASE {decided} {cases} END AS {new_column(at)}")
                 outer.append(new_column(at))
             elif len(set(texts)) == 1:  # casts fail in changed rows only: the filter on clauses comes first
-                outer.append(f"{cast_text(texts[0], field, type_)} AS {new_column(at)}")
+                outer.append(f"{stored[0]} AS {new_column(at)}")
             else:
                 outer.append(value)
         columns = ", ".join((*(f"{text} AS {name}" for text, name in read.items()), *inner))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
-        rows = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined()}"
+        rows = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined(self.rows)}"
         names = ", ".join((*old, *outer))
         return f"SELECT CASE clause {kinds} END AS kind, {names} FROM ({rows}) WHERE clause IS NOT NULL"
 
@@ -156,12 +162,23 @@ class _Join:
         own = {f"{self._target}.{quoted(field.name)}" for field in self.table.definition.fields}
         return own | {f"{self._source}.{quoted(name)}" for name in self.source_columns} | {"NULL"}
 
-    def _joined(self) -> str:
-        rows = {clause.rows for clause in self.statement.clauses}
-        missing, alone = "not matched" in rows, "not matched by source" in rows
+    def _types(self, values: Sequence[Mapping[str, str]]) -> dict[str, pa.DataType]:
+        """Return the types of the values of clauses by their SQL, without those of the target's own columns."""
+        plain = self._plain()
+        computed = {text: None for of_clause in values for text in of_clause.values() if text not in plain}
+        # The rows have columns of their own, such as _ROW_ID, which conditions and values cannot name.
+        rows = self._joined(own_text(self.context, self.statement.name))
+        conditions = [f"({self._holds(clause)})" for clause in self.statement.clauses]
+        _, schema = self.context.session.columns_of(f"SELECT {', '.join((*computed, *conditions))} FROM {rows}")
+        given = {f"{self._source}.{quoted(name)}": type_ for name, type_ in self.source_columns.items()}
+        return given | dict(zip(computed, schema.types, strict=False))
+
+    def _joined(self, rows: str) -> str:
+        changed = {clause.rows for clause in self.statement.clauses}
+        missing, alone = "not matched" in changed, "not matched by source" in changed
         # Rows that no clause can apply to are left out by the join itself.
         kind = "FULL" if missing and alone else "RIGHT" if missing else "LEFT" if alone else "INNER"
-        target = f"(SELECT *, true AS _in_target FROM {self.rows}) AS {self._target}"
+        target = f"(SELECT *, true AS _in_target FROM {rows}) AS {self._target}"
         own = quoted(self.statement.source_alias)
         source = f"(SELECT *, true AS _in_source FROM {_source_text(self.statement)}) AS {own}"
         return f"{target} {kind} JOIN {source} ON {self.statement.on}"

@@ -14,9 +14,9 @@ from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.row_changes import RowChanges
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.dml.assigned_values import assigned_values
-from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.dml.inserts import changed_rows
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
+from penstock.table.sql.dml.store_assignment import assigned_text
 from penstock.table.sql.dml.update_rules import check_newest_rows, check_updatable
 from penstock.table.sql.grammar.row_statements import Assignments, Delete, Update
 from penstock.table.sql.grammar.tokens import SqlToken, tokens_of
@@ -51,10 +51,14 @@ def target_text(context: SqlContext, names: Sequence[str]) -> str:
 
     Its writer must be open already: a commit in between would be neither read nor found as a conflict.
     """
-    name = context.full_name(names)
     # The options of the session may name an older one, whose rows would come back.
-    context.session.pin(name, context.table(names).latest_snapshot)
-    return ".".join(map(quoted, split_name(name)))
+    context.session.pin(context.full_name(names), context.table(names).latest_snapshot)
+    return own_text(context, names)
+
+
+def own_text(context: SqlContext, names: Sequence[str]) -> str:
+    """Return the table in quotes, with its database."""
+    return ".".join(map(quoted, split_name(context.full_name(names))))
 
 
 def update(context: SqlContext, statement: Update) -> pa.Table:
@@ -67,38 +71,44 @@ def _update(context: SqlContext, statement: Update) -> pa.Table:
     check_updatable(table, "UPDATE", [path[0] for path, _ in statement.assignments])
     alias = quoted(statement.alias or statement.name[-1])
     old = ", ".join(f"{alias}.{quoted(field.name)}" for field in table.definition.fields)
-    new = new_values(context, table, alias, statement.assignments)
     where = f" WHERE {statement.where}" if statement.where else ""
     if not table.primary_keys:
-        return _replace(context, table, statement, new, where)
+        return _replace(context, table, statement, where)
     with changing_writer(table) as writer:
         target = target_text(context, statement.name)
+        new = new_values(context, table, f"{target} AS {alias}{where}", alias, statement.assignments)
         # The kind, all old values and all new values: RowChanges reads the columns by their position.
         query = f"SELECT {UPDATE_AFTER}, {old}, {', '.join(new)} FROM {target} AS {alias}{where}"
         return write_changes(context, table, writer, query, refuses_older=True)
 
 
-def _replace(context: SqlContext, table: Table, statement: Update | Delete, new: Sequence[str], where: str) -> pa.Table:
+def _replace(context: SqlContext, table: Table, statement: Update | Delete, where: str) -> pa.Table:
     """Change or delete rows of a table without a key; a DELETE has no new values."""
     kind = UPDATE_AFTER if isinstance(statement, Update) else DELETE
     alias = quoted(statement.alias or statement.name[-1])
-    values = "".join(f", {text} AS {new_column(at)}" for at, text in enumerate(new))
-
     places = ", ".join(f"{alias}.{name}" for name in place_columns(table))
 
     def query(rows: str) -> str:
+        shown = f"{own_text(context, statement.name)} AS {alias}{where}"
+        # The rows have columns of their own, such as _ROW_ID, which the statement cannot name.
+        context.session.columns_of(f"SELECT 1 FROM {shown}")
+        updates = isinstance(statement, Update)
+        new = new_values(context, table, shown, alias, statement.assignments) if updates else []
+        values = "".join(f", {text} AS {new_column(at)}" for at, text in enumerate(new))
         return f"SELECT {kind} AS kind, {places}{values} FROM {rows} AS {alias}{where}"
 
     return KeylessChange(context, table, statement.name, query).run()
 
 
-def new_values(context: SqlContext, table: Table, alias: str, assignments: Assignments) -> list[str]:
+def new_values(context: SqlContext, table: Table, rows: str, alias: str, assignments: Assignments) -> list[str]:
     """Return the SQL of the new value of each column: the assigned value, or the old one."""
     fields = table.definition.fields
     assigned = assigned_values(table, alias, assignments)
     types = context.session.types_of(arrow_schema(fields))
+    _, schema = context.session.columns_of(f"SELECT {', '.join(f'({text})' for text in assigned.values())} FROM {rows}")
+    given = dict(zip(assigned, schema.types, strict=True))
     return [
-        cast_text(f"({assigned[field.name]})", field, type_)
+        assigned_text(table.name, f"({assigned[field.name]})", field, type_, given[field.name])
         if field.name in assigned
         else f"{alias}.{quoted(field.name)}"
         for field, type_ in zip(fields, types, strict=True)
@@ -138,7 +148,7 @@ def _delete_appended(context: SqlContext, table: Table, statement: Delete, where
     check_newest_rows(table, "DELETE")
     # Other conditions are evaluated file by file, where no other table can be queried.
     if any(token.text.lower() == "select" for token in tokens_of(where)):
-        return _replace(context, table, statement, (), f" WHERE {where}")
+        return _replace(context, table, statement, f" WHERE {where}")
     names = {statement.alias or statement.name[-1]}
     text = "".join(token.text for token in _unqualified(where, names))
     snapshots = table.delete(text)

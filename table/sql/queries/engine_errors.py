@@ -40,11 +40,29 @@ _STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t wit
 # A list of candidates with names that only the text for DuckDB has.
 _OWN_NAMES = re.compile(r'\nCandidate bindings: [^\n]*"_penstock_[^\n]*')
 _TOO_LONG = "a value is too long for the column "
+_NOT_READ = "members of a VARIANT cannot be read by "
+_NOT_STORED, _HINT = "a text cannot be stored whole in the column ", "; hint: "
 
 
 def too_long(column: str, type_: str) -> str:
     """Return the message that a statement ends with when a value is longer than the type of its column."""
     return f"{_TOO_LONG}{column!r}, which is {type_}"
+
+
+def not_stored(column: str, type_: str, instead: str) -> str:
+    """Return the message that a statement ends with when a column would store a text only in part."""
+    return f"{_NOT_STORED}{column!r}, which is {type_}{_HINT}{instead}"
+
+
+def no_members(function: str) -> str:
+    """Return the message that a statement ends with when it calls a function of JSON on a VARIANT."""
+    return f"{_NOT_READ}{function}"
+
+
+def not_read(function: str, **facts: object) -> ConfigError:
+    """Return the error of a statement that calls a function of JSON on a VARIANT."""
+    hint = "keep JSON whose members are queried in a STRING column"
+    return ConfigError(_NOT_READ + function, **facts, hint=hint)
 
 
 def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> PenstockError:
@@ -59,6 +77,11 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
         refused = ConfigError(_TOO_LONG + message.partition(_TOO_LONG)[2], line=place.line, column=place.column)
         refused.hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
         return refused
+    if _NOT_STORED in message:
+        text, _, instead = message.partition(_NOT_STORED)[2].partition(_HINT)
+        return ConfigError(_NOT_STORED + text, line=place.line, column=place.column, hint=instead)
+    if _NOT_READ in message:
+        return not_read(message.partition(_NOT_READ)[2], line=place.line, column=place.column)
     message = _VALUES_LIST.sub("table ", message)
     named = _unknown_name(message)
     if (function := function_hint(message, statement.text)) is not None:

@@ -29,6 +29,7 @@ from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.session_tables import SessionTables
 from penstock.table.sql.queries.table_rows import TableRows
+from penstock.table.sql.queries.variant_reads import refuse_members
 from penstock.table.values.optional import duckdb_module
 from penstock.table.values.sql_text import quoted
 
@@ -259,6 +260,8 @@ class Session:
             parts.append(duck_text(tokens[done : mention.start]))
             parts.append(self._tables.named(place, mention, tokens))
             done = mention.end
+        if self._tables.variants:
+            refuse_members(tokens, self._tables.variants)
         return "".join(parts) + duck_text(tokens[done:])
 
     def _is_surely_missing(self, mention: Mention, common: Collection[str]) -> bool:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.read.lazy_dataset import LazyDataset
 from penstock.table.sql.grammar.mentions import Mention, has_alias
 from penstock.table.sql.grammar.tokens import SqlToken
 from penstock.table.sql.queries.engine_errors import refuse_alike
 from penstock.table.sql.queries.global_tables import is_global
 from penstock.table.sql.queries.table_rows import TableRows
+from penstock.table.sql.queries.variant_reads import has_variant, refuse_json_of_variants
 from penstock.table.values.sql_text import quoted
 
 
@@ -24,7 +28,8 @@ class SessionTables:
         self._catalog, self._catalog_name, self._rows, self._connection = catalog, catalog_name, rows, connection
         self._known: set[tuple[str, str]] = set()
         self._tables: dict[str, frozenset[str]] = {}
-        self._travels = 0
+        self._travels, self._refuses_json = 0, False
+        self.variants: set[str] = set()  # names of VARIANT columns of the statement, in lower case
         self._travelled: list[str] = []
 
     @property
@@ -35,6 +40,7 @@ class SessionTables:
     def forget(self) -> None:
         """Remove all tables. Each is registered again, at its newest snapshot, when a statement or a view names it."""
         self._tables.clear()
+        self.variants.clear()
         for database, table in self._known:
             self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
         self._known.clear()
@@ -67,7 +73,7 @@ class SessionTables:
         if mention.options:
             self._travels += 1
             name = f"travel_{self._travels}"
-            self._connection.register(name, self._rows.of(place, mention.options))
+            self._register(name, self._rows.of(place, mention.options))
             self._travelled.append(name)
             return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
         self.know_once(place)
@@ -85,9 +91,18 @@ class SessionTables:
         refuse_alike(place, self._known)
         # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
         raw = f"rows of {database}.{table}"
-        self._connection.register(raw, self._rows.of(place, {}, snapshot))
+        self._register(raw, self._rows.of(place, {}, snapshot))
         self._connection.execute(
             f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
             f"CREATE OR REPLACE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
         )
         self._known.add(place)
+
+    def _register(self, name: str, rows: pa.Table | LazyDataset) -> None:
+        self._connection.register(name, rows)
+        variants = {field.name.lower() for field in rows.schema if has_variant(field.type)}
+        if variants and not self._refuses_json:
+            # Not in each session: it is a detour in every call.
+            refuse_json_of_variants(self._connection)
+            self._refuses_json = True
+        self.variants |= variants

@@ -48,7 +48,7 @@ class StreamInsert:
 
     def begin(self, context: SqlContext, given: list[str], *, until_caught_up: bool) -> None:
         """Check the job, find the place that the target has reached, and open the source after it."""
-        columns = typed_columns(context, self.table, self._statement, given)
+        columns = typed_columns(context, self.table, self._statement, given, self.reader.types)
         fixed = {name: text for name, text in self._statement.partition.items() if text is not None}
         targets = target_names(self.table, self._statement, given, fixed)
         check_source(self.reader.branch, self.reader.dimensions)

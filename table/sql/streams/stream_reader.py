@@ -122,9 +122,14 @@ class StreamReader:
             raise refused(self.branch.place, why, "UNION ALL connects SELECTs with the same columns")
         return first
 
+    @property
+    def types(self) -> list[pa.DataType]:
+        """Return the types of the query's columns, once their names are known."""
+        return list(self._types.types[1:])
+
     def no_rows(self) -> list[pa.Array]:
         """Return the query's columns without rows, once their names are known."""
-        return [pa.array([], type_) for type_ in self._types.types[1:]]
+        return [pa.array([], type_) for type_ in self.types]
 
     def rows(self, batches: SnapshotBatches, query: str) -> Iterator[ChangedRows]:
         """Yield the rows of a query on the changes of a snapshot. It is the query of the branch, or one around it."""

@@ -18,6 +18,7 @@ CREATE DATABASE shop; USE shop;
 CREATE TABLE src (id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED)
     WITH ('bucket' = '1', 'changelog-producer' = 'lookup');
 CREATE TABLE out (id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1');
+CREATE TABLE parts (id INT, s STRUCT<a: INT>, b BOOLEAN, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1');
 INSERT INTO src VALUES (1, 'a'), (2, 'b');
 CREATE TEMPORARY VIEW w AS SELECT * FROM src;
 CREATE TEMPORARY VIEW deep AS SELECT id FROM w;
@@ -45,6 +46,19 @@ def interpreter(tmp_path: Path) -> Iterator[Interpreter]:
         yield opened
         assert catalog.table("shop.src").count() == 2
         assert len(catalog.table("shop.src").snapshots) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ("{'a': 1, 'q': 2}, NULL", "the struct 's' has no field 'q'"),
+        ("NULL, 5", "a number cannot be stored in the column 'b'"),
+        ("NULL, v", "a text cannot be stored whole in the column 'b'"),
+    ],
+)
+def test_values_that_a_column_cannot_hold_are_refused(interpreter: Interpreter, values: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        list(interpreter.run(f"INSERT INTO parts SELECT id, {values} FROM src"))
 
 
 @pytest.mark.parametrize(("statement", "reason", "column"), REFUSED)

@@ -1,0 +1,52 @@
+"""Functions of JSON on VARIANT columns: DuckDB reads such a column as a struct of bytes, and returns NULL for each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.table.sql.grammar.tokens import SqlToken
+from penstock.table.sql.queries.engine_errors import no_members, not_read
+from penstock.table.values.arrow_types import VARIANT_STRUCT
+from penstock.table.values.sql_text import literal, quoted
+
+# The operator ->> too, which DuckDB looks up by its name. Of `->` and json_extract it knows no other definition.
+_OF_JSON = {
+    "->>": "json_extract_string",
+    **{name: name for name in ("json_extract_string", "json_extract_path_text", "json_value", "json_exists")},
+}
+_EXTRACTS = ("json_extract", "json_extract_path")
+_TYPE = 'STRUCT("value" BLOB, metadata BLOB)'
+
+
+def has_variant(type_: pa.DataType) -> bool:
+    """Return whether a column is a VARIANT, or contains one."""
+    if type_.equals(VARIANT_STRUCT):
+        return True
+    return any(has_variant(type_.field(at).type) for at in range(type_.num_fields))
+
+
+def refuse_json_of_variants(connection: Any) -> None:
+    """Let the functions of JSON end with an error when they are called with a VARIANT."""
+    for name, function in _OF_JSON.items():
+        refused = f"CASE WHEN typeof(v) = {literal(_TYPE)} THEN error({literal(no_members(name))})"
+        text = f"{refused} ELSE system.main.{function}(v, p) END"
+        connection.execute(f"CREATE OR REPLACE TEMP MACRO {quoted(name)}(v, p) AS {text}")
+
+
+def refuse_members(tokens: Sequence[SqlToken], variants: Collection[str]) -> None:
+    """Raise ConfigError if a statement has `v -> 'key'` or json_extract(v, ...) of a VARIANT column."""
+    solid = [token for token in tokens if token.kind != "blank"]
+    texts = [token.text.lower() for token in solid]
+    for at, token in enumerate(solid):
+        if (token.name or "").lower() not in variants:
+            continue
+        start = at
+        while start > 1 and texts[start - 1] == ".":
+            start -= 2
+        function = texts[start - 2] if start > 1 and texts[start - 1] == "(" else ""
+        arrow = texts[at + 1 : at + 3] == ["-", ">"] and texts[at + 3 : at + 4] != [">"]
+        if arrow or function in _EXTRACTS:
+            raise not_read("->" if arrow else function)

@@ -10,6 +10,9 @@ from typing import Any, Protocol, cast
 
 from penstock.errors import PenstockError, StoreError
 
+# The folder of a table whose files show that it exists.
+SHOWS_TABLE = "schema"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -80,7 +83,9 @@ class Storage(Protocol):
     def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         """Move a folder. Raise FileExistsError when the target exists.
 
-        `moved` is called when the target is complete, and before the store deletes files of the source.
+        `moved` is called when the target is complete, and before the store deletes files of the source. A store that
+        copies the files copies those in the folder SHOWS_TABLE last, and deletes them first: a crash leaves no name
+        whose table is incomplete.
         """
         ...
 

@@ -19,7 +19,7 @@ from obstore import exceptions, store
 
 from penstock.errors import ConfigError
 from penstock.references import masked, resolve
-from penstock.storage.base import Entry, Output
+from penstock.storage.base import SHOWS_TABLE, Entry, Output
 from penstock.storage.object_store_errors import explained, is_bucket_missing
 
 FOLDER_MARK = ".penstock-folder"
@@ -128,13 +128,19 @@ class ObjectStorage:
         if self.exists(target):
             raise FileExistsError(f"{target} exists")
         old, new = _key(source), _key(target)
+        proof, last = f"{old}/{SHOWS_TABLE}/", list[str]()
         with self._request("rename", source):
             for keys in self._keys(source):
+                last += [key for key in keys if key.startswith(proof)]
                 for key in keys:
-                    obstore.copy(_client(self), key, new + key[len(old) :])
+                    if not key.startswith(proof):
+                        obstore.copy(_client(self), key, new + key[len(old) :])
+            for key in last:
+                obstore.copy(_client(self), key, new + key[len(old) :])
         if moved is not None:
             moved()
-        # Last, so that a crash while objects are copied loses no object.
+        # After the copies, so that a crash loses no object.
+        self.delete_tree(f"{source.rstrip('/')}/{SHOWS_TABLE}")
         self.delete_tree(source)
 
     @contextlib.contextmanager

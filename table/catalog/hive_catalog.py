@@ -17,6 +17,7 @@ from penstock.table.catalog.external_tables import check_same, checked_path
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
 from penstock.table.catalog.hive_folders import HiveFolders, path_of, uri
+from penstock.table.catalog.unfinished import finished_by
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.metastore.hive_client import HiveMetastore, NameExists, NameMissing
@@ -209,13 +210,30 @@ class HiveCatalog(CatalogBackend):
         if not moves or not SchemaFiles(storage, root).ids():  # the metastore may have moved the folder itself
             return
         target = self._folders.usual(new_database_, new_table_)
-        storage.rename_tree(root, self._folders.open(target)[1])
-        # The metastore names the new place only once the folder is there.
-        renamed = self._metastore.table(new_database_, new_table_)
-        renamed.sd.location = target
-        self._metastore.alter(new_database_, new_table_, renamed)
-        self._commits.partitions.replace(self.open(new_name, None))
+        new_root, moved = self._folders.open(target)[1], list[bool]()
+
+        def relocate() -> None:
+            # The metastore names the new place only once the folder is complete there.
+            moved.append(True)
+            self._relocate(new_name, target)
+            moved.append(True)
+
+        def rest() -> str:
+            if not moved:
+                return f"the table is complete as {new_name} in its old folder {location}, and can stay there"
+            if len(moved) == 1:
+                return f"the files are in {target}: in Hive, ALTER TABLE {new_name} SET LOCATION '{target}'"
+            return f"the table is complete as {new_name}: CALL sys.repair, and delete {location} if it is still there"
+
+        with finished_by("the name has changed, and the folder was not moved", rest, table=new_name, path=target):
+            storage.rename_tree(root, new_root, relocate)
+            self._commits.partitions.replace(self.open(new_name, None))
         _forget(root)
+
+    def _relocate(self, name: str, location: str) -> None:
+        described = self._metastore.table(*split_name(name))
+        described.sd.location = location
+        self._metastore.alter(*split_name(name), described)
 
     def repair(self, name: str | None) -> list[RepairedTable]:
         """Enter the tables of the warehouse in the metastore, and correct those that it describes differently."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import boto3
+import obstore
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -202,3 +204,40 @@ def test_a_create_repeated_by_the_client_recognises_our_object(way: str) -> None
         assert not put_if_absent(storage, "/t/snapshot-1", b"theirs")
         server.shutdown()
     assert 412 in handler.replies  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("calls", range(14))
+def test_a_killed_rename_leaves_only_complete_tables(
+    lake: ObjectStorage, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """Objects are copied and deleted one by one; a name whose schema is there has all other objects too."""
+    folder = f"/warehouse/{uuid.uuid4()}"
+    names = ["bucket-0/data", "manifest/m", "schema/schema-0", "schema/schema-1", "snapshot/LATEST", "snapshot/s"]
+    for name in names:
+        lake.write(f"{folder}/old/{name}", name.encode())
+    left, copy, delete = calls, obstore.copy, obstore.delete
+
+    def counted(real: Callable[..., None], *given: Any) -> None:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        real(*given)
+
+    def delete_each(client: Any, keys: list[str]) -> None:
+        for key in keys:
+            counted(delete, client, [key])
+
+    with monkeypatch.context() as patched:
+        patched.setattr("obstore.copy", lambda *given: counted(copy, *given))
+        patched.setattr("obstore.delete", delete_each)
+        with contextlib.suppress(KeyboardInterrupt):
+            lake.rename_tree(f"{folder}/old", f"{folder}/new")
+    found = {entry.name for entry in lake.walk(folder)}
+    shown = [table for table in ("old", "new") if f"{table}/schema/schema-1" in found]
+    assert shown
+    for table in shown:
+        complete = {f"{table}/{name}" for name in names}
+        # The deletion of the schemas is several requests here, and one in a store.
+        assert complete - found <= {f"{table}/schema/schema-0"}
+    assert (calls < 6) == (shown == ["old"])

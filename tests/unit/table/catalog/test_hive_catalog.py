@@ -1,0 +1,122 @@
+"""Renames in a Hive metastore that end between the change of the name and the move of the folder."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import StoreError
+from penstock.storage.environment import Environment
+from penstock.storage.local import LocalStorage
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.hive_catalog import HiveCatalog
+from penstock.table.catalog.unfinished import ChangeUnfinished
+from penstock.table.meta.live import live_entries
+from penstock.table.metastore.hive_client import NameMissing
+from penstock.table.metastore.hive_objects import new_table
+
+AWAY = StoreError("the metastore does not answer")
+
+
+class Metastore:
+    """The entries of a metastore, which fails at a change of this number."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.entries, self.changes, self.fails_at = folder, dict[str, Any](), 0, 0
+
+    def tables(self, database: str) -> list[Any]:
+        return [described for described in self.entries.values() if described.dbName == database]
+
+    def database(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(locationUri=f"file:{self.folder}/{name}.db")
+
+    def table(self, database: str, table: str) -> Any:
+        if f"{database}.{table}" not in self.entries:
+            raise NameMissing("no such table")
+        return copy.deepcopy(self.entries[f"{database}.{table}"])
+
+    def location(self, described: Any) -> str:
+        return str(described.sd.location)
+
+    def create(self, described: Any) -> None:
+        self.entries[f"{described.dbName}.{described.tableName}"] = described
+
+    def alter(self, database: str, table: str, described: Any) -> None:
+        self.changes += 1
+        if self.changes == self.fails_at:
+            raise AWAY
+        del self.entries[f"{database}.{table}"]
+        self.create(described)
+
+
+@pytest.fixture
+def metastore(tmp_path: Path) -> Metastore:
+    """Return a metastore with the table shop.orders, which has one row."""
+    made = Metastore(tmp_path)
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.orders", [("id", "INT NOT NULL"), ("v", "STRING")])
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [1], "v": ["x"]}, schema=table.schema))
+        writer.commit()
+    made.create(new_table("shop", "orders", f"file:{tmp_path}/shop.db/orders", table.definition))
+    return made
+
+
+def backend(folder: Path, metastore: Metastore) -> HiveCatalog:
+    return HiveCatalog(str(folder), {"local.sync": "false"}, Environment(), metastore, None)  # type: ignore[arg-type]
+
+
+def place(lake: HiveCatalog, name: str) -> str:
+    """Return the folder of a table, whose files are complete."""
+    store = lake.open(name, None)
+    snapshot = store.snapshots.latest()
+    assert snapshot is not None
+    assert live_entries(store, snapshot)
+    return store.paths.root
+
+
+def test_a_renamed_table_has_a_folder_of_its_new_name(tmp_path: Path, metastore: Metastore) -> None:
+    lake = backend(tmp_path, metastore)
+    lake.rename_table("shop.orders", "shop.sales")
+    assert lake.tables("shop") == ["sales"]
+    assert place(lake, "shop.sales") == f"{tmp_path}/shop.db/sales"
+
+
+@pytest.mark.parametrize("reason", [PermissionError(13, "Permission denied"), AWAY], ids=["refused", "away"])
+def test_a_folder_that_is_not_moved_stays_the_place_of_the_renamed_table(
+    tmp_path: Path, metastore: Metastore, monkeypatch: pytest.MonkeyPatch, reason: OSError
+) -> None:
+    lake = backend(tmp_path, metastore)
+
+    def rename_tree(*_: object) -> None:
+        raise reason
+
+    monkeypatch.setattr(LocalStorage, "rename_tree", rename_tree)
+    with pytest.raises(ChangeUnfinished, match="the name has changed, and the folder was not moved") as failed:
+        lake.rename_table("shop.orders", "shop.sales")
+    assert "complete as shop.sales in its old folder" in str(failed.value.hint)
+    assert place(lake, "shop.sales") == f"{tmp_path}/shop.db/orders"
+
+
+def test_a_folder_that_the_metastore_does_not_know_is_named(tmp_path: Path, metastore: Metastore) -> None:
+    lake, metastore.fails_at = backend(tmp_path, metastore), 2
+    with pytest.raises(ChangeUnfinished) as failed:
+        lake.rename_table("shop.orders", "shop.sales")
+    target = f"file:{tmp_path}/shop.db/sales"
+    assert f"ALTER TABLE shop.sales SET LOCATION '{target}'" in str(failed.value.hint)
+    described = metastore.entries["shop.sales"]
+    described.sd.location = target
+    assert place(lake, "shop.sales") == f"{tmp_path}/shop.db/sales"
+
+
+def test_nothing_changes_if_the_metastore_refuses_the_name(tmp_path: Path, metastore: Metastore) -> None:
+    lake, metastore.fails_at = backend(tmp_path, metastore), 1
+    with pytest.raises(StoreError, match="does not answer"):
+        lake.rename_table("shop.orders", "shop.sales")
+    assert place(lake, "shop.orders") == f"{tmp_path}/shop.db/orders"

@@ -360,3 +360,23 @@ def test_a_commit_between_plan_and_write_is_a_conflict(spark: SparkSession, cata
     with pytest.raises(PySparkException, match="wrote to a bucket that this job also writes to"):
         spark.sql("UPDATE raced SET status = other_job('mine') WHERE id = 1").collect()
     assert table.refresh().scan().to_arrow()["status"].to_pylist() == ["other job"]
+
+
+def test_an_overwrite_by_path_of_its_own_rows_names_the_snapshot_that_it_read(
+    spark: SparkSession, catalog: Catalog
+) -> None:
+    """Spark tells a format in Python nothing of what the query of a write reads."""
+    fresh(spark, "by_path", "(1, 'new', 1, 'a')", "(2, 'new', 2, 'a')")
+    table = catalog.table("shop.by_path")
+    for attempt in (1, 2):
+        base = table.refresh().latest_snapshot
+        assert base is not None
+        read = spark.read.format("penstock").option("scan.snapshot-id", base.id).load(table.path)
+        write = read.withColumn("amount", expr("amount + 1")).write.format("penstock").mode("overwrite")
+        if attempt == 1:
+            spark.sql("INSERT INTO by_path VALUES (3, 'new', 3, 'a')")
+            with pytest.raises(PySparkException, match="another job changed"):
+                write.option("base-snapshot", base.id).save(table.path)
+        else:
+            write.option("base-snapshot", base.id).save(table.path)
+    assert rows(spark, "SELECT id, amount FROM by_path ORDER BY id") == [(1, 2.0), (2, 3.0), (3, 4.0)]

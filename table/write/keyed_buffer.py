@@ -68,7 +68,7 @@ def _encoding(options: TableOptions) -> pa.ipc.IpcWriteOptions:
 
 
 # Rows are fetched in key order in pieces of this size: a copy of all rows would double the memory.
-_PIECE_ROWS = 65_536
+_PIECE_ROWS, _PIECE_BYTES = 65_536, 16 << 20
 # The least bytes of a spilled run in memory while runs are merged; smaller parts cost more than they save.
 _LEAST_PART = 256 << 10
 # The overhead of a batch and of its columns, which for small batches exceeds their values.
@@ -219,10 +219,11 @@ class KeyedBuffer:
 def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[KeyGroups]:
     """Yield rows in order of arrival grouped by key: all at once, or for large buffers some keys at a time."""
     groups = group_rows(merge, rows, sorted_runs=False)
-    if len(rows) <= 2 * _PIECE_ROWS:
+    most = min(_PIECE_ROWS, max(1, _PIECE_BYTES * len(rows) // max(rows.nbytes, 1)))
+    if len(rows) <= 2 * most:
         yield groups
         return
-    keys = np.unique(np.searchsorted(groups.starts, np.arange(0, len(rows), _PIECE_ROWS)))
+    keys = np.unique(np.searchsorted(groups.starts, np.arange(0, len(rows), most)))
     bounds = np.append(groups.starts[keys[keys < len(groups.starts)]], len(rows))
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         first, last = np.searchsorted(groups.starts, [begin, end])

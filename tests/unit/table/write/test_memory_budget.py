@@ -61,6 +61,7 @@ def as_files(table: Table) -> list[list[dict[str, object]]]:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_spilled_buffer_writes_the_same_files(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyed_rows, "_PIECE_ROWS", 7)
+    monkeypatch.setattr(keyed_rows, "_PIECE_BYTES", 700)
     made = []
     for size in ("256 mb", "4 kb"):
         options = {"bucket": "1", "write-only": "true", "write-buffer-size": size, **TABLES[name]}

@@ -18,11 +18,15 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar, overload
 
-# The user and the password are between :// and the @ before the host.
-_LOGIN = re.compile(r"(?<=://)([^/?#\s@]*)@")
-# A signed URL has its signature or key among the parameters.
+# The user and the password are between :// and the last @ before the path. On Azure, the name before the @ is that of
+# the container. A quote and a comma end a text of SQL or JSON, and with it the URL.
+_LOGIN = re.compile(
+    r"""(?<=://)(?!(?:(?<=abfs://)|(?<=abfss://))[\w$-]+@)(?:(?!["'][],:})])[^/?#\s])*@""", re.IGNORECASE
+)
+# A signed URL has its signature or key among the parameters. The length of their names has a limit, since a search
+# without one takes minutes in a long text with many question marks.
 _QUERY_SECRET = re.compile(
-    r"([?&][^=&#\s]*(?:key|secret|token|password|sig|credential)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE
+    r"""([?&][^?=&#\s"']{0,80}(?:key|secret|token|password|sig|credential)[^?=&#\s"']{0,80}=)[^&#\s]+""", re.IGNORECASE
 )
 
 
@@ -51,7 +55,7 @@ class PenstockError(Exception):
         message = without_login(message)
         super().__init__(message)
         self.message = message
-        self.hint = self.advice if hint is None else hint
+        self.hint = self.advice if hint is None else without_login(hint)
         # Callers pass all facts that they may know; unknown ones are None and are not shown.
         self.facts = {name: _shown(value) for name, value in facts.items() if value is not None}
 

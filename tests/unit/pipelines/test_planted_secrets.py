@@ -6,6 +6,7 @@ import http.server
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,6 +138,39 @@ def test_tracebacks_of_libraries_show_no_login_of_a_url(
     assert "Traceback" in shown
     assert "no connection to postgres://h:1/d" in shown
     assert HUSH not in shown
+
+
+@pytest.mark.parametrize("login", ["u:p@{}", "u:p'{}", 'u:"{}', "{}"])
+def test_a_login_has_any_characters_but_those_that_end_it(login: str) -> None:
+    assert without_login(f"cannot read s3://{login.format(HUSH)}@bucket/w, and go on") == (
+        "cannot read s3://bucket/w, and go on"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "abfss://container@account.dfs.core.windows.net/warehouse",
+        "abfs://$root@account.dfs.core.windows.net",
+        '{"site":"http://example.com","mail":"joe@example.com"}',
+        "INSERT INTO t VALUES ('http://example.com','joe@example.com')",
+        '{"asked":"why?","keys":"a=b"}',
+    ],
+)
+def test_what_is_no_login_stays_in_the_text(text: str) -> None:
+    error = PenstockError(text, hint=text, path=text)
+    assert (error.message, error.hint, error.facts["path"]) == (text, text, text)
+
+
+def test_a_hint_shows_no_login_of_a_url() -> None:
+    assert PenstockError("it failed", hint=f"correct http://u:{HUSH}@h/").hint == "correct http://h/"
+
+
+@pytest.mark.parametrize("part", ["?", "?,", "?key", "&key", "://", "://a", "key"])
+def test_a_long_text_is_searched_for_secrets_in_a_moment(part: str) -> None:
+    began = time.process_time()
+    without_login("?" + part * 40_000)
+    assert time.process_time() - began < 5
 
 
 class Answering(http.server.BaseHTTPRequestHandler):

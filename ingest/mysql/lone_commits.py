@@ -41,5 +41,6 @@ def check_lone_commits(
             hint="if it changed captured tables, their rows are missing: read the tables again (--resnapshot); "
             "if it did not, continue with --accept-gap",
         )
-    for commit in plan.lone_commits:
-        log.warning("event=xa_rows_may_be_missing transaction=%s file=%s pos=%d", commit.name, commit.file, commit.pos)
+    # In one line: if it is not known what was prepared before, each of many commits may be one.
+    text = "event=xa_rows_may_be_missing transactions=%d first=%s file=%s pos=%d"
+    log.warning(text, len(plan.lone_commits), first.name, first.file, first.pos)

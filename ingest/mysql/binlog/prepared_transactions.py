@@ -25,26 +25,26 @@ class LoneCommit:
 
 
 class PreparedTransactions:
-    """The transactions that are prepared and neither committed nor rolled back; None if they are not known."""
+    """The transactions that are prepared and neither committed nor rolled back; None if not all are known."""
 
     def __init__(self, names: Iterable[str] | None = ()) -> None:
-        self._names: dict[str, None] | None = None if names is None else dict.fromkeys(names)
+        self._names, self._has_all = dict.fromkeys(names or ()), names is not None
         self.lone: list[LoneCommit] = []
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        return None if self._names is None else tuple(self._names)
+        return tuple(self._names) if self._has_all else None
 
     def follow(self, segment: Segment, begin: int, end: int) -> None:
         kinds = segment.kind[begin:end]
         # A compressed transaction, which is not opened here, may end with its preparation.
         if (kinds == events.TRANSACTION_PAYLOAD).any():
-            self._names = None
+            self._has_all = False
         for event in (np.flatnonzero(kinds == events.XA_PREPARE) + begin).tolist():
             with events.reading(segment, event, "a prepared transaction"):
                 body = segment.body(event)
                 # With another first byte it is XA COMMIT ... ONE PHASE.
-                if self._names is not None and body[:1] == b"\0":
+                if body[:1] == b"\0":
                     self._names[_name(body)] = None
 
     def statement(self, query: Query, file: str, pos: int) -> None:
@@ -52,7 +52,7 @@ class PreparedTransactions:
         if len(words) < 3 or words[0] != "xa" or words[1] not in {"commit", "rollback"}:
             return
         name = words[2].strip()
-        if self._names is not None and name in self._names:
+        if name in self._names:
             del self._names[name]
         elif words[1] == "commit":
             self.lone.append(LoneCommit(name, file, pos))

@@ -14,6 +14,8 @@ from penstock.ingest.postgres.server.waits import is_ready
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
+_LOOK_S = 1.0
+
 
 @dataclass(slots=True)
 class LibpqStream:
@@ -31,7 +33,7 @@ class LibpqStream:
 
     def read(self, wanted: int) -> Received:
         messages: list[bytes] = []
-        size, receive = 0, self.raw.get_copy_data
+        size, receive, is_empty = 0, self.raw.get_copy_data, False
         self.silence.ended()
         while self.is_open and size < wanted:
             count, data = receive(1)
@@ -43,28 +45,31 @@ class LibpqStream:
             elif count:
                 messages.append(bytes(data))
                 size += count
-            elif is_ready(self.raw.socket, select.POLLIN, self.silence.left_s):
-                self.raw.consume_input()
-                self.silence.ended()
+                is_empty = False
             else:
-                self.silence.lasts()
+                is_empty = _received(self.raw, self.silence, is_empty=is_empty)
         return Received.of(messages)
 
     def read_now(self, wait_s: float) -> Received:
         messages: list[bytes] = []
-        receive = self.raw.get_copy_data
+        receive, is_empty = self.raw.get_copy_data, False
         while self.is_open:
             count, data = receive(1)
             if count > 0:
                 messages.append(bytes(data))
             elif count < 0:
                 self._end()
-            elif messages or not is_ready(self.raw.socket, select.POLLIN, wait_s):
+            elif messages:
                 break
-            else:
+            elif is_ready(self.raw.socket, select.POLLIN, wait_s if is_empty else 0.0):
                 self.raw.consume_input()
                 self.arrivals += 1
-                wait_s = 0.0
+                wait_s, is_empty = 0.0, False
+            elif is_empty:
+                break
+            else:
+                self.raw.consume_input()  # libpq may have read a record of TLS in part
+                is_empty = True
         return Received.of(messages)
 
     def send(self, message: bytes) -> None:
@@ -104,16 +109,28 @@ def _next_result(raw: PGconn, silence: Silence) -> PGresult | None:
     """Return the next result of a statement when it has arrived, None after the last one."""
     from psycopg import Error as LibpqError
 
+    is_empty = False
     while raw.is_busy():
-        if not is_ready(raw.socket, select.POLLIN, silence.left_s):
-            silence.lasts()
-            continue
         try:
-            raw.consume_input()
+            is_empty = _received(raw, silence, is_empty=is_empty)
         except LibpqError:
             break  # the result is the error that the server sent last, or that of the lost connection
-        silence.ended()
     return raw.get_result()
+
+
+def _received(raw: PGconn, silence: Silence, *, is_empty: bool) -> bool:
+    """Read what has arrived, after waiting for it if the last call found nothing. Return whether there was nothing.
+
+    libpq may read a record of TLS in part. The rest has left the socket, so a wait for the socket could wait for ever:
+    libpq is asked before each wait, and after some time of it.
+    """
+    arrives = is_ready(raw.socket, select.POLLIN, min(silence.left_s, _LOOK_S) if is_empty else 0.0)
+    if arrives:
+        silence.ended()
+    elif is_empty:
+        silence.lasts()
+    raw.consume_input()
+    return not arrives
 
 
 def answers(raw: PGconn, wait_s: float) -> bool:

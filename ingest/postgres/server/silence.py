@@ -16,6 +16,8 @@ from penstock.ingest.database.findings import ConnectionLost
 
 log = logging.getLogger(__name__)
 _STATE = "SELECT pg_backend_pid(), pid, state, wait_event FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_stat_activity"
+# libpq's text of an error that the server sent has this after the severity, which may be in any language.
+_SENT, _UNANSWERED = ":  ", "the server does not answer"
 # The server is asked after each of these times without a byte. A single doubt may be chance: the answer may be on its
 # way, or another connection may have failed.
 _LONGEST_S, _DOUBTS = 60.0, 2
@@ -42,7 +44,7 @@ class Silence:
     @classmethod
     def at_most(cls, seconds: float) -> Silence:
         """Return a wait that ends after this time, for statements that take no time."""
-        return cls(lambda: "the server does not answer", seconds, 1)
+        return cls(lambda: _UNANSWERED, seconds, 1)
 
     def ended(self) -> None:
         """Note that bytes have arrived, or that a wait begins."""
@@ -73,8 +75,9 @@ def doubt(ask: Callable[[str], tuple[int, Sequence[str | None]]], where: str, ba
         known, (own, found, state, waits_for) = ask(f"{_STATE} ON pid = {backend}")
     except PenstockError as error:
         reason = str(error.facts.get("reason", error.message))
-        # A server that refuses a connection is there, which says nothing of the other one.
-        if isinstance(error, ConnectionLost) and "FATAL:" not in reason:
+        # A server that refuses a connection is there, which says nothing of the other one. So is a pooler that accepts
+        # one, and lets its statement wait until a connection of the server is free.
+        if isinstance(error, ConnectionLost) and not (_SENT in reason or _UNANSWERED in reason):
             return f"another connection fails too: {reason}"
         log.warning("event=slow_statement server=%s pid=%d not_asked=%s", where, backend, reason)
         return None

@@ -66,5 +66,15 @@ def test_a_server_that_refuses_another_connection_is_there() -> None:
         return doubt(ask, "h:1/d", 7)
 
     assert refuse("connection to server failed: FATAL:  sorry, too many clients already") is None
+    assert refuse("connection to server failed: ВАЖНО:  извините, уже слишком много клиентов") is None
     assert refuse("password", SourceError) is None
     assert refuse("Connection refused") == "another connection fails too: Connection refused"
+
+
+def test_a_pooler_without_a_free_connection_is_no_doubt() -> None:
+    def ask(_: str) -> tuple[int, list[str | None]]:
+        with pytest.raises(ServerRefused) as caught:
+            Silence.at_most(0.0).lasts()
+        raise ConnectionLost("lost", reason=caught.value.text)
+
+    assert doubt(ask, "h:1/d", 7) is None

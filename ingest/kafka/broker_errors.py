@@ -90,14 +90,15 @@ def patiently(
 
     SourceError if the broker stays away. An unknown topic is retried for a few seconds only: usually it does not exist.
     """
-    seconds = patience_seconds(PATIENCE_SECONDS) if seconds is None else seconds
     began, pause = clock(), 0.2
     while True:
         try:
             return ask()
         except KafkaException as thrown:
             error: KafkaError = thrown.args[0]
-            allowed = seconds if is_passing(error) else UNKNOWN_SECONDS if is_unknown_topic(error) else 0.0
+            # Asked each time, because a stop ends the wait.
+            most = patience_seconds(PATIENCE_SECONDS) if seconds is None else seconds
+            allowed = most if is_passing(error) else UNKNOWN_SECONDS if is_unknown_topic(error) else 0.0
             if clock() + pause > began + allowed:
                 raise broker_error(error) from thrown
             # Logged once per request, not for each of its retries.

@@ -72,8 +72,9 @@ class KafkaCluster:
     def _answer(self, answer: Future[_T]) -> _T:
         """Return the answer of a request; SourceError as soon as the broker refused the client's credentials.
 
-        Without this check the client would retry until the request times out.
+        Without this check the client would retry until the request times out. A stop ends the wait.
         """
+        waits = is_patient()
         while True:
             self._admin.poll(0)  # delivers the client's log lines and errors
             # The client reports errors of connections to single brokers too. An answer that has arrived is used
@@ -82,8 +83,10 @@ class KafkaCluster:
                 raise refused(self._refusal)
             try:
                 return answer.result(timeout=_LOOK_SECONDS)
-            except TimeoutError:
-                continue
+            except TimeoutError as error:
+                if waits and not is_patient():
+                    why = "the wait for the answer of a Kafka broker was ended"
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why)) from error
 
     def topics_matching(self, pattern: str) -> list[str]:
         """Return the names that the pattern matches as a whole; Kafka's internal topics are excluded."""

@@ -86,11 +86,12 @@ def patiently(
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
     """Return the answer of `ask`, retried with growing pauses while the broker is unreachable."""
-    seconds, began, pause = patience_seconds(PATIENCE_SECONDS), clock(), 0.2
+    began, pause = clock(), 0.2
     while True:
         try:
             return ask()
         except pulsar.PulsarException as error:
+            seconds = patience_seconds(PATIENCE_SECONDS)  # asked each time, because a stop ends the wait
             if clock() + pause > began + (seconds if is_passing(error) else 0.0):
                 raise broker_error(error, service_url, topic=topic) from error
             # Logged once per request, not for each of its retries.

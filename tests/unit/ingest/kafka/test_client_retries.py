@@ -14,7 +14,7 @@ from penstock.ingest.kafka.broker_errors import broker_error, patiently
 from penstock.ingest.kafka.client import EventLine
 from penstock.ingest.kafka.cluster import KafkaCluster, MissingTopic
 from penstock.ingest.messages.client_log import Seldom
-from penstock.ingest.patience import patience
+from penstock.ingest.patience import patience, patience_unless
 from tests.waiting import at_most
 
 
@@ -42,6 +42,24 @@ def attempts(seconds: float) -> int:
 def test_a_check_does_not_retry() -> None:
     assert attempts(0.0) == 1
     assert attempts(10.0) > 3
+
+
+def test_a_stop_ends_the_wait_for_a_broker() -> None:
+    pauses: list[float] = []
+    with patience_unless(lambda: len(pauses) == 2), pytest.raises(SourceError):
+        patiently(away, clock=lambda: sum(pauses), sleep=pauses.append)
+    assert len(pauses) == 2
+
+
+def test_a_stop_ends_the_wait_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow broker gets a minute for each request, in which a run has to end."""
+    looks: list[float] = []
+    client = SimpleNamespace(describe_topics=lambda *_, **__: {"t": Future[SimpleNamespace]()}, poll=looks.append)
+    monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: client)
+    monkeypatch.setattr("penstock.ingest.kafka.cluster._LOOK_SECONDS", 0.0)
+    with patience_unless(lambda: len(looks) >= 3), pytest.raises(SourceError, match="was ended") as caught:
+        KafkaCluster({}).topic_ids({"t"})
+    assert caught.value.retryable
 
 
 def test_an_error_names_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:

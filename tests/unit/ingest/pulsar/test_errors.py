@@ -4,6 +4,7 @@ import pulsar
 import pytest
 
 from penstock.errors import SourceError
+from penstock.ingest.patience import patience_unless
 from penstock.ingest.pulsar.errors import broker_error, messages_gone, patiently
 from penstock.ingest.pulsar.position import Position
 
@@ -33,6 +34,17 @@ def test_patience_ends() -> None:
     assert caught.value.retryable
     assert caught.value.facts["topic"] == "t"
     assert 100 < sum(pauses) <= 120
+
+
+def test_a_stop_ends_the_wait_for_a_broker() -> None:
+    pauses: list[float] = []
+
+    def ask() -> None:
+        raise pulsar.ConnectError("away")
+
+    with patience_unless(lambda: len(pauses) == 2), pytest.raises(SourceError, match="away"):
+        patiently(ask, "pulsar://h", clock=lambda: sum(pauses), sleep=pauses.append)
+    assert len(pauses) == 2
 
 
 @pytest.mark.parametrize(

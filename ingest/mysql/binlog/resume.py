@@ -134,9 +134,11 @@ def _missing_on_mysql(connection: Connection, stored: LogPosition) -> str:
 
 
 def _missing_on_mariadb(connection: Connection, stored: LogPosition) -> str:
-    current = str(ask(connection, "SELECT @@GLOBAL.gtid_current_pos")[0][0] or "")
-    known = transaction_set(current, mariadb=True)
-    return ", ".join(part for part in stored.gtid.split(",") if part and not known.has(part))
+    # The current position leaves out the log's last transaction if it has the id of another server, as after the id was
+    # changed. The log's position leaves out what a replica without log_slave_updates has received.
+    positions = ask(connection, "SELECT @@GLOBAL.gtid_current_pos, @@GLOBAL.gtid_binlog_pos")[0]
+    known = [transaction_set(str(position or ""), mariadb=True) for position in positions]
+    return ", ".join(part for part in stored.gtid.split(",") if part and not any(found.has(part) for found in known))
 
 
 def require_read(connection: Connection, facts: ServerFacts, planned_at: str, gtid: str) -> None:

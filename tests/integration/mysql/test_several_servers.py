@@ -56,3 +56,21 @@ def test_rows_of_a_server_that_is_late_are_not_read(
     proxy.target = first.port
     sync.run()
     assert sync.ids() == [1, 2]
+
+
+@pytest.mark.mariadb
+def test_a_log_that_ends_with_a_transaction_of_another_server_id_lacks_nothing(
+    mariadb: Playground, tmp_path: Path
+) -> None:
+    """As after the server has got another id, or where mysqlbinlog has played a log: gtid_current_pos leaves it out."""
+    mariadb.start_over()
+    mariadb.run("SET SESSION server_id = 77", "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    try:
+        assert mariadb.rows("SELECT @@gtid_current_pos <> @@gtid_binlog_pos") == ((1,),)
+        for number in (2, 3):
+            sync = Sync(mariadb, tmp_path, "t", ["table-name=t"])
+            sync.run()
+            assert sync.ids() == [*range(1, number)]
+            mariadb.run(f"INSERT INTO t VALUES ({number})")
+    finally:
+        mariadb.run("SET SESSION server_id = @@GLOBAL.server_id")

@@ -39,7 +39,8 @@ _CODEC_OPTIONS = {"parquet": PARQUET_COMPRESSION, "orc": ORC_COMPRESS, "avro": A
 class Encoding:
     """How a file is written: format, codec, and the settings of both.
 
-    `dictionary` None decides for each column by its values. Sizes are in bytes; None is the library's default.
+    `dictionary` None decides for each column by its values, and `packs_floats` compresses floats whatever they
+    are. Sizes are in bytes; None is the library's default.
     """
 
     format: str = "parquet"
@@ -49,6 +50,7 @@ class Encoding:
     page_bytes: int | None = None
     dictionary_bytes: int | None = None
     codec_in_name: bool = False
+    packs_floats: bool = False
 
     @property
     def extension(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -182,6 +182,10 @@ class RollingWriter:
         if any(group.column(name).null_count for name in self._without_nulls):
             # Those who promised it had wrong statistics. The open file cannot take nulls, the next one can.
             self._without_nulls = frozenset()
+            self._close()
+        if self._open is not None and not self._open.suits(group):
+            # A file has one codec for each column. Only once, so that changing rows do not make many small files.
+            self._encoding = replace(self._encoding, packs_floats=True)
             self._close()
         if self._open is None:
             self._open = self._start(group)

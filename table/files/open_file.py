@@ -70,6 +70,10 @@ class OpenFile:
         self._sequences: tuple[int, int] | None = None
         self._first = self._last = EMPTY_ROW
 
+    def suits(self, rows: pa.Table) -> bool:
+        """Return whether the file, as its first rows decided, is a good one for these rows."""
+        return not isinstance(self._writer, ParquetWriter) or self._writer.suits(rows)
+
     def write(self, rows: pa.Table) -> None:
         """Append sorted rows, and include them in the statistics."""
         self._writer.write(rows)

@@ -1,7 +1,7 @@
 """The encoding of each column of a Parquet file (dictionary, deltas or plain), and whether compression pays.
 
-A sample of the rows decides: of floats, which may repeat over long distances, as many as are in a page, which is
-compressed by itself. Texts are always compressed with the table's codec, and columns of a few hundred bytes never.
+A sample of the rows decides; that of floats, which may repeat over long distances, is larger. Texts are
+always compressed with the table's codec, and columns of a few hundred bytes never.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from penstock.table.files.columns import has_nanoseconds, source_of
 from penstock.table.files.encoding import Encoding
-from penstock.table.values.buffers import fixed_values, one_array
+from penstock.table.files.parquet.random_floats import RandomFloats
 from penstock.table.values.types import AtomicType, DataType, Field
 
 # With fewer rows a dictionary costs more than it saves; measured at 100 to 10,000 rows of 15 columns.
@@ -31,10 +31,6 @@ _MOST_VALUES = _COUNTED_ROWS // 2
 _FIRST_ROWS = 1_024
 # When the codec saves less than a tenth of the deltas, it costs more time than the bytes are worth.
 _WORTH_COMPRESSING = 0.9
-# The codec saves a sixteenth of random doubles and a tenth of random floats: their exponents. With it, writing takes
-# three to four times as long, and reading six to ten times. Of floats with few digits it saves half or more.
-_FLOATS_WORTH_COMPRESSING = 0.875
-_PAGE_ROWS = 16_384
 # zstd needs some 20 us to set up for each column that is written, and as much for each that is read. Up to this size it
 # saves about 150 bytes of a column.
 _SMALL_BYTES = 256
@@ -51,6 +47,7 @@ class Codings:
     encodings: Mapping[str, str] | None
     codecs: str | dict[str, str]
     levels: int | dict[str, int] | None
+    random: RandomFloats
 
 
 def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding, group: pa.Table) -> Codings:
@@ -64,17 +61,24 @@ def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding, gr
     deltas = [] if dictionary is True else _delta_columns(fields, dictionary or [])
     encodings = dict.fromkeys(deltas, "DELTA_BINARY_PACKED") or None
     plain = _barely_compressed(sample.select(deltas), encoding.codec, level)
-    if dictionary is not True:
-        others = [field for field in fields if field.name not in (dictionary or [])]
-        plain |= _random_floats(sample, others, encoding.codec, level, group)
+    random = RandomFloats.among(_without_dictionary(fields, dictionary, sample), encoding, group)
+    plain |= {field.name for field in random.fields}
     plain = plain or _small_columns(sample, encoding.codec)
     if not plain:
-        return Codings(dictionary, encodings, encoding.codec, level)
+        return Codings(dictionary, encodings, encoding.codec, level, random)
     packed = [path for field in sample.schema for path in _leaves(field.name, field.type) if path not in plain]
     if not packed:
-        return Codings(dictionary, encodings, "none", None)
+        return Codings(dictionary, encodings, "none", None, random)
     levels = None if level is None else dict.fromkeys(packed, level)
-    return Codings(dictionary, encodings, dict.fromkeys(packed, encoding.codec) | dict.fromkeys(plain, "none"), levels)
+    codecs = dict.fromkeys(packed, encoding.codec) | dict.fromkeys(plain, "none")
+    return Codings(dictionary, encodings, codecs, levels, random)
+
+
+def _without_dictionary(fields: Sequence[Field], dictionary: bool | list[str], sample: pa.Table) -> list[Field]:
+    """Return the columns that get no dictionary; none of them if the sample is too small to judge its values."""
+    if dictionary is True or len(sample) < SAMPLE_ROWS:
+        return []
+    return [field for field in fields if field.name not in (dictionary or [])]
 
 
 def _delta_columns(fields: Sequence[Field], coded: Sequence[str]) -> list[str]:
@@ -152,29 +156,6 @@ def _barely_compressed(sample: pa.Table, codec: str, level: int | None) -> set[s
         for column in columns
         if column.total_compressed_size > worth * column.total_uncompressed_size
     }
-
-
-def _random_floats(
-    sample: pa.Table, fields: Sequence[Field], codec: str, level: int | None, group: pa.Table
-) -> set[str]:
-    """Return the columns of floats that the codec hardly makes smaller; an empty set if the sample is too small."""
-    if codec == "none" or len(sample) < SAMPLE_ROWS:
-        return set()
-    packer = pa.Codec(codec, level)
-    # What repeats over long distances is seen in a whole page, of rows that are not the first ones.
-    page = group.slice(max(len(group) - _PAGE_ROWS, 0) // 2, _PAGE_ROWS)
-    return {
-        field.name
-        for field in fields
-        if pa.types.is_floating(sample.schema.field(field.name).type)
-        and _is_worth_little(packer, sample.column(field.name))
-        and _is_worth_little(packer, page.column(source_of(field)))
-    }
-
-
-def _is_worth_little(packer: pa.Codec, column: pa.ChunkedArray) -> bool:
-    values = fixed_values(one_array(column.drop_null(), column.type), f"f{column.type.bit_width // 8}")
-    return len(packer.compress(values)) > _FLOATS_WORTH_COMPRESSING * values.nbytes
 
 
 def _small_columns(rows: pa.Table, codec: str) -> set[str]:

@@ -22,6 +22,7 @@ class ParquetWriter:
         self._collected: list[Any] = []
         first = stored_rows(sample.slice(0, SAMPLE_ROWS), self._fields, self._stored)
         codings = codings_of(first, fields, encoding, sample)
+        self._random = codings.random
         self._writer = pq.ParquetWriter(
             stream,
             self._stored,
@@ -39,6 +40,10 @@ class ParquetWriter:
             store_schema=False,
             metadata_collector=self._collected,
         )
+
+    def suits(self, rows: pa.Table) -> bool:
+        """Return whether the columns that are not compressed are random in these rows, too."""
+        return self._random.are_random_in(rows)
 
     def write(self, rows: pa.Table) -> None:
         """Append rows as a row group."""

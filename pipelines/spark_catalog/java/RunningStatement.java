@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
 import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.UnsetTableProperties;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -38,17 +39,32 @@ class RunningStatement {
         return running == null ? null : oldest(running.optimizedPlan(), table, null);
     }
 
-    /** The snapshot in which the running query looks for rows, to return those that the table does not have; or null. */
-    static String snapshotWithout(String table) {
+    /**
+     * The snapshot in which a running MERGE looks for rows, to insert those that its table does not have; or null.
+     * For Spark it is an append. Another INSERT resolves a table that it reads apart from the one that it writes to.
+     */
+    static String snapshotOfMerge(String table) {
         QueryExecution running = running();
-        return running == null ? null : withoutRowsOf(running.optimizedPlan(), table);
+        LogicalPlan plan = running == null ? null : running.optimizedPlan();
+        if (!(plan instanceof V2WriteCommand)) return null;
+        return withoutRowsOf(plan, table, (LogicalPlan) ((V2WriteCommand) plan).table());
     }
 
-    private static String withoutRowsOf(LogicalPlan plan, String table) {
+    private static String withoutRowsOf(LogicalPlan plan, String table, LogicalPlan written) {
         boolean anti = plan instanceof Join && ((Join) plan).joinType().sql().equals("LEFT ANTI");
-        String found = anti ? oldest(((Join) plan).right(), table, null) : null;
+        LogicalPlan right = anti ? ((Join) plan).right() : null;
+        String found = anti && reads(right, written) ? oldest(right, table, null) : null;
         scala.collection.immutable.Seq below = plan.children();
-        for (int i = 0; i < below.size() && found == null; i++) found = withoutRowsOf((LogicalPlan) below.apply(i), table);
+        for (int i = 0; i < below.size() && found == null; i++) found = withoutRowsOf((LogicalPlan) below.apply(i), table, written);
+        return found;
+    }
+
+    private static boolean reads(LogicalPlan plan, LogicalPlan relation) {
+        LogicalPlan read = plan instanceof DataSourceV2ScanRelation ? ((DataSourceV2ScanRelation) plan).relation() : plan;
+        if (read instanceof DataSourceV2Relation && read.outputSet().equals(relation.outputSet())) return true;
+        scala.collection.immutable.Seq below = plan.children();
+        boolean found = false;
+        for (int i = 0; i < below.size() && !found; i++) found = reads((LogicalPlan) below.apply(i), relation);
         return found;
     }
 

@@ -113,7 +113,7 @@ class TableWriteBuilder implements WriteBuilder, SupportsOverwrite, SupportsDyna
         if (info.schema().fields().length > own) written = written.with("only-first-columns", String.valueOf(own));
         // An overwrite with rows of the table itself would delete those that another job commits meanwhile. A MERGE that
         // only inserts is an append for Spark, and would replace such rows.
-        String read = overwrites ? RunningStatement.snapshotReadOf(table) : RunningStatement.snapshotWithout(table);
+        String read = overwrites ? RunningStatement.snapshotReadOf(table) : RunningStatement.snapshotOfMerge(table);
         if (read != null) written = written.with("base-snapshot", read);
         return new TableBatchWrite(written, overwrites);
     }

@@ -324,6 +324,19 @@ def test_a_merge_finds_rows_of_another_job_that_it_would_replace_by_its_own(spar
     assert rows(spark, "SELECT * FROM first") == [(1, "ok"), (2, "ok"), (3, "ok")]
 
 
+@pytest.mark.usefixtures("other_job")
+def test_an_insert_of_missing_rows_is_no_merge(spark: SparkSession) -> None:
+    """It adds its rows beside those of other jobs, as in Paimon, also where rows wait for a compaction."""
+    spark.sql("CREATE TABLE missing (id INT, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('write-only' = 'true')")
+    spark.sql("CREATE TABLE waiting LIKE missing TBLPROPERTIES ('merge-engine' = 'first-row', 'write-only' = 'true')")
+    insert = "other_job('mine', 'INSERT INTO shop.missing SELECT 2, concat(chr(111), chr(107))')"
+    for number, condition in ((3, "NOT IN (SELECT id FROM {})"), (4, "> (SELECT max(id) FROM {})")):
+        for table in ("missing", "waiting"):
+            spark.sql(f"INSERT INTO {table} SELECT {number}, {insert} WHERE {number} {condition.format(table)}")
+        spark.sql(f"INSERT INTO waiting SELECT s.* FROM missing s LEFT ANTI JOIN waiting t ON s.id = t.id")
+    assert rows(spark, "SELECT * FROM missing") == [(2, "ok"), (3, "mine"), (4, "mine")]
+
+
 def test_engines_refuse_what_they_would_ignore(spark: SparkSession) -> None:
     engine = "(id INT, v INT, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '1', 'merge-engine' = '{}'{})"
     spark.sql("CREATE TABLE sums " + engine.format("aggregation", ", 'fields.v.aggregate-function' = 'sum'"))

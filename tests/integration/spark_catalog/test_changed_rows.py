@@ -333,7 +333,7 @@ def test_an_insert_of_missing_rows_is_no_merge(spark: SparkSession) -> None:
     for number, condition in ((3, "NOT IN (SELECT id FROM {})"), (4, "> (SELECT max(id) FROM {})")):
         for table in ("missing", "waiting"):
             spark.sql(f"INSERT INTO {table} SELECT {number}, {insert} WHERE {number} {condition.format(table)}")
-        spark.sql(f"INSERT INTO waiting SELECT s.* FROM missing s LEFT ANTI JOIN waiting t ON s.id = t.id")
+        spark.sql("INSERT INTO waiting SELECT s.* FROM missing s LEFT ANTI JOIN waiting t ON s.id = t.id")
     assert rows(spark, "SELECT * FROM missing") == [(2, "ok"), (3, "mine"), (4, "mine")]
 
 

@@ -69,3 +69,24 @@ def test_fields_that_the_table_does_not_have_are_refused(lake: Interpreter, quer
     )
     (found,) = lake.run("SELECT i.a FROM t WHERE id > 1 ORDER BY id")
     assert found.column("a").to_pylist() == [1, 7]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE t SET i = {'a': 1, 'q': 5}", "the struct 'i' has no field 'q'"),
+        ("UPDATE t AS x SET i.n = {'x': 1, 'y': 2} WHERE x.id = 1", "the struct 'i.n' has no field 'y'"),
+        ("{merge} WHEN MATCHED THEN UPDATE SET i = u.i", "the struct 'i' has no field 'x'"),
+        ("{merge} WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, j) VALUES (u.id, [u.i])", "'j.element'"),
+        ("{merge} WHEN NOT MATCHED BY SOURCE THEN UPDATE SET i = {'a': 1, 'q': 5}", "the struct 'i' has no field 'q'"),
+    ],
+)
+def test_changes_with_fields_that_the_table_does_not_have_are_refused(
+    lake: Interpreter, statement: str, message: str
+) -> None:
+    merge = "MERGE INTO t USING (SELECT 2 AS id, {'a': 1, 'x': 2, 'q': 5} AS i) AS u ON t.id = u.id"
+    with pytest.raises(ConfigError, match=message):
+        list(lake.run(statement.replace("{merge}", merge)))
+    list(lake.run("UPDATE t SET i = {'n': {'x': 7}, 'A': id}, j = NULL WHERE id = 1"))
+    (found,) = lake.run("SELECT i, j FROM t")
+    assert found.to_pylist() == [{"i": {"a": 1, "n": {"x": 7}}, "j": None}]

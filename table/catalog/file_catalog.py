@@ -114,10 +114,13 @@ class FileCatalog(CatalogBackend):
         source, target, copied = self._table(name), self._table(new_name), list[bool]()
 
         def rest() -> str:
-            if copied or not self.has_table(name):
-                return f"the table is complete as {new_name}; drop {name} if it is still there"
-            if self._storage.exists(target):
-                return f"the table is complete as {name}: delete the folder, and rename it again"
+            try:
+                if copied or not self.has_table(name):
+                    return f"the table is complete as {new_name}; drop {name} if it is still there"
+                if self._storage.exists(target):
+                    return f"the table is complete as {name}: delete the folder, and rename it again"
+            except OSError:
+                return f"if there is {name} when the store answers again, delete the folder, and rename the table again"
             return "nothing was moved: rename it again"
 
         with finished_by("the table could not be renamed", rest, table=name, path=target):

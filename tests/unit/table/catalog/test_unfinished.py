@@ -114,6 +114,39 @@ def test_a_rename_that_ends_half_way_names_the_complete_table(
     assert content(catalog, "shop.sales") == [ROW]
 
 
+def failing(real: Callable[..., object], away: list[bool]) -> Callable[..., object]:
+    """Return a function of the storage that fails once the store is away."""
+
+    def called(*arguments: object) -> object:
+        if away:
+            raise AWAY
+        return real(*arguments)
+
+    return called
+
+
+def test_a_rename_during_which_the_store_goes_away_says_what_finishes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, away = lake(tmp_path, "filesystem"), list[bool]()
+
+    def rename_tree(self: LocalStorage, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
+        away.append(True)
+        raise AWAY
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "rename_tree", rename_tree)
+        for name in ("exists", "list"):
+            real = getattr(LocalStorage, name)
+            patched.setattr(LocalStorage, name, failing(real, away))
+        with pytest.raises(ChangeUnfinished, match="could not be renamed") as failed:
+            catalog.rename_table("shop.orders", "shop.sales")
+    assert failed.value.retryable
+    assert "when the store answers again, delete the folder" in (failed.value.hint or "")
+    catalog.rename_table("shop.orders", "shop.sales")
+    assert content(catalog, "shop.sales") == [ROW]
+
+
 def test_a_folder_in_the_place_of_a_new_name_is_refused(tmp_path: Path) -> None:
     catalog = lake(tmp_path, "filesystem")
     place = tmp_path / "warehouse" / "shop.db" / "sales"

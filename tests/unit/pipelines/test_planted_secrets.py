@@ -116,8 +116,9 @@ def test_a_login_among_the_addresses_of_brokers_is_not_shown(servers: str) -> No
 )
 def test_a_login_in_the_address_of_pulsar_is_not_shown(url: str) -> None:
     pytest.importorskip("pulsar")
-    from penstock.ingest.pulsar.client import SERVICE_URL, check_reachable
+    from penstock.ingest.pulsar.client import check_reachable
     from penstock.ingest.pulsar.errors import broker_error
+    from penstock.ingest.pulsar.option_names import SERVICE_URL
 
     with pytest.raises(PenstockError) as refused:
         check_reachable({SERVICE_URL: url}, seconds=1)

@@ -20,7 +20,7 @@ from penstock.ingest.mysql.binlog.event_stream import BLOCK_BYTES, DumpRequest
 from penstock.ingest.mysql.binlog.gtid import outside
 from penstock.ingest.mysql.binlog.log_sample import compared
 from penstock.ingest.mysql.binlog.options import BinlogOptions
-from penstock.ingest.mysql.binlog.resume import require_read
+from penstock.ingest.mysql.binlog.resume import require_position_of, require_read
 from penstock.ingest.mysql.binlog.rolled_back import without_rolled_back
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, HistoryPart
@@ -153,7 +153,8 @@ class MySqlRangeReader:
             options = SnapshotOptions(settings.rules, demand=part.demand(settings.demand), zone=settings.zone)
             if "as_of" in start:
                 at = LogPosition.from_json(start["as_of"])
-                yield from read_as_of(settings.server, chunk, at, options, self._log_options(), server_id, oddities)
+                log_options, check = self._log_options(), self._check_position
+                yield from read_as_of(settings.server, chunk, at, options, log_options, server_id, oddities, check)
             else:
                 yield from read_chunk(settings.server, chunk, options, oddities, self._check_server)
         else:
@@ -166,6 +167,10 @@ class MySqlRangeReader:
     def _choice(self) -> TableChoice:
         unread = frozenset((database, table) for database, table in self.start.get(UNREAD, ()))
         return AllBut(self.settings.tables, unread) if unread else self.settings.tables
+
+    def _check_position(self, connection: Connection) -> None:
+        require_position_of(server_facts(connection), self.start[PLANNED][0])
+        self._check_server(connection)
 
     def _log_options(self) -> BinlogOptions:
         versions: dict[tuple[str, str], tuple[DefinitionVersion, ...]] = {}

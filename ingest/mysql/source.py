@@ -150,8 +150,9 @@ Part = tuple[str, dict[str, Any], int]
 
 def _chunks(progress: Progress, unread: Collection[TableName]) -> Iterator[Part]:
     batch = progress.batch
-    planned: dict[str, Any] = {PLANNED: [progress.server, progress.log.gtid]}
-    as_of = planned if batch.as_of is None else {"as_of": batch.as_of.to_json()}
+    as_of: dict[str, Any] = {PLANNED: [progress.server, progress.log.gtid]}
+    if batch.as_of is not None:
+        as_of["as_of"] = batch.as_of.to_json()
     for chunk in batch.chunks:
         if (chunk.database, chunk.table) in unread:
             continue
@@ -229,7 +230,9 @@ class MySqlComparison:
             while not cursor.done:
                 chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)
                 for chunk in chunks:
-                    start = {CHUNK: chunk_json(chunk), "as_of": progress.log.to_json(), **known}
+                    planned = [progress.server, progress.log.gtid]
+                    as_of = {PLANNED: planned, "as_of": progress.log.to_json()}
+                    start = {CHUNK: chunk_json(chunk), **as_of, **known}
                     yield from self._chunk(start)
 
     def _chunk(self, start: Mapping[str, Any]) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:

@@ -163,6 +163,18 @@ def require_read(connection: Connection, facts: ServerFacts, planned_at: str, gt
         )
 
 
+def require_position_of(facts: ServerFacts, planned_at: str) -> None:
+    """Raise GtidDiverged if rows would be read as of a position of another server, which means another place here."""
+    if facts.uuid != planned_at:
+        raise GtidDiverged(
+            "a table would be read as of a position of another server",
+            server=facts.uuid,
+            planned_at=planned_at,
+            hint="check that one server only answers at the address, and that a proxy sends no SELECT to replicas",
+            retryable=True,
+        )
+
+
 def _same_base(file: str, other: str) -> bool:
     return file.rpartition(".")[0] == other.rpartition(".")[0]
 

@@ -45,8 +45,9 @@ def read_as_of(
     log: BinlogOptions,
     server_id: int,
     oddities: Counter[str] | None = None,
+    check: Callable[[Connection], None] = lambda _: None,
 ) -> Iterator[ChangeBatch]:
-    """Yield the chunk's rows as of `at`, as inserts.
+    """Yield the chunk's rows as of `at`, as inserts, over a connection that has to pass the check.
 
     The binlog from there on must still exist on the server. Holds the chunk, and the changes of its table since `at`,
     in memory. It has the columns of the current table; a column that did not exist at `at` is null.
@@ -60,6 +61,7 @@ def read_as_of(
         return [] if not low.is_before(high) else changes_between(server, low, high, options, server_id)
 
     with connected(server) as connection:
+        check(connection)
         facts = server_facts(connection)
         _require_reached(latest(connection, facts), at)
         if not chunk.key:

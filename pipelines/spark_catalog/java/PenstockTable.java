@@ -71,6 +71,15 @@ class PenstockTable extends PythonTable {
         return catalog.name + "." + String.join(".", identifier.namespace()) + "." + identifier.name();
     }
 
+    /** The name with the branch that is read or written: the option wins over the branch in the name. */
+    String branched(CaseInsensitiveStringMap options) {
+        String branch = with(options).get("branch");
+        if (branch == null) return name();
+        int end = name().indexOf("$branch_");
+        String main = end < 0 ? name() : name().substring(0, end);
+        return branch.equals("main") ? main : main + "$branch_" + branch;
+    }
+
     /** The snapshot that a statement reads. When a query runs, Spark reloads tables with another snapshot. */
     public String version() { return (String) read.get("planned-snapshot"); }
 
@@ -148,7 +157,7 @@ class StoredTable extends PenstockTable implements
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         WriteInfo rows = new WriteInfo(info, info.schema(), with(created ? ofWrite(info.options()) : info.options()));
-        return new TableWriteBuilder(rows, name(), columns.fields().length, partitionSchema());
+        return new TableWriteBuilder(rows, branched(info.options()), columns.fields().length, partitionSchema());
     }
 
     /** Gives the options of a frame to the table that it creates, and returns those that are for its rows alone. */

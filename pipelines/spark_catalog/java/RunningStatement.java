@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.UnsetTableProperties;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -69,8 +68,8 @@ class RunningStatement {
     }
 
     private static String oldest(LogicalPlan plan, String table, String found) {
-        if (plan instanceof DataSourceV2ScanRelation) found = older(((DataSourceV2ScanRelation) plan).relation().table(), table, found);
-        if (plan instanceof DataSourceV2Relation) found = older(((DataSourceV2Relation) plan).table(), table, found);
+        LogicalPlan read = plan instanceof DataSourceV2ScanRelation ? ((DataSourceV2ScanRelation) plan).relation() : plan;
+        if (read instanceof DataSourceV2Relation) found = older((DataSourceV2Relation) read, table, found);
         scala.collection.immutable.Seq below = plan.children();
         for (int i = 0; i < below.size(); i++) found = oldest((LogicalPlan) below.apply(i), table, found);
         scala.collection.immutable.Seq subqueries = plan.subqueries();
@@ -78,8 +77,10 @@ class RunningStatement {
         return found;
     }
 
-    private static String older(Table read, String table, String found) {
-        String version = read instanceof PenstockTable && read.name().equalsIgnoreCase(table) ? read.version() : null;
+    private static String older(DataSourceV2Relation relation, String table, String found) {
+        if (!(relation.table() instanceof PenstockTable)) return found;
+        PenstockTable read = (PenstockTable) relation.table();
+        String version = read.branched(relation.options()).equalsIgnoreCase(table) ? read.version() : null;
         if (version == null) return found;
         return found == null || Long.parseLong(version) < Long.parseLong(found) ? version : found;
     }

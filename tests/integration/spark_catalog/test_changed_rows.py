@@ -312,6 +312,23 @@ def test_an_overwrite_does_not_delete_what_another_job_commits_after_it_has_read
     assert rows(spark, f"SELECT * FROM {name}") == [(1, "mine")]
 
 
+def test_an_overwrite_with_rows_of_another_branch_is_not_one_of_itself(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE branched (id INT NOT NULL)")
+    spark.sql("INSERT INTO branched VALUES (1)")
+    spark.sql("CALL lake.sys.create_tag(table => 'shop.branched', tag => 'x')")
+    spark.sql("CALL lake.sys.create_branch(table => 'shop.branched', branch => 'b', tag => 'x')")
+    for number in (2, 3):
+        spark.sql(f"INSERT INTO `branched$branch_b` VALUES ({number})")
+    # The newest snapshot of the branch is not one of the table.
+    spark.sql("INSERT OVERWRITE branched SELECT * FROM branched WITH ('branch' = 'b') WHERE id > 1")
+    assert rows(spark, "SELECT * FROM branched") == [(2,), (3,)]
+    spark.sql("INSERT OVERWRITE `branched$branch_b` SELECT id FROM branched WITH ('branch' = 'b') WHERE id = 1")
+    spark.sql("INSERT INTO branched VALUES (4)")
+    spark.sql("INSERT OVERWRITE branched SELECT id FROM `branched$branch_b` WITH ('branch' = 'main') WHERE id > 2")
+    assert rows(spark, "SELECT * FROM `branched$branch_b`") == [(1,)]
+    assert rows(spark, "SELECT * FROM branched") == [(3,), (4,)]
+
+
 @pytest.mark.usefixtures("other_job")
 def test_a_merge_finds_rows_of_another_job_that_it_would_replace_by_its_own(spark: SparkSession) -> None:
     """The table is empty first, and Spark makes an append of a MERGE that only inserts."""

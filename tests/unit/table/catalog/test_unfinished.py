@@ -125,7 +125,7 @@ def failing(real: Callable[..., object], away: list[bool]) -> Callable[..., obje
     return called
 
 
-def test_a_rename_during_which_the_store_goes_away_says_what_finishes_it(
+def test_a_rename_names_what_finishes_it_also_while_the_store_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog, away = lake(tmp_path, "filesystem"), list[bool]()

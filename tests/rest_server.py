@@ -80,6 +80,7 @@ class RestCatalogServer:
         self.folder, self.page = folder, page
         self.databases: dict[str, dict[str, str]] = {}
         self.tables: dict[tuple[str, str], Registered] = {}
+        self.views: dict[tuple[str, str], Node] = {}
         self.requests: list[tuple[str, str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.faults: list[Fault] = []
@@ -178,6 +179,8 @@ class RestCatalogServer:
                 return self._paged(query, "tables", sorted(names), {"tableNamePattern", "tableType"})
             case "POST", ["tables"]:
                 return self._create(name, body)
+            case _, ["views", *rest]:
+                return self._in_views(method, name, rest, query, body)
             case _, ["tables", table, *rest]:
                 base, _, branch = table.partition("$branch_")
                 if f"{name}.{base}" in self.forbidden:
@@ -186,6 +189,27 @@ class RestCatalogServer:
                 if found is None:
                     raise Refusal(404, f"table {base} does not exist", "TABLE", base)
                 return self._in_table(method, found, table, branch or None, rest, query, body)
+        raise Refusal(404, f"there is no {method} {steps}")
+
+    def _in_views(
+        self, method: str, database: str, steps: list[str], query: Mapping[str, str], body: Any
+    ) -> Node | None:
+        match method, steps:
+            case "GET", []:
+                names = sorted(key[1] for key in self.views if key[0] == database)
+                return self._paged(query, "views", names, {"viewNamePattern"})
+            case "POST", []:
+                keys(body, {"identifier", "schema"})
+                keys(body["schema"], {"fields", "query", "dialects", "options"}, {"comment"})
+                self.views[database, body["identifier"]["object"]] = body["schema"]
+                return None
+            case "GET" | "DELETE", [view]:
+                if (database, view) not in self.views:
+                    raise Refusal(404, f"view {view} does not exist", "VIEW", view)
+                if method == "GET":
+                    return {"id": view, "name": view, "schema": self.views[database, view], **AUDIT}
+                del self.views[database, view]
+                return None
         raise Refusal(404, f"there is no {method} {steps}")
 
     def _in_table(

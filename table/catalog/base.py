@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
+from penstock.table.catalog.kept_views import KeptView
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import as_text
@@ -98,6 +99,21 @@ class CatalogBackend(ABC):
         A kind overrides this if `tables` sends a request for each table, while the names cost one request.
         """
         return self.tables(database) if self.has_database(database) else []
+
+    def views(self, database: str) -> list[str]:
+        """Return the names, without the database, of the views of a database that exists, in order.
+
+        A kind overrides this, `view` and `drop_view` if it keeps views.
+        """
+        return []
+
+    def view(self, name: str) -> KeptView | None:
+        """Return a view; None if the catalog has no view of this name."""
+        return None
+
+    def drop_view(self, name: str) -> None:
+        """Delete a view that exists."""
+        raise ConfigError("this kind of catalog keeps no views", view=name, hint="metastore = hive and rest keep views")
 
     @abstractmethod
     def has_table(self, name: str) -> bool:

@@ -14,7 +14,8 @@ from penstock.errors import ConfigError, TableCorrupt, did_you_mean
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, parse_name, split_name
 from penstock.table.catalog.batch_view import BatchView, batch_view
-from penstock.table.catalog.missing_tables import missing_table_hint
+from penstock.table.catalog.kept_views import KeptView
+from penstock.table.catalog.missing_tables import missing_table_error, missing_table_hint, view_instead
 from penstock.table.catalog.registry import open_backend
 from penstock.table.catalog.tables_by_path import TablesByPath
 from penstock.table.catalog.unfinished import finished_by
@@ -132,12 +133,12 @@ class Catalog:
         """Delete a database. ConfigError when it still contains tables, unless `cascade`."""
         if ignore_if_missing and not self.backend.has_database(name):
             return
-        tables = self.tables(name)
+        tables = [*self.tables(name), *self.backend.views(name)]
         if tables and not cascade:
             raise ConfigError(
                 f"database {name!r} is not empty",
                 tables=", ".join(tables),
-                hint="drop the tables first; CASCADE in SQL, or cascade=True in Python, drops them too",
+                hint="drop the tables and views first; CASCADE in SQL, or cascade=True in Python, drops them too",
             )
         self.backend.drop_database(name)
 
@@ -153,6 +154,30 @@ class Catalog:
         """Return the names of a database's tables."""
         self._check_database(database)
         return self.backend.tables(database)
+
+    def views(self, database: str) -> list[str]:
+        """Return the names of the views that the catalog keeps in a database: those of Hive and REST do."""
+        self._check_database(database)
+        return self.backend.views(database)
+
+    def view(self, name: str) -> KeptView:
+        """Return a view `database.view` that the catalog keeps. ConfigError if it has none of this name."""
+        database, view = split_name(name)
+        found = self.backend.view(name)
+        if found is None:
+            known = self.backend.views(database) if self.backend.has_database(database) else []
+            hint = did_you_mean(view, known, "SHOW VIEWS  lists the views")
+            raise ConfigError(f"there is no view {name!r}", warehouse=self.warehouse, hint=hint)
+        return found
+
+    def drop_view(self, name: str, ignore_if_missing: bool = False) -> None:
+        """Delete a view that the catalog keeps."""
+        if self.table_exists(name):
+            hint = "DROP TABLE deletes it with its rows"
+            raise ConfigError(f"{name} is a table, and not a view", warehouse=self.warehouse, hint=hint)
+        if ignore_if_missing and self.backend.view(name) is None:
+            return
+        self.backend.drop_view(self.view(name).name)
 
     def table_exists(self, name: str) -> bool:
         """Return whether the table exists."""
@@ -180,6 +205,8 @@ class Catalog:
         first = in_folder if in_folder is not None and len(schema) == 0 else None
         first = first or create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
         check_usable(first)
+        if self.backend.view(name) is not None:
+            raise view_instead(name)
         if self.backend.create_table(name, first):
             report_table(self.store(name).name, first)
         elif not ignore_if_exists:
@@ -213,6 +240,8 @@ class Catalog:
         try:
             return self.backend.open(base, branch)
         except TableMissing as missing:
+            if self.backend.view(base) is not None:
+                raise view_instead(base) from missing
             missing.hint = missing.hint or missing_table_hint(self.backend, self.warehouse, base, branch)
             raise
 
@@ -284,8 +313,7 @@ class Catalog:
             publish_if_enabled(self.store(new_name))
 
     def _no_table(self, name: str) -> TableMissing:
-        hint = missing_table_hint(self.backend, self.warehouse, name)
-        return TableMissing(f"there is no table {name!r}", warehouse=self.warehouse, hint=hint)
+        return missing_table_error(self.backend, self.warehouse, name)
 
     def _iceberg_entry(self, name: str) -> Entry | None:
         try:

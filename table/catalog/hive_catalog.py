@@ -17,11 +17,12 @@ from penstock.table.catalog.external_tables import check_same, checked_path
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
 from penstock.table.catalog.hive_folders import HiveFolders, path_of, uri
+from penstock.table.catalog.kept_views import KeptView, ViewColumn
 from penstock.table.catalog.unfinished import finished_by
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.metastore.hive_client import HiveMetastore, NameExists, NameMissing
-from penstock.table.metastore.hive_objects import is_external, is_paimon, new_database, new_table
+from penstock.table.metastore.hive_objects import is_external, is_paimon, is_view, new_database, new_table
 from penstock.table.options.definition import PATH
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_folder import delete_table_folder
@@ -117,6 +118,23 @@ class HiveCatalog(CatalogBackend):
 
     def tables(self, database: str) -> list[str]:
         return sorted(table.tableName for table in self._metastore.tables(database) if is_paimon(table))
+
+    def views(self, database: str) -> list[str]:
+        return sorted(table.tableName for table in self._metastore.tables(database) if is_view(table))
+
+    def view(self, name: str) -> KeptView | None:
+        """Return a view, of Paimon or of Hive: both keep the text of the query alone."""
+        found = self._found(name)
+        if found is None or not is_view(found):
+            return None
+        options = dict(found.parameters or {})
+        columns = tuple(ViewColumn(item.name, item.type, item.comment) for item in found.sd.cols or ())
+        query = found.viewExpandedText or found.viewOriginalText or ""
+        return KeptView(name, query, columns, options.pop("comment", None), options=options)
+
+    def drop_view(self, name: str) -> None:
+        with self._metastore.session() as client:
+            client.drop_table(*split_name(name), deleteData=False)
 
     def has_table(self, name: str) -> bool:
         found = self._found(name)

@@ -1,9 +1,28 @@
-"""The hint for a table that does not exist: the name that was probably meant, or where to look."""
+"""The error for a table that does not exist: a view has its name, or the name that was probably meant."""
 
 from __future__ import annotations
 
 from penstock.errors import did_you_mean, nearest
 from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.table.meta.store import TableMissing
+
+
+def missing_table_error(backend: CatalogBackend, warehouse: str, name: str) -> TableMissing:
+    """Return the error for a table `database.table` that the catalog does not have."""
+    if backend.view(name) is not None:
+        return view_instead(name)
+    return TableMissing(
+        f"there is no table {name!r}", warehouse=warehouse, hint=missing_table_hint(backend, warehouse, name)
+    )
+
+
+def view_instead(name: str) -> TableMissing:
+    """Return the error for a view in the place of a table."""
+    return TableMissing(
+        f"{name} is a view, and not a table",
+        table=name,
+        hint="a query in SQL reads it by its name alone;  DESCRIBE EXTENDED  shows its query, and  DROP VIEW  drops it",
+    )
 
 
 def missing_table_hint(backend: CatalogBackend, warehouse: str, name: str, branch: str | None = None) -> str | None:

@@ -13,12 +13,14 @@ from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage
 from penstock.storage.options import check_known, is_store_option
 from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.table.catalog.kept_views import KeptView
 from penstock.table.catalog.rest_client import HEADER, RestServer, server_address
 from penstock.table.catalog.rest_commits import RestCommits, table_path
 from penstock.table.catalog.rest_login import LOGIN, LOGIN_PREFIX, check_login
-from penstock.table.catalog.rest_replies import RestExists, RestMissing
+from penstock.table.catalog.rest_replies import RestExists, RestMissing, RestUnsupported
 from penstock.table.catalog.rest_schemas import schema_node
 from penstock.table.catalog.rest_storage import DATA_TOKEN, TokenStorage
+from penstock.table.catalog.rest_views import view_of
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.kinds import parse_boolean
 from penstock.table.schema.table_schema import TableSchema
@@ -86,6 +88,24 @@ class RestCatalog(CatalogBackend):
             return self.tables(database)
         except RestMissing:
             return []
+
+    def views(self, database: str) -> list[str]:
+        """Return the views of the database; none if the server has tables only."""
+        try:
+            return sorted(self._server.listed("databases", database, "views", key="views"))
+        except (RestMissing, RestUnsupported):
+            return []
+
+    def view(self, name: str) -> KeptView | None:
+        try:
+            reply = self._server.get(*_view_path(name))
+        except (RestMissing, RestUnsupported):
+            return None
+        with self._server.replying(*_view_path(name)):
+            return view_of(name, reply)
+
+    def drop_view(self, name: str) -> None:
+        self._server.delete(*_view_path(name))
 
     def has_table(self, name: str) -> bool:
         found = self._found(name)
@@ -164,6 +184,11 @@ class RestCatalog(CatalogBackend):
             names[role] = {"database": database, "object": table}
         self._server.post("tables", "rename", body=names)
         _forget(root)
+
+
+def _view_path(name: str) -> tuple[str, ...]:
+    database, view = split_name(name)
+    return "databases", database, "views", view
 
 
 def _forget(root: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from penstock.errors import ConfigError
 from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
+from penstock.table.catalog.kept_views import KeptView
 from penstock.table.catalog.path_tables import open_store
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
@@ -68,6 +69,15 @@ class TablesByPath(CatalogBackend):
 
     def _of(self, database: str) -> list[str]:
         return [split_name(name)[1] for name in self._paths if split_name(name)[0] == database]
+
+    def views(self, database: str) -> list[str]:
+        return self._catalog.views(database)
+
+    def view(self, name: str) -> KeptView | None:
+        return None if name in self._paths else self._catalog.view(name)
+
+    def drop_view(self, name: str) -> None:
+        self._catalog.drop_view(name)
 
     def has_table(self, name: str) -> bool:
         return name in self._paths or self._catalog.has_table(name)

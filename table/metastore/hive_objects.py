@@ -174,6 +174,11 @@ def is_paimon(described: Any) -> bool:
     return bool(described.sd and described.sd.inputFormat == INPUT_FORMAT)
 
 
+def is_view(described: Any) -> bool:
+    """Return whether a table of the metastore is a view."""
+    return bool(described.tableType == "VIRTUAL_VIEW")
+
+
 def is_external(described: Any) -> bool:
     """Return whether dropping the table keeps its files.
 

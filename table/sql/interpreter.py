@@ -47,6 +47,7 @@ from penstock.table.sql.grammar.table_statements import (
     DeleteTag,
     DropPartitions,
     DropTable,
+    DropView,
     RenameTable,
     RenameTag,
     TruncateTable,
@@ -150,6 +151,8 @@ class Interpreter:
         match statement:
             case SqlQuery():
                 return context.session.query(statement.text)
+            case View() if statement.or_kept and statement.name.lower() not in context.session.views:
+                return definitions.drop_view(context, DropView((statement.name,), not statement.must_exist))
             case View():
                 context.session.run_view(statement)
                 return done()
@@ -201,6 +204,8 @@ class Interpreter:
                 return definitions.create_table(context, statement)
             case DropTable():
                 return definitions.drop_table(context, statement)
+            case DropView():
+                return definitions.drop_view(context, statement)
             case RenameTable():
                 return definitions.rename_table(context, statement)
             case AlterTable():

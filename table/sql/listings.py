@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.kept_views import KeptView
 from penstock.table.handle import Table
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
 from penstock.table.schema.type_text import written
@@ -42,7 +43,7 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
         case "tables":
             return _tables(context, names[0] if names else None, statement.like)
         case "views":
-            return one_column("view", _like(context.session.views, statement.like))
+            return one_column("view", _like(_views(context, names[0] if names else None), statement.like))
         case "tags":
             return one_column("tag", context.table(names).system("tags").column("tag_name").to_pylist())
         case "procedures":
@@ -69,6 +70,14 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
         {"%": ".*", "*": ".*", "_": ".", "|": "|"}.get(character, re.escape(character)) for character in pattern
     )
     return [name for name in names if re.fullmatch(translated, name, re.IGNORECASE)]
+
+
+def _views(context: SqlContext, database: str | None) -> list[str]:
+    """Return the temporary views, and those that the catalog keeps in a database."""
+    chosen = database or context.database
+    databases = [chosen] if chosen else context.catalog.databases()
+    kept = [f"{name}.{view}" if chosen is None else view for name in databases for view in context.catalog.views(name)]
+    return [*context.session.views, *kept]
 
 
 def _tables(context: SqlContext, database: str | None, like: str | None) -> pa.Table:
@@ -117,6 +126,8 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
         schema = context.catalog.system_table(name).schema
         fields: list[_Described] = [(field.name, str(field.type), field.nullable, "", None, None) for field in schema]
         return _described(_chosen(name, fields, statement.column))
+    if (view := context.catalog.backend.view(name)) is not None:
+        return _described_view(view, statement)
     table = context.catalog.table(name)
     keys = dict.fromkeys(table.primary_keys, "PRI")
     keys |= {name: f"{keys[name]}, PAR" if name in keys else "PAR" for name in table.partition_keys}
@@ -126,6 +137,17 @@ def describe(context: SqlContext, statement: Describe) -> pa.Table:
     ]
     shows_details = statement.extended and statement.column is None
     return _described([*_chosen(name, columns, statement.column), *(_details(name, table) if shows_details else ())])
+
+
+def _described_view(view: KeptView, statement: Describe) -> pa.Table:
+    columns: list[_Described] = [(item.name, item.type, True, "", None, item.comment) for item in view.columns]
+    if statement.extended and statement.column is None:
+        queries = {f"View Text ({dialect})": text for dialect, text in sorted(view.dialects.items())}
+        properties = ", ".join(f"{key}={value}" for key, value in sorted(view.options.items()))
+        texts = {"View Text": view.query, **queries, "Table Properties": properties}
+        details = {"Name": view.name, "Type": "VIEW", "Comment": view.comment, **texts}
+        return _described([*columns, *_detail_rows(details)])
+    return _described(_chosen(view.name, columns, statement.column))
 
 
 def _chosen(table: str, columns: Sequence[_Described], column: str | None) -> Sequence[_Described]:
@@ -143,8 +165,6 @@ def _chosen(table: str, columns: Sequence[_Described], column: str | None) -> Se
 
 def _details(name: str, table: Table) -> Iterator[_Described]:
     """Yield what EXTENDED shows after the columns, in the rows of Spark."""
-    yield "", "", None, "", "", ""
-    yield "# Detailed Table Information", "", None, "", "", ""
     details = {
         "Name": name,
         "Comment": table.comment,
@@ -153,6 +173,12 @@ def _details(name: str, table: Table) -> Iterator[_Described]:
         "Partition Columns": ", ".join(table.partition_keys),
         "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(table.options.items())),
     }
+    yield from _detail_rows(details)
+
+
+def _detail_rows(details: Mapping[str, object]) -> Iterator[_Described]:
+    yield "", "", None, "", "", ""
+    yield "# Detailed Table Information", "", None, "", "", ""
     for key, text in details.items():
         if text:
             yield key, str(text), None, "", "", ""

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.catalog.hive_commits import HiveLocks
 from penstock.table.handle import Table
 from penstock.table.metastore.hive_client import HiveMetastore
+from penstock.table.sql.interpreter import Interpreter
 from tests.integration.hive.conftest import metastore
 from tests.integration.hive.overwriting_folders import overwriting_catalog
 from tests.interop.oracle.client import JavaRefused, Oracle
@@ -273,3 +275,24 @@ def events(lake: Lake) -> Table:
     lake.ours.create_database("shop")
     options = {"bucket": "-1", "commit.max-retries": "100", "snapshot.num-retained.min": "1000"}
     return lake.ours.create_table("shop.events", COLUMNS, options=options | {"snapshot.num-retained.max": "1000"})
+
+
+def test_a_view_of_java_is_listed_read_and_dropped(lake: Lake) -> None:
+    ours = lake.ours
+    ours.create_database("shop")
+    put(ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"}), 1, 2)
+    view = {"columns": [["number", "INT"]], "query": "SELECT `id` FROM `shop`.`orders` WHERE `id` > 1"}
+    lake.java("create_view", view="shop.dear", comment="what is dear", **view)
+    assert (ours.tables("shop"), ours.views("shop")) == (["orders"], ["dear"])
+    assert (ours.view("shop.dear").query, ours.view("shop.dear").comment) == (view["query"], "what is dear")
+    with Interpreter(ours) as interpreter:
+        found = interpreter.last_result("SELECT * FROM shop.dear")
+        assert found is not None
+        assert found.to_pydict() == {"number": [2]}
+        described = interpreter.last_result("DESCRIBE shop.dear")
+        assert described is not None
+        assert described.column("type").to_pylist()[0].upper() == "INT"
+        with pytest.raises(ConfigError, match=r"shop\.dear is a view, and not a table"):
+            interpreter.last_result("DROP TABLE shop.dear")
+        interpreter.last_result("DROP VIEW shop.dear")
+    assert lake.java("views", database="shop")["views"] == []

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.table.catalog.rest_login import DlfKeys, dlf_authorization
 from penstock.table.handle import Table
+from penstock.table.sql.interpreter import Interpreter
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.interop.pypaimon.client import Pypaimon
 from tests.invariants import check_invariants
@@ -263,3 +265,24 @@ def test_pypaimon_and_we_use_one_catalog(lake: Lake, pypaimon: Pypaimon) -> None
     pypaimon.command(lake.theirs, "drop_table", "a.renamed")
     assert not ours.table_exists("a.renamed")
     check_invariants(table.refresh())
+
+
+def test_a_view_of_java_is_listed_read_and_dropped(lake: Lake) -> None:
+    ours = lake.ours
+    ours.create_database("shop")
+    put(ours.create_table("shop.orders", COLUMNS, **KEYED), 1, 2)
+    view = {"columns": [["number", "INT"]], "query": "SELECT `id` FROM `shop`.`orders` WHERE `id` > 1"}
+    lake.java("create_view", view="shop.dear", comment="what is dear", **view)
+    assert (ours.tables("shop"), ours.views("shop")) == (["orders"], ["dear"])
+    assert (ours.view("shop.dear").query, ours.view("shop.dear").comment) == (view["query"], "what is dear")
+    with Interpreter(ours) as interpreter:
+        found = interpreter.last_result("SELECT * FROM shop.dear")
+        assert found is not None
+        assert found.to_pydict() == {"number": [2]}
+        described = interpreter.last_result("DESCRIBE shop.dear")
+        assert described is not None
+        assert described.column("type").to_pylist()[0].upper() == "INT"
+        with pytest.raises(ConfigError, match=r"shop\.dear is a view, and not a table"):
+            interpreter.last_result("DROP TABLE shop.dear")
+        interpreter.last_result("DROP VIEW shop.dear")
+    assert lake.java("views", database="shop")["views"] == []

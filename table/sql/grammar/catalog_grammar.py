@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.session_statements import CreateCatalog, DropCatalog, View
 from penstock.table.sql.grammar.statements import DropDatabase, Statement
-from penstock.table.sql.grammar.table_statements import DropTable
+from penstock.table.sql.grammar.table_statements import DropTable, DropView
 from penstock.table.values.sql_text import quoted
 
 OURS = {"paimon", "penstock"}
@@ -28,18 +28,19 @@ _OTHER_KINDS = {
 def drop(cursor: Cursor) -> Statement:
     """Read DROP."""
     cursor.expect("drop")
-    cursor.skip_any("temporary", "temp")
+    temporary = cursor.skip_any("temporary", "temp") is not None
     kind = cursor.skip_any("catalog", "database", "schema", "table", "view")
     if kind is None:
         hint = NOT_KEPT.get(cursor.word(), "DROP CATALOG, DATABASE, TABLE or VIEW")
         cursor.fail(f"DROP {cursor.word().upper()} is not supported", hint=hint)
     if_exists = cursor.skip("if", "exists")
     if kind == "view":
-        (view, *more) = cursor.names()
-        if more:
-            cursor.fail("the catalog keeps no views", hint="DROP VIEW v drops a temporary view, which has no database")
+        (view, *more) = names = cursor.names()
         cursor.end()
-        return View(view, f"DROP VIEW IF EXISTS {quoted(view)}", dropped=True, must_exist=not if_exists)
+        if more:
+            return DropView(names, if_exists)
+        text = f"DROP VIEW IF EXISTS {quoted(view)}"
+        return View(view, text, dropped=True, must_exist=not if_exists, or_kept=not temporary)
     if kind == "catalog":
         catalog = cursor.name()
         cursor.end()

@@ -10,13 +10,17 @@ from penstock.table.sql.grammar.cursor import TextPlace
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """CREATE or DROP of a temporary view, which lives as long as the session."""
+    """CREATE or DROP of a temporary view, which lives as long as the session.
+
+    With `or_kept`, DROP means a view of the catalog if there is no temporary one.
+    """
 
     name: str
     text: str
     dropped: bool = False
     must_exist: bool = False
     unless_exists: bool = False
+    or_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

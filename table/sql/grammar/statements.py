@@ -27,6 +27,7 @@ from penstock.table.sql.grammar.table_statements import (
     DeleteTag,
     DropPartitions,
     DropTable,
+    DropView,
     RenameTable,
     RenameTag,
     TruncateTable,
@@ -107,6 +108,7 @@ Statement: TypeAlias = (
     | DropDatabase
     | CreateTable
     | DropTable
+    | DropView
     | AlterTable
     | RenameTable
     | DropPartitions

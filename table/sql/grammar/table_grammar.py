@@ -51,7 +51,10 @@ def create(cursor: Cursor) -> Statement:
             cursor.back_to(begin)
             return View(name, cursor.rest(), unless_exists=unless_exists)
         case "view":
-            cursor.fail("the catalog keeps no views", hint="CREATE TEMPORARY VIEW: it lasts as long as the script")
+            cursor.fail(
+                "views of the catalog are read, and not created",
+                hint="CREATE TEMPORARY VIEW: it lasts as long as the script",
+            )
         case "catalog":
             return create_catalog(cursor)
     hint = _CREATED_INSTEAD.get(cursor.word(), "CREATE DATABASE, TABLE or TEMPORARY VIEW")

@@ -41,6 +41,14 @@ class DropTable:
 
 
 @dataclass(frozen=True, slots=True)
+class DropView:
+    """DROP VIEW of a view that the catalog keeps."""
+
+    name: Names
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ModifyColumn:
     """ALTER TABLE ... MODIFY: the new description of the column. A part without a value does not change.
 

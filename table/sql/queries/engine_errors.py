@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.errors import ConfigError, PenstockError, did_you_mean, nearest
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.missing_tables import view_instead
 from penstock.table.meta.store import TableMissing
 from penstock.table.sql.grammar.cursor import TextPlace, places_of
 from penstock.table.sql.grammar.scripts import ScriptPart
@@ -101,6 +102,9 @@ def _way_out(message: str) -> str | None:
 
 def missing_table(catalog: Catalog, name: str, sql: str, statement: ScriptPart | None) -> TableMissing:
     """Return the error for a table that does not exist: DuckDB does not know the warehouse's tables."""
+    base = name.partition("$")[0]
+    if base.count(".") == 1 and catalog.backend.view(base) is not None:
+        return view_instead(base)
     hint = _STREAM if name.lower() == "stream" else _near(catalog, name)
     text = sql if statement is None else statement.text
     error = TableMissing(

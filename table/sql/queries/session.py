@@ -26,6 +26,7 @@ from penstock.table.sql.queries.engine_errors import (
     view_of_itself,
 )
 from penstock.table.sql.queries.interruption import interruptible
+from penstock.table.sql.queries.kept_views import KeptViews
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.session_tables import SessionTables
 from penstock.table.sql.queries.table_rows import TableRows
@@ -60,7 +61,8 @@ class Session:
         # DuckDB's own returns `memory`, the name of its database: the warehouse's databases are its schemas.
         self._connection.execute("CREATE TEMP MACRO current_database() AS current_schema()")
         self._rows = TableRows(catalog, catalog_name or "", {} if read_options is None else read_options)
-        self._tables = SessionTables(catalog, catalog_name, self._rows, self._connection)
+        self._kept_views = KeptViews(catalog, self._connection)
+        self._tables = SessionTables(catalog, catalog_name, self._rows, self._connection, self._create_kept_view)
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
         self._views_of_tables: set[str] = set()
@@ -128,6 +130,20 @@ class Session:
             except self._duckdb.BinderException as reason:
                 raise view_of_itself(view.name, reason) from reason
 
+    def _create_kept_view(self, place: tuple[str, str]) -> None:
+        with self._names_of_kept_view(place[0]):
+            self._kept_views.create(place, self.prepared)
+
+    @contextmanager
+    def _names_of_kept_view(self, database: str) -> Iterator[None]:
+        """Read names as the query of a kept view means them: in its database, and without the script's views."""
+        outside = self._tables.database, self._views, self._of_views
+        self._tables.database, self._views, self._of_views = database, set(), {}
+        try:
+            yield
+        finally:
+            self._tables.database, self._views, self._of_views = outside
+
     @contextmanager
     def _whole_or_not(self) -> Iterator[None]:
         self._connection.begin()
@@ -163,10 +179,17 @@ class Session:
     def reads_newest(self, sql: str, place: tuple[str, str]) -> bool:
         """Return whether a query reads the newest rows of a table, by its name or through a temporary view."""
         tokens = tokens_of(sql)
+        named = [found for mention in mentions(tokens) if (found := self.place(mention.names)) is not None]
+        if any(self._tables.is_view(found) and self._view_reads_newest(found, place) for found in named):
+            return True
         viewed = (self._of_views[view] for view in self._named_views(tokens))
         options = [mention.options for mention in mentions(tokens) if self.place(mention.names) == place]
         options += [{} for places in viewed if place in places]
         return any(self._rows.is_newest(place, given) for given in options)
+
+    def _view_reads_newest(self, view: tuple[str, str], place: tuple[str, str]) -> bool:
+        with self._names_of_kept_view(view[0]), self._kept_views.entered(".".join(view)) as query:
+            return self.reads_newest(query, place)
 
     def use(self, database: str) -> None:
         """Make a database the default."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,11 +23,21 @@ from penstock.table.values.sql_text import quoted
 class SessionTables:
     """The tables that the current statement of a session has named, as views of the connection."""
 
-    def __init__(self, catalog: Catalog, catalog_name: str | None, rows: TableRows, connection: Any) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        catalog_name: str | None,
+        rows: TableRows,
+        connection: Any,
+        create_view: Callable[[tuple[str, str]], None],
+    ) -> None:
+        """Begin without tables. `create_view` makes a view of the catalog one of the connection."""
+        self._create_view = create_view
         self.database: str | None = None  # of names without one
         self._catalog, self._catalog_name, self._rows, self._connection = catalog, catalog_name, rows, connection
         self._known: set[tuple[str, str]] = set()
         self._tables: dict[str, frozenset[str]] = {}
+        self._views: dict[str, frozenset[str]] = {}
         self._travels, self._refuses_json = 0, False
         self.variants: set[str] = set()  # names of VARIANT columns of the statement, in lower case
         self._travelled: list[str] = []
@@ -40,6 +50,7 @@ class SessionTables:
     def forget(self) -> None:
         """Remove all tables. Each is registered again, at its newest snapshot, when a statement or a view names it."""
         self._tables.clear()
+        self._views.clear()
         self.variants.clear()
         for database, table in self._known:
             self._connection.execute(f"DROP VIEW IF EXISTS {quoted(database)}.{quoted(table)}")
@@ -53,7 +64,7 @@ class SessionTables:
         self._travelled.clear()
 
     def place(self, names: Sequence[str]) -> tuple[str, str] | None:
-        """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
+        """Return (database, table) when such a table or view exists; a table's name includes its `$` parts."""
         if len(names) == 3 and names[0] == self._catalog_name:
             names = names[1:]
         if len(names) == 1 and self.database is not None:
@@ -66,7 +77,18 @@ class SessionTables:
             self._tables[database] = frozenset(self._catalog.tables(database) if known else ())
         if is_global((database, table)):
             return database, table
-        return (database, table) if parse_name(table)[0] in self._tables[database] else None
+        exists = parse_name(table)[0] in self._tables[database] or self.is_view((database, table))
+        return (database, table) if exists else None
+
+    def is_view(self, place: tuple[str, str]) -> bool:
+        """Return whether the catalog keeps a view of this name. It is asked only for names that are no tables."""
+        database, name = place
+        if "$" in name or name in self._tables.get(database, ()):
+            return False
+        if database not in self._views:
+            known = self._catalog.backend.has_database(database)
+            self._views[database] = frozenset(self._catalog.views(database) if known else ())
+        return name in self._views[database]
 
     def named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[SqlToken]) -> str:
         """Return the text that names a table in DuckDB, after registering it with the options of its mention."""
@@ -89,6 +111,10 @@ class SessionTables:
         """Register a table at its newest snapshot, or at this one."""
         database, table = place
         refuse_alike(place, self._known)
+        if self.is_view(place):
+            self._create_view(place)
+            self._known.add(place)
+            return
         # A dataset is registered under a name without a schema. The view makes it available as `database.table`.
         raw = f"rows of {database}.{table}"
         self._register(raw, self._rows.of(place, {}, snapshot))

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.pipelines.spark_catalog import partition_statements, row_statements, table_creation, table_statements
+from penstock.pipelines.spark_catalog import (
+    partition_statements,
+    row_statements,
+    table_creation,
+    table_statements,
+    view_statements,
+)
 from penstock.pipelines.spark_catalog.catalog_jar import is_of_these_classes
 from penstock.pipelines.spark_catalog.created_options import set_created_options
 from penstock.pipelines.spark_catalog.descriptions import describe
@@ -168,6 +174,10 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "alter_table": table_statements.alter_table,
     "drop_table": table_statements.drop_table,
     "rename_table": table_statements.rename_table,
+    "views": view_statements.views,
+    "view": view_statements.view,
+    "drop_view": view_statements.drop_view,
+    "refuse_view": view_statements.refuse_view,
     "truncate": lambda request: request.table().truncate(),
     "partitions": partition_statements.partitions,
     "partition_statistics": partition_statements.partition_statistics,

@@ -7,6 +7,7 @@ from typing import Any
 from penstock.pipelines.spark_catalog.column_types import described_columns
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.session_reads import session_reads
+from penstock.pipelines.spark_catalog.view_statements import refuse_view_of
 from penstock.pipelines.spark_source.keyed_changes import spread_by_bucket
 from penstock.pipelines.spark_source.spark_options import CATALOG_TABLE, PLANNED_SNAPSHOT, travel_options
 from penstock.pipelines.spark_source.table_place import CatalogTable, TablePlace
@@ -24,6 +25,8 @@ def describe(request: Request) -> dict[str, Any] | None:
     """Return the description of a table, branch or system table; None if it does not exist."""
     base, branch, system = parse_name(request.name)
     if not request.catalog.table_exists(base):
+        if request.given.get("table_only") or base != request.name:
+            refuse_view_of(request)
         return None
     try:
         table = request.catalog.table(base if branch is None else f"{base}$branch_{branch}")

@@ -28,11 +28,11 @@ _INSTEAD = (
     ),
     (
         re.compile(r"create\s+(?:or\s+replace\s+)?view\b", _ANY_CASE),
-        "CREATE TEMPORARY VIEW, which lasts as long as the script: the catalog keeps no views",
+        "CREATE TEMPORARY VIEW, which lasts as long as the script",
     ),
     (
         re.compile(r"(?:alter|drop|show)\s+views?\b", _ANY_CASE),
-        "the name of a temporary view, without a database: the catalog keeps no views",
+        "the name of a temporary view, without a database",
     ),
     (re.compile(r"(?:create|use|drop)\s+catalog\b", _ANY_CASE), "the warehouse of the command is the catalog lake"),
     (re.compile(r"(?:re)?set\s+'", _ANY_CASE), "SET key = value, without quotes"),

@@ -12,12 +12,15 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchViewException;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
+import org.apache.spark.sql.connector.catalog.Relation;
+import org.apache.spark.sql.connector.catalog.RelationCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
@@ -28,6 +31,7 @@ import org.apache.spark.sql.connector.catalog.TableContext;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.TimeTravel;
+import org.apache.spark.sql.connector.catalog.View;
 import org.apache.spark.sql.connector.catalog.constraints.PrimaryKey;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
@@ -36,7 +40,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** The catalog for Spark. It knows nothing about tables: Python answers each request, and Spark's Python data source reads and writes. */
-public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
+public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
     static final String PUSH_DOWN = "spark.sql.python.filterPushdown.enabled";
     static final String SESSION_OPTION = "spark.paimon.";
     String name;
@@ -133,12 +137,16 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
     }
 
     PenstockTable load(Identifier identifier, Map given) throws NoSuchTableException {
-        return load(identifier, given, sessionOptions());
+        return load(identifier, given, sessionOptions(), false);
     }
 
-    private PenstockTable load(Identifier identifier, Map given, Map session) throws NoSuchTableException {
-        JsonNode described = request("describe").table(identifier).with("read", given)
-            .with("catalog", name).with("session", session).answer();
+    /** With tableOnly, a view of this name is refused: the statement cannot mean one, and Spark would find nothing. */
+    private PenstockTable load(Identifier identifier, Map given, Map session, boolean tableOnly)
+            throws NoSuchTableException {
+        Request request = request("describe").table(identifier).with("read", given)
+            .with("catalog", name).with("session", session);
+        request.asked.put("table_only", tableOnly);
+        JsonNode described = request.answer();
         if (described.isNull()) throw new NoSuchTableException(identifier);
         return PenstockTable.of(this, identifier, described);
     }
@@ -184,7 +192,8 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
         }
         // A statement changes the newest rows, whatever the session reads.
         Map session = context.writePrivileges().isEmpty() ? sessionOptions() : new HashMap();
-        PenstockTable table = load(identifier, given, session);
+        boolean tableOnly = !given.isEmpty() || !context.writePrivileges().isEmpty();
+        PenstockTable table = load(identifier, given, session, tableOnly);
         if (table instanceof StoredTable) ((StoredTable) table).changed = changesRows(context.writePrivileges());
         return table;
     }
@@ -307,6 +316,51 @@ public class PenstockCatalog implements StagingTableCatalog, SupportsNamespaces,
 
     public StagedTable stageCreateOrReplace(Identifier identifier, TableInfo info) {
         return tableExists(identifier) ? stageReplace(identifier, info) : stageCreate(identifier, info);
+    }
+
+    // views that the catalog keeps
+
+    /** A table, or the view of this name. Spark asks this for each name of a query. */
+    public Relation loadRelation(Identifier identifier) throws NoSuchTableException {
+        try {
+            return (Relation) load(identifier, new HashMap());
+        } catch (NoSuchTableException missing) {
+            JsonNode described = request("view").table(identifier).answer();
+            if (described.isNull()) throw missing;
+            return CatalogView.of(name, identifier, described);
+        }
+    }
+
+    public View loadView(Identifier identifier) throws NoSuchViewException {
+        JsonNode described = request("view").table(identifier).answer();
+        if (described.isNull()) throw new NoSuchViewException(identifier);
+        return CatalogView.of(name, identifier, described);
+    }
+
+    public boolean viewExists(Identifier identifier) {
+        return !request("view").table(identifier).answer().isNull();
+    }
+
+    public Identifier[] listViews(String[] namespace) {
+        String[] found = Request.texts(request("views").database(namespace).answer());
+        Identifier[] names = new Identifier[found.length];
+        for (int i = 0; i < names.length; i++) names[i] = Identifier.of(namespace, found[i]);
+        return names;
+    }
+
+    public boolean dropView(Identifier identifier) {
+        return request("drop_view").table(identifier).answer().asBoolean();
+    }
+
+    public View createView(Identifier identifier, View view) { return refusedView(identifier); }
+
+    public View replaceView(Identifier identifier, View view) { return refusedView(identifier); }
+
+    public void renameView(Identifier from, Identifier to) { refusedView(from); }
+
+    private View refusedView(Identifier identifier) {
+        request("refuse_view").table(identifier).answer();
+        throw new IllegalStateException(identifier.toString());
     }
 
     // procedures

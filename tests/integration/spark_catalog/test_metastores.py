@@ -209,3 +209,47 @@ def test_the_server_gets_the_commits(spark: SparkSession, server: tuple[RestCata
 def test_a_secret_in_clear_text_is_refused(spark: SparkSession) -> None:
     with pytest.raises(penstock.ConfigError, match="visible to all its users"):
         penstock.register(spark, catalog="plain", warehouse="lake", options={"metastore": "rest", "token": "abc"})
+
+
+def test_views_of_the_catalog_are_read_and_dropped(
+    spark: SparkSession, server: tuple[RestCatalogServer, dict[str, str]]
+) -> None:
+    spark.sql("CREATE DATABASE served.seen")
+    spark.sql("CREATE TABLE served.seen.orders AS SELECT id, id * 10 AS price FROM range(3)")
+    fields = [{"id": 0, "name": "number", "type": "BIGINT"}, {"id": 1, "name": "twice", "type": "BIGINT"}]
+    schema = {"fields": fields, "dialects": {"spark": "SELECT id, price * 2 FROM orders WHERE id > 0"}, "options": {}}
+    server[0].views["seen", "dear"] = {"query": "SELECT other", "comment": "what is dear", **schema}
+    spark.sql("USE named")
+    assert rows(spark, "SELECT number, twice FROM served.seen.dear d ORDER BY 1") == [(1, 20), (2, 40)]
+    spark.sql("INSERT INTO served.seen.orders VALUES (9, 90)")
+    assert spark.table("served.seen.dear").where("number > 8").count() == 1
+    assert [row[1] for row in spark.sql("SHOW VIEWS IN served.seen").collect()] == ["dear"]
+    assert [row[0] for row in spark.sql("DESCRIBE served.seen.dear").collect()] == ["number", "twice"]
+    for statement in (
+        "INSERT INTO served.seen.dear VALUES (1, 2)",
+        "DELETE FROM served.seen.dear",
+        "UPDATE served.seen.dear SET twice = 1",
+        "ALTER TABLE served.seen.dear ADD COLUMN x INT",
+        "DROP TABLE served.seen.dear",
+        "TRUNCATE TABLE served.seen.dear",
+        "CREATE TABLE served.seen.dear (id INT)",
+        "CALL served.sys.compact('seen.dear')",
+        "SELECT * FROM served.seen.dear VERSION AS OF 1",
+        "SELECT * FROM served.seen.`dear$snapshots`",
+    ):
+        assert "is a view" in refusal(spark, statement).lower(), statement
+    for statement in (
+        "CREATE VIEW served.seen.other AS SELECT 1 AS a",
+        "CREATE OR REPLACE VIEW served.seen.dear AS SELECT 1 AS a",
+        "ALTER VIEW served.seen.dear RENAME TO served.seen.other",
+        "ALTER VIEW served.seen.dear AS SELECT 1 AS a",
+    ):
+        assert "views of the catalog are read, and not created or changed" in refusal(spark, statement)
+    assert "database 'seen' is not empty" in refusal(spark, "DROP DATABASE served.seen")
+    spark.sql("DROP VIEW served.seen.dear")
+    assert server[0].views == {}
+    assert spark.sql("SHOW VIEWS IN served.seen").collect() == []
+    assert "TABLE_OR_VIEW_NOT_FOUND" in refusal(spark, "SELECT * FROM served.seen.dear")
+    assert "VIEW_NOT_FOUND" in refusal(spark, "DROP VIEW served.seen.dear")
+    spark.sql("DROP VIEW IF EXISTS served.seen.dear")
+    spark.sql("DROP DATABASE served.seen CASCADE")

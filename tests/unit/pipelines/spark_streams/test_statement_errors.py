@@ -37,7 +37,7 @@ def test_a_statement_that_runs_only_without_spark_has_a_hint(statement: str, mes
     [
         ("CREATE VIEW v AS SELECT 1", "CREATE TEMPORARY VIEW"),
         ("create or replace view d.v as select 1", "CREATE TEMPORARY VIEW"),
-        ("SHOW VIEWS IN d", "the catalog keeps no views"),
+        ("SHOW VIEWS IN d", "the name of a temporary view"),
         ("DROP VIEW d.v", "without a database"),
     ],
 )

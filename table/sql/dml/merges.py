@@ -201,7 +201,7 @@ class _Join:
         if clause.action == "delete":
             return {name: f"{self._target}.{quoted(name)}" for name in names}
         if clause.assignments is None:
-            known = {column.lower(): column for column in reversed(self.source_columns)}
+            known = {column.lower(): column for column in reversed([*self.source_columns])}
             return {name: f"{self._source}.{quoted(self._source_column(name, clause, known))}" for name in names}
         assigned = self._assigned(clause.assignments, names)
         values = [(path, f"({self._qualified(text, clause.rows)})") for path, text in assigned]

@@ -31,8 +31,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     found: list[Any] = []
     open_ = connections._open
 
-    def noted(server: MongoAddress) -> Any:
-        found.append(open_(server))
+    def noted(server: MongoAddress, seconds: float) -> Any:
+        found.append(open_(server, seconds))
         return found[-1]
 
     monkeypatch.setattr(connections, "_open", noted)

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.merge.key_groups import KeyGroups
+from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.write import keyed_buffer
 
 
@@ -17,11 +18,11 @@ def test_long_rows_are_merged_in_pieces_of_few_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     monkeypatch.setattr(keyed_buffer, "_PIECE_BYTES", 10_000)
-    real, sizes = keyed_buffer.merge_groups, list[int]()
+    sizes = list[int]()
 
     def merged(merge: object, groups: KeyGroups) -> object:
         sizes.append(len(groups.order))
-        return real(merge, groups)  # type: ignore[arg-type]
+        return merge_groups(merge, groups)  # type: ignore[arg-type]
 
     monkeypatch.setattr(keyed_buffer, "merge_groups", merged)
     catalog = Catalog(tmp_path, {"local.sync": "false"})

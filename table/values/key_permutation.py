@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.table.values.buffers import Ints, Words
 from penstock.table.values.sort_keys import Keys
+
+# The bytes of keys that are compared at once.
+_COMPARED = 1 << 20
 
 
 def stable_order(keys: Keys, sorted_runs: bool) -> Ints:
@@ -60,13 +64,25 @@ def _leading_words(keys: Keys) -> tuple[Words, bool]:
     width = keys.dtype.itemsize
     matrix = np.frombuffer(np.ascontiguousarray(keys), np.uint8).reshape(-1, width)
     # Leading bytes that all keys share do not distinguish keys.
-    skip = 0
-    while skip < width - 8 and (matrix[:, skip] == matrix[0, skip]).all():
-        skip += 1
+    skip = _shared_bytes(matrix, width - 8)
     lead = np.zeros((len(keys), 8), np.uint8)
     part = matrix[:, skip : skip + 8]
     lead[:, : part.shape[1]] = part
     return lead.view(">u8")[:, 0].astype(np.uint64), width - skip <= 8
+
+
+def _shared_bytes(matrix: npt.NDArray[np.uint8], most: int) -> int:
+    """Return how many leading bytes all keys share, at most this many."""
+    skip, block = 0, 1
+    while skip < most:
+        part = matrix[:, skip : min(skip + block, most)]
+        differ = (part != part[0]).any(axis=0)
+        if differ.any():
+            return skip + int(differ.argmax())
+        skip += part.shape[1]
+        # Most keys differ early; in long ones, more bytes are compared at once.
+        block = min(2 * block, max(1, _COMPARED // len(matrix)))
+    return max(0, most)
 
 
 def _settle_ties(order: Ints, lead: Words, keys: Keys) -> None:

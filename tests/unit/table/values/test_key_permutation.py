@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.table.values import key_permutation
 from penstock.table.values.key_permutation import argsort_flush, argsort_runs, stable_order
 from penstock.table.values.sort_keys import sort_keys
 from penstock.table.values.types import STRING
@@ -41,3 +42,32 @@ def test_long_keys_with_common_beginnings_sort(text: str) -> None:
     expected = np.argsort(keys, kind="stable")
     assert (argsort_flush(keys) == expected).all()
     assert (argsort_runs(keys) == expected).all()
+
+
+@pytest.mark.parametrize("shared", [*range(20), 63, 64, 65, 5000])
+@pytest.mark.parametrize("compared", [1, 300, 1 << 20])
+def test_keys_differ_after_any_number_of_equal_bytes(
+    monkeypatch: pytest.MonkeyPatch, shared: int, compared: int
+) -> None:
+    monkeypatch.setattr(key_permutation, "_COMPARED", compared)
+    ends = ["b", "a", "", "ab", "ba", "b", "a" * 12 + "b", "a" * 12]
+    keys = sort_keys([pa.array(["x" * shared + end for end in ends])], [STRING])
+    matrix = np.frombuffer(np.ascontiguousarray(keys), np.uint8).reshape(len(keys), -1)
+    differ = np.flatnonzero((matrix != matrix[0]).any(axis=0))[0]
+    assert key_permutation._shared_bytes(matrix, matrix.shape[1]) == differ
+    expected = np.argsort(keys, kind="stable").tolist()
+    assert argsort_flush(keys).tolist() == expected
+    assert argsort_runs(keys).tolist() == expected
+
+
+def test_a_long_equal_beginning_is_compared_in_few_steps() -> None:
+    steps = list[int]()
+
+    class Counted(np.ndarray):
+        def __getitem__(self, index: object) -> object:
+            steps.append(1)
+            return super().__getitem__(index)  # type: ignore[index]
+
+    matrix = np.zeros((4, 1 << 20), np.uint8).view(Counted)
+    assert key_permutation._shared_bytes(matrix, 1 << 20) == 1 << 20
+    assert len(steps) < 100

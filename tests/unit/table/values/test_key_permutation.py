@@ -66,7 +66,7 @@ def test_a_long_equal_beginning_is_compared_in_few_steps() -> None:
     class Counted(np.ndarray):
         def __getitem__(self, index: object) -> object:
             steps.append(1)
-            return super().__getitem__(index)  # type: ignore[index]
+            return super().__getitem__(index)  # type: ignore[call-overload]
 
     matrix = np.zeros((4, 1 << 20), np.uint8).view(Counted)
     assert key_permutation._shared_bytes(matrix, 1 << 20) == 1 << 20

@@ -56,7 +56,7 @@ def interpreter(tmp_path: Path) -> Iterator[Interpreter]:
         ("NULL, v", "a text cannot be stored whole in the column 'b'"),
     ],
 )
-def test_values_that_a_column_cannot_hold_are_refused(interpreter: Interpreter, values: str, reason: str) -> None:
+def test_values_that_a_column_would_change_are_refused(interpreter: Interpreter, values: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         list(interpreter.run(f"INSERT INTO parts SELECT id, {values} FROM src"))
 

@@ -22,7 +22,14 @@ from penstock.table.catalog.unfinished import finished_by
 from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.metastore.hive_client import HiveMetastore, NameExists, NameMissing
-from penstock.table.metastore.hive_objects import is_external, is_paimon, is_view, new_database, new_table
+from penstock.table.metastore.hive_objects import (
+    is_external,
+    is_paimon,
+    is_view,
+    new_database,
+    new_table,
+    view_type,
+)
 from penstock.table.options.definition import PATH
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_folder import delete_table_folder
@@ -128,7 +135,7 @@ class HiveCatalog(CatalogBackend):
         if found is None or not is_view(found):
             return None
         options = dict(found.parameters or {})
-        columns = tuple(ViewColumn(item.name, item.type, item.comment) for item in found.sd.cols or ())
+        columns = tuple(ViewColumn(item.name, view_type(item.type), item.comment) for item in found.sd.cols or ())
         query = found.viewExpandedText or found.viewOriginalText or ""
         return KeptView(name, query, columns, options.pop("comment", None), options=options)
 

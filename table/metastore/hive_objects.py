@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import getpass
+import re
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -172,6 +173,12 @@ def _parameters(schema: TableSchema) -> dict[str, str]:
 def is_paimon(described: Any) -> bool:
     """Return whether a table is one of Paimon; Java examines the input format as well."""
     return bool(described.sd and described.sd.inputFormat == INPUT_FORMAT)
+
+
+def view_type(text: str) -> str:
+    """Return the type of a column of a view, as Hive writes it, as the text of a type of Paimon."""
+    members = re.sub(r"(?<=[<,])([^<>,:()]+):", r"`\1` ", text)
+    return re.sub(r"(?<!`)\bbinary\b(?!`)", "bytes", re.sub(r"\bstruct<", "row<", members))
 
 
 def is_view(described: Any) -> bool:

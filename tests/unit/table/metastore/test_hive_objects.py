@@ -6,8 +6,17 @@ import copy
 
 import pytest
 
-from penstock.table.metastore.hive_objects import hive_type, is_external, is_paimon, new_partition, new_table, update
+from penstock.table.metastore.hive_objects import (
+    hive_type,
+    is_external,
+    is_paimon,
+    new_partition,
+    new_table,
+    update,
+    view_type,
+)
 from penstock.table.schema.new_schema import create_schema
+from penstock.table.schema.type_text import read_type, written
 from penstock.table.values.types import parse_type
 
 TYPES = [
@@ -33,6 +42,22 @@ TYPES = [
     ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "timestamp"),
     ("VARIANT", "struct<value:binary,metadata:binary>"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("hive", "paimon"),
+    [
+        ("decimal(10,2)", "DECIMAL(10, 2)"),
+        ("binary", "BYTES"),
+        ("struct<a:int,binary:binary>", "ROW<a INT, binary BYTES>"),
+        (
+            "array<struct<a b:map<string,struct<c:decimal(4,2)>>>>",
+            "ARRAY<ROW<`a b` MAP<STRING, ROW<c DECIMAL(4, 2)>>>>",
+        ),
+    ],
+)
+def test_types_of_columns_of_views_are_read(hive: str, paimon: str) -> None:
+    assert written(read_type(view_type(hive))) == written(read_type(paimon))
 
 
 @pytest.mark.parametrize(("paimon", "hive"), TYPES)

@@ -64,7 +64,7 @@ def test_a_long_equal_beginning_is_compared_in_few_steps() -> None:
     steps = list[int]()
 
     class Counted(np.ndarray):
-        def __getitem__(self, index: object) -> object:
+        def __getitem__(self, index: object) -> object:  # type: ignore[override]
             steps.append(1)
             return super().__getitem__(index)  # type: ignore[call-overload]
 

@@ -19,9 +19,10 @@ from collections.abc import Iterable
 from typing import ClassVar, overload
 
 # The user and the password are between :// and the last @ before the path. On Azure, the name before the @ is that of
-# the container. A quote and a comma end a text of SQL or JSON, and with it the URL.
+# the container, and hints write `user@`. A quote and a comma end a text of SQL or JSON, and with it the URL.
 _LOGIN = re.compile(
-    r"""(?<=://)(?!(?:(?<=abfs://)|(?<=abfss://))[\w$-]+@)(?:(?!["'][],:})])[^/?#\s])*@""", re.IGNORECASE
+    r"""(?<=://)(?!(?:(?<=abfs://)|(?<=abfss://))[\w$-]+@)(?!user@(?![^/?#\s]*@))(?:(?!["'][],:})])[^/?#\s])*@""",
+    re.IGNORECASE,
 )
 # A signed URL has its signature or key among the parameters. The length of their names has a limit, since a search
 # without one takes minutes in a long text with many question marks.

@@ -90,10 +90,13 @@ def _replace(context: SqlContext, table: Table, statement: Update | Delete, wher
 
     def query(rows: str) -> str:
         shown = f"{own_text(context, statement.name)} AS {alias}{where}"
-        # The rows have columns of their own, such as _ROW_ID, which the statement cannot name.
-        context.session.columns_of(f"SELECT 1 FROM {shown}")
-        assignments = statement.assignments if isinstance(statement, Update) else None
-        new = [] if assignments is None else new_values(context, table, shown, alias, assignments)
+        # Bound against the table, since the rows have columns of their own, such as _ROW_ID, which the statement
+        # cannot name.
+        if isinstance(statement, Update):
+            new = new_values(context, table, shown, alias, statement.assignments)
+        else:
+            new = []
+            context.session.columns_of(f"SELECT 1 FROM {shown}")
         values = "".join(f", {text} AS {new_column(at)}" for at, text in enumerate(new))
         return f"SELECT {kind} AS kind, {places}{values} FROM {rows} AS {alias}{where}"
 

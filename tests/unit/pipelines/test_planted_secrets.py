@@ -165,6 +165,8 @@ def test_what_is_no_login_stays_in_the_text(text: str) -> None:
 
 def test_a_hint_shows_no_login_of_a_url() -> None:
     assert PenstockError("it failed", hint=f"correct http://u:{HUSH}@h/").hint == "correct http://h/"
+    assert PenstockError("it failed", hint="write mysql://user@host/").hint == "write mysql://user@host/"
+    assert PenstockError("it failed", hint=f"correct http://user@home:{HUSH}@h/").hint == "correct http://h/"
 
 
 @pytest.mark.parametrize("part", ["?", "?,", "?key", "&key", "://", "://a", "key"])

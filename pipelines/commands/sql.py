@@ -101,10 +101,13 @@ def _on_spark(flags: Flags) -> bool:
 
 def _run_on_spark(script: str, results: Results, flags: Flags) -> int:
     from penstock.pipelines.commands.spark_statements import script_of, spark_session
+    from penstock.pipelines.spark_catalog.registration import place_of
     from penstock.table.catalog.settings import CatalogSettings
 
     settings = pairs(flags.get("spark-conf", ()))
     warehouse, options = warehouse_and_options(flags)
+    # The tasks of a running session may have another current folder.
+    warehouse = place_of(warehouse, options)
     opened = spark_session(warehouse, options, text(flags, "database"), text(flags, "master"), settings)
     with _terminated_as_interrupted(), opened as session:
         modes = {"streaming": yes(flags, "stream"), "until_caught_up": yes(flags, "until-caught-up")}

@@ -18,6 +18,8 @@ from tests.servers import launch
 _numbers = itertools.count()
 # That of the source: the first client of a process decides where all of them log.
 _log = logging.getLogger("penstock.pulsar")
+# Small messages, so that messages in chunks need not be large.
+OPTIONS = ("maxMessageSize=20000", "nettyMaxFrameSizeBytes=60000")
 
 
 @dataclass
@@ -90,12 +92,11 @@ class Broker:
         launch.stop("pulsar", self.folder)
 
     def start(self) -> None:
-        launch.start("pulsar", self.folder, self.port)
+        launch.start("pulsar", self.folder, self.port, *OPTIONS)
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     folder = tmp_path_factory.mktemp("pulsar")
-    # Small messages, so that messages in chunks need not be large.
-    with launch.running("pulsar", folder, "maxMessageSize=20000", "nettyMaxFrameSizeBytes=60000") as port:
+    with launch.running("pulsar", folder, *OPTIONS) as port:
         yield Broker(port, folder)

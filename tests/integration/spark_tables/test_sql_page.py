@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_the_commands_of_the_page_run_on_spark(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The session begins in the folder of the page, whose warehouse is a relative path: so do its tasks.
-    monkeypatch.chdir(tmp_path_factory.mktemp("page"))
+    # The warehouse of the page is a relative path, and the tasks of the session have the folder where it began.
     session = open_session("page", master="local[2]")
+    monkeypatch.chdir(tmp_path_factory.mktemp("page"))
     try:
         run_page(ROOT / "docs" / "sql.md", on_spark=True)
     finally:

@@ -55,7 +55,9 @@ def moved_to_server(history: SchemaHistory, facts: ServerFacts, progress: Progre
     history.versions.clear()
     history.unsaved.clear()
     history.start(known, beginning_of(facts))
-    return replace(progress, server=facts.uuid, by_gtid=True)
+    # Two servers may have begun files of one name in the same second: the place is one in the other server's file.
+    log_position = replace(progress.log, begun=0, sample=None)
+    return replace(progress, server=facts.uuid, log=log_position, by_gtid=True)
 
 
 def beginning_of(facts: ServerFacts) -> LogPosition:

@@ -26,11 +26,11 @@ from penstock.table.sql.queries.engine_errors import (
     view_of_itself,
 )
 from penstock.table.sql.queries.interruption import interruptible
-from penstock.table.sql.queries.kept_views import KeptViews
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.session_tables import SessionTables
 from penstock.table.sql.queries.table_rows import TableRows
 from penstock.table.sql.queries.variant_reads import refuse_members
+from penstock.table.sql.queries.view_queries import ViewQueries
 from penstock.table.values.optional import duckdb_module
 from penstock.table.values.sql_text import quoted
 
@@ -61,7 +61,7 @@ class Session:
         # DuckDB's own returns `memory`, the name of its database: the warehouse's databases are its schemas.
         self._connection.execute("CREATE TEMP MACRO current_database() AS current_schema()")
         self._rows = TableRows(catalog, catalog_name or "", {} if read_options is None else read_options)
-        self._kept_views = KeptViews(catalog, self._connection)
+        self._view_queries = ViewQueries(catalog, self._connection)
         self._tables = SessionTables(catalog, catalog_name, self._rows, self._connection, self._create_kept_view)
         self._statement: ScriptPart | None = None
         self._views: set[str] = set()
@@ -132,7 +132,7 @@ class Session:
 
     def _create_kept_view(self, place: tuple[str, str]) -> None:
         with self._names_of_kept_view(place[0]):
-            self._kept_views.create(place, self.prepared)
+            self._view_queries.create(place, self.prepared)
 
     @contextmanager
     def _names_of_kept_view(self, database: str) -> Iterator[None]:
@@ -188,7 +188,7 @@ class Session:
         return any(self._rows.is_newest(place, given) for given in options)
 
     def _view_reads_newest(self, view: tuple[str, str], place: tuple[str, str]) -> bool:
-        with self._names_of_kept_view(view[0]), self._kept_views.entered(".".join(view)) as query:
+        with self._names_of_kept_view(view[0]), self._view_queries.entered(".".join(view)) as query:
             return self.reads_newest(query, place)
 
     def use(self, database: str) -> None:

@@ -19,7 +19,7 @@ _OTHER_DIALECT = (
 )
 
 
-class KeptViews:
+class ViewQueries:
     """The views of a catalog for one session. They are created in DuckDB when a statement names them."""
 
     def __init__(self, catalog: Catalog, connection: Any) -> None:

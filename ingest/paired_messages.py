@@ -41,7 +41,8 @@ def whole_pairs(
 
     The message before the range, which is looked up with the first one, is added if it leads. The last one is left out
     if it does, and is shown to the next range. Of several that lead one after the other, the last belongs to the next
-    one. A first message that may be the second of a pair whose first one is gone is reported, as told by `follows`.
+    one. `follows` returns whether a message may be the second of a pair: a first message that may be is reported if
+    the message before it is gone.
     """
     before, is_first = last_before(), True
     held = before if before is not None and leads(before.messages.values[-1]) else None

@@ -40,7 +40,7 @@ from penstock.ingest.source import Range
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")
 _LOOK_SECONDS = 0.2
-_MOST_SECONDS = 3 * REQUEST_SECONDS  # a new client needs several answers of the broker, each of which may be slow
+_MOST_SECONDS = 3 * REQUEST_SECONDS  # a new client asks the broker several times, and each answer may be slow
 
 
 def place_of(range_: Range) -> Place:

@@ -30,8 +30,8 @@ def with_emptied(progress: Progress, names: Sequence[TableName], end: LogPositio
     return replace(progress, emptied=tuple(dict.fromkeys([*progress.emptied, *names])), emptied_at=end)
 
 
-def with_waiting_emptied(settings: FollowSettings, progress: Progress) -> Progress:
-    """Return the state without emptied tables, once the log has passed the moment or cannot be read up to it now."""
+def with_emptied_released(settings: FollowSettings, progress: Progress) -> Progress:
+    """Return the state in which the emptied tables are read, once the log is past that moment or cannot reach it."""
     if progress.emptied_at is None:
         return progress
     waits = progress.log.is_before(progress.emptied_at) and not progress.by_gtid

@@ -18,7 +18,7 @@ from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.server_positions import await_visible, latest
 from penstock.ingest.mysql.captured_tables import captured_facts, with_chunks, with_requests
-from penstock.ingest.mysql.emptied_tables import with_emptied, with_waiting_emptied
+from penstock.ingest.mysql.emptied_tables import with_emptied, with_emptied_released
 from penstock.ingest.mysql.errors import GtidDiverged
 from penstock.ingest.mysql.first_position import first_position, present_position
 from penstock.ingest.mysql.idle_position import IdlePosition
@@ -140,7 +140,7 @@ class Planner:
         progress = with_requests(self.settings, connection, progress)
         if self.settings.is_requested(before.reread):
             return self._emptied(progress, latest(connection, facts))
-        progress = with_waiting_emptied(self.settings, progress)
+        progress = with_emptied_released(self.settings, progress)
         # The chunks of the last batch have been read by now: the tables are right once the log has passed this
         # position.
         if progress.unsettled:

@@ -148,9 +148,13 @@ def _after(position: LogPosition) -> str:
 Part = tuple[str, dict[str, Any], int]
 
 
+def _planned(progress: Progress) -> dict[str, Any]:
+    return {PLANNED: [progress.server, progress.log.gtid]}
+
+
 def _chunks(progress: Progress, unread: Collection[TableName]) -> Iterator[Part]:
     batch = progress.batch
-    as_of: dict[str, Any] = {PLANNED: [progress.server, progress.log.gtid]}
+    as_of = _planned(progress)
     if batch.as_of is not None:
         as_of["as_of"] = batch.as_of.to_json()
     for chunk in batch.chunks:
@@ -230,8 +234,7 @@ class MySqlComparison:
             while not cursor.done:
                 chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)
                 for chunk in chunks:
-                    planned = [progress.server, progress.log.gtid]
-                    as_of = {PLANNED: planned, "as_of": progress.log.to_json()}
+                    as_of = {**_planned(progress), "as_of": progress.log.to_json()}
                     start = {CHUNK: chunk_json(chunk), **as_of, **known}
                     yield from self._chunk(start)
 

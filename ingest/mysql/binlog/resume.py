@@ -141,6 +141,9 @@ def _missing_on_mariadb(connection: Connection, stored: LogPosition) -> str:
     return ", ".join(part for part in stored.gtid.split(",") if part and not any(found.has(part) for found in known))
 
 
+_ONE_SERVER = "check that one server only answers at the address, and that a proxy sends no SELECT to replicas"
+
+
 def require_read(connection: Connection, facts: ServerFacts, planned_at: str, gtid: str) -> None:
     """Raise GtidDiverged if rows of this server may lack changes that were read from the server `planned_at`.
 
@@ -158,7 +161,7 @@ def require_read(connection: Connection, facts: ServerFacts, planned_at: str, gt
             server=facts.uuid,
             planned_at=planned_at,
             missing=missing or "unknown, without GTIDs",
-            hint="check that one server only answers at the address, and that a proxy sends no SELECT to replicas",
+            hint=_ONE_SERVER,
             retryable=True,
         )
 
@@ -170,7 +173,7 @@ def require_position_of(facts: ServerFacts, planned_at: str) -> None:
             "a table would be read as of a position of another server",
             server=facts.uuid,
             planned_at=planned_at,
-            hint="check that one server only answers at the address, and that a proxy sends no SELECT to replicas",
+            hint=_ONE_SERVER,
             retryable=True,
         )
 

@@ -81,12 +81,12 @@ def add_framed(
     while begin < len(values):
         end = _block_end(begin, ends, known)
         if known.is_tried() and int(sizes[begin:end].sum()) <= (end - begin) * MOST_MEAN_BYTES:
-            found = FramedBlock(values[begin:end], sizes[begin:end]).framed(known, min(fewest, FEWEST_ALIKE))
+            found = _framed(values[begin:end], sizes[begin:end], known, fewest)
             # The block may have had more kinds of messages than were expected, and too few of each.
             wider = end if len(found.places) else _block_end(begin, ends, known)
             if wider > end:
                 end = wider
-                found = FramedBlock(values[begin:end], sizes[begin:end]).framed(known, min(fewest, FEWEST_ALIKE))
+                found = _framed(values[begin:end], sizes[begin:end], known, fewest)
             known.note(len(found.places) / (end - begin))
             _add_block(found, begin, known, tables)
         begin = end
@@ -98,6 +98,10 @@ def add_framed(
     if not added.any():
         return messages
     return messages.take(np.flatnonzero(~added))
+
+
+def _framed(values: Sequence[bytes], sizes: Int64s, known: KnownFrames, fewest: int) -> FramedMessages:
+    return FramedBlock(values, sizes).framed(known, min(fewest, FEWEST_ALIKE))
 
 
 def _block_end(begin: int, ends: Int64s, known: KnownFrames) -> int:

@@ -202,7 +202,7 @@ def test_frames_of_few_messages_are_not_compared() -> None:
 
 
 def tables_by_turns(monkeypatch: pytest.MonkeyPatch) -> Messages:
-    """30 messages of each of 20 tables, of which a block of the usual size has five."""
+    """There are 30 messages of each of 20 tables. A block of the usual size has five of each."""
     monkeypatch.setattr(framed_rows, "BLOCK", 100)
     return Messages([raw(message(number, table=f"t{number % 20}")) for number in range(600)], np.arange(600))
 

@@ -235,18 +235,18 @@ class HiveCatalog(CatalogBackend):
         if not moves or not SchemaFiles(storage, root).ids():  # the metastore may have moved the folder itself
             return
         target = self._folders.usual(new_database_, new_table_)
-        new_root, moved = self._folders.open(target)[1], list[bool]()
+        new_root, reached = self._folders.open(target)[1], set[str]()
 
         def relocate() -> None:
             # The metastore names the new place only once the folder is complete there.
-            moved.append(True)
+            reached.add("moved")
             self._relocate(new_name, target)
-            moved.append(True)
+            reached.add("described")
 
         def rest() -> str:
-            if not moved:
+            if "moved" not in reached:
                 return f"the table is complete as {new_name} in its old folder {location}, and can stay there"
-            if len(moved) == 1:
+            if "described" not in reached:
                 return f"the files are in {target}: in Hive, ALTER TABLE {new_name} SET LOCATION '{target}'"
             return f"the table is complete as {new_name}: CALL sys.repair, and delete {location} if it is still there"
 

@@ -1,4 +1,4 @@
-"""The new values of columns: a whole value, or a struct of which only the named fields are set."""
+"""The new values of columns. A struct may be set as a whole, or by some of its fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.values.sql_text import literal, quoted
 from penstock.table.values.types import DataType, RowType
 
-# The SQL of a value, or the values of some fields of a struct.
+# The SQL of a value, or the values of fields of a struct by their names.
 _Value: TypeAlias = "str | dict[str, _Value]"
 
 

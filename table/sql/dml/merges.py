@@ -133,24 +133,23 @@ class _Join:
         plain, inner, outer = self._plain(), list[str](), list[str]()
         for at, (field, type_) in enumerate(zip(fields, types, strict=True)):
             texts = [of_clause[field.name] for of_clause in values]
-            types_of = [given.get(text) for text in texts]
+            types_of_texts = [given.get(text) for text in texts]
             is_plain = plain.issuperset(texts)
             if is_plain:
                 # The time for which DuckDB plans expressions beside a join grows with the square of their number.
                 texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
             stored = [
                 assigned_text(self.table.name, text, field, type_, of_text)
-                for text, of_text in zip(texts, types_of, strict=True)
+                for text, of_text in zip(texts, types_of_texts, strict=True)
             ]
             cases = " ".join(f"WHEN {number} THEN {text}" for number, text in enumerate(stored))
-            value = f"CASE clause {cases} END AS {new_column(at)}"
             if not is_plain:
                 inner.append(f"CASE {decided} {cases} END AS {new_column(at)}")
                 outer.append(new_column(at))
             elif len(set(texts)) == 1:  # casts fail in changed rows only: the filter on clauses comes first
                 outer.append(f"{stored[0]} AS {new_column(at)}")
             else:
-                outer.append(value)
+                outer.append(f"CASE clause {cases} END AS {new_column(at)}")
         columns = ", ".join((*(f"{text} AS {name}" for text, name in read.items()), *inner))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
         rows = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined(self.rows)}"

@@ -22,6 +22,16 @@ FLAGS = {
     "soft": ["--table-conf", "bucket=1", "--deletes", "soft"],
     "history": ["--table-conf", "bucket=1", "--deletes", "history"],
 }
+MOVES = [
+    aliyun("INSERT", 1, v="a"),
+    aliyun("INSERT", 2, v="b"),
+    aliyun("UPDATE_BEFORE", 1, v="a"),
+    aliyun("UPDATE_AFTER", 5, v="a"),
+    aliyun("UPDATE_BEFORE", 2, v="b"),
+    aliyun("UPDATE_AFTER", 2, v="c"),
+    aliyun("UPDATE_BEFORE", 5, v="a"),
+    aliyun("UPDATE_AFTER", 6, v="d"),
+]
 
 
 @pytest.fixture
@@ -72,21 +82,11 @@ def transactional(broker: Broker) -> Producer:
 def test_a_key_that_moves_between_two_batches_is_moved(
     make: Callable[[str], Sync], broker: Broker, kind: str, send: Send
 ) -> None:
-    messages = [
-        aliyun("INSERT", 1, v="a"),
-        aliyun("INSERT", 2, v="b"),
-        aliyun("UPDATE_BEFORE", 1, v="a"),
-        aliyun("UPDATE_AFTER", 5, v="a"),
-        aliyun("UPDATE_BEFORE", 2, v="b"),
-        aliyun("UPDATE_AFTER", 2, v="c"),
-        aliyun("UPDATE_BEFORE", 5, v="a"),
-        aliyun("UPDATE_AFTER", 6, v="d"),
-    ]
     at_once, topic = make("whole"), broker.topic()
-    broker.send(topic, *messages)
+    broker.send(topic, *MOVES)
     run(at_once.spec(topic, "--table", "t", *FLAGS[kind]))
     one_by_one, topic = make("parts"), broker.topic()
-    for message in messages:
+    for message in MOVES:
         send(broker, topic, message)
         run(one_by_one.spec(topic, "--table", "t", *FLAGS[kind]))
     expected = state(at_once, kind)

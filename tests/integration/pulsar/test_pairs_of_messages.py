@@ -8,30 +8,18 @@ import pytest
 
 from penstock.table.catalog.catalog import Catalog
 from tests.here import run
-from tests.integration.kafka.test_formats_alike import aliyun
-from tests.integration.kafka.test_pairs_of_messages import FLAGS, summed
+from tests.integration.kafka.test_pairs_of_messages import FLAGS, MOVES, summed
 from tests.integration.pulsar.conftest import Broker
 from tests.integration.pulsar.sync import Sync
 
 pytestmark = pytest.mark.pulsar
-
-MESSAGES = [
-    aliyun("INSERT", 1, v="a"),
-    aliyun("INSERT", 2, v="b"),
-    aliyun("UPDATE_BEFORE", 1, v="a"),
-    aliyun("UPDATE_AFTER", 5, v="a"),
-    aliyun("UPDATE_BEFORE", 2, v="b"),
-    aliyun("UPDATE_AFTER", 2, v="c"),
-    aliyun("UPDATE_BEFORE", 5, v="a"),
-    aliyun("UPDATE_AFTER", 6, v="d"),
-]
 
 
 @pytest.mark.parametrize("kind", ["soft", "partial-update"])
 def test_a_key_that_moves_between_two_batches_is_moved(broker: Broker, tmp_path: Path, kind: str) -> None:
     sync, topic = Sync(broker, tmp_path, "aliyun-json"), broker.topic()
     for begin, end in ((0, 1), (1, 3), (3, 5), (5, 7), (7, 8)):
-        broker.send(topic, *MESSAGES[begin:end])
+        broker.send(topic, *MOVES[begin:end])
         run(sync.spec(topic, "--table", "t", *FLAGS[kind]))
     left = [(row["id"], row["v"]) for row in sync.rows("t") if not row.get("_deleted")]
     assert left == [(2, "c"), (6, "d")]

@@ -395,7 +395,7 @@ def test_a_commit_between_plan_and_write_is_a_conflict(spark: SparkSession, cata
 def test_an_overwrite_by_path_of_its_own_rows_names_the_snapshot_that_it_read(
     spark: SparkSession, catalog: Catalog
 ) -> None:
-    """Spark tells a format in Python nothing of what the query of a write reads."""
+    """A format in Python does not see which tables the query of a write reads."""
     fresh(spark, "by_path", "(1, 'new', 1, 'a')", "(2, 'new', 2, 'a')")
     table = catalog.table("shop.by_path")
     for attempt in (1, 2):

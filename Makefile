@@ -55,8 +55,9 @@ prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, 
 
 # One file's tests stay in one process: servers, sessions and JVMs are started once a file.
 # On a slow or busy machine a run leaves out the last of the further tests (tests/order.py), and says so at its end.
+# A few tests that fail are run a second time, alone (tests/whole_run.py).
 test: prepare ## every test; the servers and peers are real: under an hour
-	@timeout --kill-after=60 3400 $(PY) -m pytest -q -n $(TEST_JOBS) --dist loadfile --max-worker-restart 1 --durations 15 --further-until 2900
+	@timeout --kill-after=60 3400 $(PY) -m tests.whole_run -q -n $(TEST_JOBS) --dist loadfile --max-worker-restart 1 --durations 15 --further-until 2800
 
 interop: prepare ## ours against Java Paimon and pypaimon, both ways
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/golden tests/interop

@@ -67,6 +67,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SECONDS",
         help="leave out further tests (tests/order.py) once the run has taken so long",
     )
+    parser.addoption(
+        "--failed-to", type=Path, metavar="FILE", help="write the names of the tests that failed, a line for each"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -227,6 +230,7 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say loudly which tests did not end or did not run, and why."""
+    _write_failed(terminalreporter)
     if _running:
         terminalreporter.section("NOT ENDED", sep="!", red=True)
         for test, began in _running.items():
@@ -239,3 +243,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("NOT RUN", sep="!", red=True)
         for reason, count in sorted(why.items()):
             terminalreporter.line(f"{count} tests: {reason.removeprefix('Skipped: ')}")
+
+
+def _write_failed(terminalreporter: pytest.TerminalReporter) -> None:
+    file = terminalreporter.config.getoption("--failed-to")
+    if file is not None:
+        reports = (report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, []))
+        file.write_text("".join(f"{test}\n" for test in sorted({report.nodeid for report in reports})))

@@ -323,14 +323,16 @@ def test_connections_that_the_server_kills_again_and_again_lose_and_repeat_nothi
     server: Playground, tmp_path: Path
 ) -> None:
     sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
+    runs = 0
     with busy(server, 5), killing_connections(server) as killed:
-        for _ in range(12):
+        # A slow machine ends fewer connections in a run.
+        while runs < 12 or len(killed) <= 5:
+            runs += 1
             try:
                 sync.run()
             except PenstockError as error:
                 if not error.retryable:
                     raise
-    assert len(killed) > 5
     sync.run()
     assert all(verdict.is_equal for verdict in sync.verified())
 

@@ -3,49 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import subprocess
+import sys
+from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from penstock.formats import FORMATS, decode
 from penstock.formats.change import DecodeOptions
 from tests.fuzz import test_messages, test_mongodb, test_postgres
-from tests.fuzz.mutations import MEMORY_FLOOR, MemoryExceeded, held, in_one_of_eight, within_memory
+from tests.fuzz.mutations import within_memory
 from tests.unit.formats.support import messages
 
+ROOT = Path(__file__).resolve().parents[2]
 # Besides ten times the input: what allocators keep.
 FLOOR = 16 << 20
-MORE = 8 << 20
+# In a process of their own: in one that has run for an hour, the system takes other pages back in the meantime.
+NOTICED = """
+import sys
+import numpy as np
+import pyarrow as pa
+from tests.fuzz.mutations import MEMORY_FLOOR, MemoryExceeded, held, in_one_of_eight, within_memory
 
+SIZE = 2 * MEMORY_FLOOR
+ALLOCATE = {
+    "python": lambda: b"x" * SIZE,
+    "numpy": lambda: np.ones(SIZE, np.int8),
+    "arrow": lambda: pa.array(np.ones(SIZE, np.int8)).cast(pa.int16()),
+}
 
-@pytest.mark.parametrize(
-    "allocate",
-    [
-        lambda: b"x" * (MEMORY_FLOOR + MORE),
-        lambda: np.ones(MEMORY_FLOOR + MORE, np.int8),
-        lambda: pa.array(np.ones(MEMORY_FLOOR + MORE, np.int8)).cast(pa.int16()),
-    ],
-    ids=["python", "numpy", "arrow"],
-)
-def test_more_memory_than_the_limit_is_noticed(allocate: Callable[[], object]) -> None:
+def is_noticed(run):
+    try:
+        run()
+    except MemoryExceeded as error:
+        return "MiB for 100 bytes" in str(error)
+    return False
+
+for name, allocate in ALLOCATE.items():
     within_memory(allocate, "", size=MEMORY_FLOOR)
-    with pytest.raises(MemoryExceeded, match="MiB for 100 bytes"):
-        within_memory(allocate, "", size=100)
-    with pytest.raises(MemoryExceeded):
-        within_memory(lambda: (allocate(), 1 / 0), "", size=100)
+    print(name, is_noticed(lambda: within_memory(allocate, "", size=100)))
+    print(name, is_noticed(lambda: within_memory(lambda: (allocate(), 1 / 0), "", size=100)))
+assert [in_one_of_eight() for _ in range(16)].count(True) == 2
+print([is_noticed(lambda: held(ALLOCATE["python"], "", size=100)) for _ in range(8)].count(True))
+"""
 
 
-def test_one_of_eight_runs_is_measured() -> None:
-    assert [in_one_of_eight() for _ in range(16)].count(True) == 2
-    ended = []
-    for _ in range(8):
-        try:
-            ended.append(held(lambda: b"x" * (MEMORY_FLOOR + MORE), "", size=1))
-        except MemoryExceeded:
-            ended.append("exceeded")
-    assert sorted(ended) == ["exceeded", *["well"] * 7]
+def test_more_memory_than_the_limit_is_noticed_in_one_of_eight_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", NOTICED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [f"{name} True" for name in ("python", "numpy", "arrow") for _ in "12"] + [
+        "1"
+    ], done.stderr
 
 
 @pytest.mark.slow

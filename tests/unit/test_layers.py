@@ -285,6 +285,7 @@ CROSSING = {
     "test_nightly.py": "tests/nightly.py",
     "test_captured_logs.py": "tests/conftest.py",
     "test_test_order.py": "tests/conftest.py",
+    "test_whole_run.py": "tests/whole_run.py",
     "test_patched_names.py": "names that tests replace in modules",
     "test_sbom.py": "tests/sbom.py",
     "test_sim_store.py": "tests/simulation/store.py",

@@ -12,6 +12,7 @@ from typing import Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from docs.effects import EFFECTS
+from docs.event_pages import log_events
 from docs.option_pages import catalog_options, table_options
 from penstock.ingest.database.connector import DatabaseSnapshot
 from penstock.ingest.files.connector import FilesConfig
@@ -137,6 +138,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
 )
 
 PARTS = {
+    "log-events.md": {"events": log_events},
     "options.md": {"options": options},
     "table-options.md": {"options": table_options, "catalog": catalog_options},
     "transforms.md": {"functions": functions, "masks": masks},

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs.event_pages import SECTIONS, levels_of_events
 from tests.source_trees import source_nodes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,3 +29,26 @@ def test_each_line_of_the_log_names_its_event() -> None:
     found = list(texts())
     assert len(found) > 100
     assert not [event for event in found if not event[1].startswith("event=")]
+
+
+def test_the_page_of_log_events_lists_each_event_once() -> None:
+    """A name that is built when it is logged must be listed in docs/event_pages.py."""
+    described = [name for events in SECTIONS.values() for name in events]
+    assert sorted(described) == sorted(levels_of_events())
+
+
+def test_each_log_event_is_described_in_words() -> None:
+    found = [name for events in SECTIONS.values() for name, (meaning, _) in events.items() if len(meaning.split()) < 3]
+    assert found == []
+
+
+def test_the_level_of_an_event_is_that_of_the_call_that_logs_its_text() -> None:
+    levels = levels_of_events()
+    assert levels["committed"] == {"info"}
+    assert levels["lookup_waits"] == {"info"}  # the text is in a variable
+    assert levels["lookup_snapshot_expired"] == {"warning"}
+    assert levels["table_incompatible"] == {"warning"}  # the text is kept and logged later
+    assert levels["tables_read_again"] == {"info"}
+    assert levels["mysql_connection"] == {"info or warning"}  # the level is chosen when it is logged
+    assert levels["slow_statement"] == {"info", "warning"}
+    assert levels["kafka_client"] == {"warning"}  # a filter sets it

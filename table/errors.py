@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from penstock.errors import CommitConflict, ConfigError, DecodeError, PenstockError, SchemaConflict, TableCorrupt
 
 
@@ -23,6 +25,14 @@ class TagMissing(ConfigError):
 
 class BranchMissing(ConfigError):
     """A requested branch does not exist."""
+
+
+class RowsUnread(ConfigError):
+    """Rows that an overwrite would delete, and that its query cannot read before a compaction."""
+
+    def __init__(self, message: str, partitions: Sequence[Mapping[str, object]], **facts: object) -> None:
+        super().__init__(message, hint="compact the table, and then run the statement again", **facts)
+        self.partitions = partitions
 
 
 class HistoryExpired(CommitConflict):

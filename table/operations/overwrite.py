@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from penstock.errors import ConfigError
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.commit_checks import Contents, Covers, contents
 from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
+from penstock.table.errors import RowsUnread
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Base, Snapshot, base_snapshot
 from penstock.table.meta.store import TableStore
@@ -20,7 +20,7 @@ from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.operations.row_copies import unless_expired
 from penstock.table.operations.write import AfterCommit, SnapshotFields, TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
-from penstock.table.read.plan import hidden_file
+from penstock.table.read.plan import hidden_entries
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings, optional_text
 
@@ -52,6 +52,9 @@ class OverwriteWriter(TableWriter):
         dynamic = schema.typed[DYNAMIC_PARTITION_OVERWRITE]
         self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
         self._prepared = False
+        if base is not None and not self._dynamic:
+            # Before rows are computed from the base. Which partitions a dynamic overwrite replaces is known at its end.
+            self._check_shown(base_snapshot(base), self._covers(()))
 
     @classmethod
     def open_on(
@@ -147,18 +150,29 @@ class OverwriteWriter(TableWriter):
         )
 
     def _contents(self, base: Snapshot | None, covers: Covers) -> Contents:
-        """Return what the partitions contained when the rows were read. ConfigError if scans do not show all rows."""
+        """Return what the partitions contained when the rows were read. RowsUnread if scans do not show all rows."""
         if base is None:
             return contents(self.store, base, covers)
+        if self._dynamic:
+            self._check_shown(base, covers)
         with unless_expired(self.store, base):
-            if (hidden := hidden_file(self.store, self.layout, base, covers)) is not None:
-                raise ConfigError(
-                    "some rows are readable only after a compaction, and would be deleted unread",
-                    table=self.store.name,
-                    file=hidden,
-                    hint="compact the table, and then run the statement again",
-                )
             return contents(self.store, base, covers)
+
+    def _check_shown(self, base: Snapshot | None, covers: Covers) -> None:
+        """Raise RowsUnread if scans of the base do not show all rows of the partitions."""
+        if base is None:
+            return
+        with unless_expired(self.store, base):
+            waiting = hidden_entries(self.store, self.layout, base, covers)
+            hidden = {entry.partition: entry.file.name for entry in waiting}
+        if hidden:
+            columns = self.layout.schema.partition_keys
+            raise RowsUnread(
+                "some rows are readable only after a compaction, and would be deleted unread",
+                [dict(zip(columns, self.layout.partition_values(found), strict=True)) for found in hidden],
+                table=self.store.name,
+                file=next(iter(hidden.values())),
+            )
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
         if self._dynamic:

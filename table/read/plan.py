@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from html import escape
 
@@ -93,11 +93,17 @@ def plan_state(
 
 def hidden_file(store: TableStore, layout: Layout, snapshot: Snapshot, covers: Callable[[bytes], bool]) -> str | None:
     """Return the name of a file of these partitions with rows that scans do not show yet, or None."""
+    return next((entry.file.name for entry in hidden_entries(store, layout, snapshot, covers)), None)
+
+
+def hidden_entries(
+    store: TableStore, layout: Layout, snapshot: Snapshot, covers: Callable[[bytes], bool]
+) -> Iterator[ManifestEntry]:
+    """Yield the files of these partitions with rows that scans do not show yet."""
     waits = invisible_level_0(layout)
     for entry in live_entries(store, snapshot):
         if covers(entry.partition) and (entry.bucket < 0 or (waits and entry.file.level == 0)):
-            return entry.file.name
-    return None
+            yield entry
 
 
 def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEntry]]:

@@ -93,6 +93,11 @@ def check_system_options(name: str, options: Mapping[str, str], table: str) -> N
             )
 
 
+def has_own_rows(name: str) -> bool:
+    """Return whether a system table has the rows of its table."""
+    return name.lower() in {"audit_log", "binlog", "ro", "read_optimized"}
+
+
 def followed_options(name: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options, of those set for all reads, that the system table can follow."""
     return {key: text for key, text in options.items() if name.lower() in _STATES and key in _TRAVEL}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.table.catalog.base import split_name
+from penstock.table.catalog.base import on_branch, split_name
+from penstock.table.errors import RowsUnread
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Base
 from penstock.table.operations.changed_files import repeated
@@ -32,11 +34,23 @@ def changed_rows(inserted: int = 0, updated: int = 0, deleted: int | None = 0, s
 
 def insert(context: SqlContext, statement: Insert) -> pa.Table:
     """Run INSERT, an OVERWRITE of a table with rows of its own again when another job changed them meanwhile."""
-    if statement.overwrite and context.session.reads_newest(
-        statement.query, split_name(context.full_name(statement.name))
-    ):
-        return repeated(lambda: _insert(context, statement, of_itself=True))
+    if statement.overwrite:
+        database, name = split_name(context.full_name(statement.name))
+        name, options = on_branch(name, statement.options)
+        if context.session.reads_newest(statement.query, (database, name)):
+            own = replace(statement, name=(database, name), options=options)
+            return repeated(lambda: _of_itself(context, own))
     return _insert(context, statement)
+
+
+def _of_itself(context: SqlContext, statement: Insert) -> pa.Table:
+    """Overwrite a table with rows of its own. Those that wait for a compaction are compacted before they are read."""
+    try:
+        return _insert(context, statement, of_itself=True)
+    except RowsUnread as waiting:
+        partitioned = any(waiting.partitions)
+        context.table(statement.name).compact(full=False, partitions=waiting.partitions if partitioned else None)
+        return _insert(context, statement, of_itself=True)
 
 
 def _insert(context: SqlContext, statement: Insert, *, of_itself: bool = False) -> pa.Table:

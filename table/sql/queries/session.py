@@ -177,15 +177,15 @@ class Session:
         )
 
     def reads_newest(self, sql: str, place: tuple[str, str]) -> bool:
-        """Return whether a query reads the newest rows of a table, by its name or through a temporary view."""
+        """Return whether a query reads the newest rows of a table or of its branch, also by a view or system table."""
         tokens = tokens_of(sql)
         named = [found for mention in mentions(tokens) if (found := self.place(mention.names)) is not None]
         if any(self._tables.is_view(found) and self._view_reads_newest(found, place) for found in named):
             return True
         viewed = (self._of_views[view] for view in self._named_views(tokens))
-        options = [mention.options for mention in mentions(tokens) if self.place(mention.names) == place]
-        options += [{} for places in viewed if place in places]
-        return any(self._rows.is_newest(place, given) for given in options)
+        reads = [(found, mention.options) for mention in mentions(tokens) if (found := self.place(mention.names))]
+        reads += [(found, {}) for places in viewed for found in places]
+        return any(self._rows.reads_newest(place, found, given) for found, given in reads)
 
     def _view_reads_newest(self, view: tuple[str, str], place: tuple[str, str]) -> bool:
         with self._names_of_kept_view(view[0]), self._view_queries.entered(".".join(view)) as query:
@@ -258,7 +258,7 @@ class Session:
 
     def pin(self, name: str, snapshot: Snapshot | None) -> None:
         """Read a table (`database.table`) at a snapshot in the current statement."""
-        self._tables.know(split_name(name), snapshot)
+        self._tables.pin(split_name(name), snapshot)
 
     def prepared(self, sql: str) -> str:
         """Return the statement in DuckDB's dialect, after registering every table it mentions."""

@@ -107,6 +107,12 @@ class SessionTables:
         if place not in self._known:
             self.know(place)
 
+    def pin(self, place: tuple[str, str], snapshot: Snapshot | None) -> None:
+        """Register a table at a snapshot, and its system tables again when they are named: they must not be older."""
+        database, table = place
+        self._known -= {found for found in self._known if found[0] == database and found[1].startswith(f"{table}$")}
+        self.know(place, snapshot)
+
     def know(self, place: tuple[str, str], snapshot: Snapshot | None = None) -> None:
         """Register a table at its newest snapshot, or at this one."""
         database, table = place

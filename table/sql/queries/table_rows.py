@@ -18,7 +18,7 @@ from penstock.table.read.filter import RowFilter
 from penstock.table.read.lazy_dataset import LazyDataset, Rows
 from penstock.table.sql.queries.global_tables import global_table, is_global
 from penstock.table.sql.queries.session_reads import reads_of
-from penstock.table.system.tables import followed_options
+from penstock.table.system.tables import followed_options, has_own_rows
 
 _ROWS = POINT_KEYS | RANGE_KEYS | {SCAN_MODE.key}  # the options that choose the rows of a read
 
@@ -72,9 +72,15 @@ class TableRows:
 
         return self.dataset(schema, rows, table.name)
 
-    def is_newest(self, place: tuple[str, str], options: Mapping[str, str]) -> bool:
-        """Return whether a mention of a table with these options reads its newest rows."""
-        scan = self.catalog.table(".".join(place)).scan(options=self._read_options(place, options))
+    def reads_newest(self, place: tuple[str, str], mentioned: tuple[str, str], options: Mapping[str, str]) -> bool:
+        """Return whether a mention with these options reads the newest rows of a table or of its branch."""
+        name, options = on_branch(mentioned[1], options)
+        base, branch, system = parse_name(name)
+        own = base if branch is None else f"{base}$branch_{branch}"
+        if (mentioned[0], own) != place or not (system is None or has_own_rows(system)):
+            return False
+        given = self._read_options((mentioned[0], name), options)
+        scan = self.catalog.table(".".join(place)).scan(options=given)
         return not scan.travel.travels and scan.between is None
 
     def session_reads(self, place: tuple[str, str]) -> dict[str, str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.errors import CommitConflict, ConfigError
+from penstock.errors import CommitConflict
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.errors import RowsUnread
 from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.interpreter import Interpreter
@@ -19,11 +20,11 @@ KEYED, APPEND = ", PRIMARY KEY (p, id) NOT ENFORCED", ""
 ROWS = [(1, 1, 0), (2, 2, 0)]
 
 
-def lake(folder: Path, key: str, options: str = "") -> Interpreter:
+def lake(folder: Path, key: str, options: str = "", bucket: str = "1") -> Interpreter:
     catalog = Catalog(folder, LOCAL)
     catalog.create_database("d")
     made = Interpreter(catalog, "d")
-    bucket = "-1" if key == APPEND else "1"
+    bucket = "-1" if key == APPEND else bucket
     list(
         made.run(
             f"CREATE TABLE t (p INT, id INT, v INT{key}) PARTITIONED BY (p) WITH ('bucket' = '{bucket}'{options});"
@@ -113,13 +114,83 @@ def test_an_overwrite_of_itself_gives_up_after_three_conflicts(tmp_path: Path, m
     assert rows(found) == sorted([*ROWS, (1, 7, 0), (1, 8, 0), (1, 9, 0)])
 
 
-def test_an_overwrite_does_not_delete_rows_that_are_not_read_yet(tmp_path: Path) -> None:
-    found = lake(tmp_path, KEYED, ", 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'")
-    list(found.run("CALL sys.compact('d.t'); INSERT INTO t VALUES (1, 7, 7)"))
-    with pytest.raises(ConfigError, match="readable only after a compaction"):
-        list(found.run("INSERT OVERWRITE t SELECT p, id, v + 10 FROM t"))
-    list(found.run("CALL sys.compact('d.t'); INSERT OVERWRITE t SELECT p, id, v + 10 FROM t; CALL sys.compact('d.t')"))
-    assert rows(found) == [(1, 1, 10), (1, 7, 17), (2, 2, 10)]
+WAITING = {
+    "deletion vectors": ", 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'",
+    "first row": ", 'merge-engine' = 'first-row', 'write-only' = 'true'",
+    "postponed": "",
+}
+
+
+def waiting(folder: Path, options: str) -> Interpreter:
+    """Return a table of which the rows of both partitions wait for a compaction."""
+    found = lake(folder, KEYED, options, "1" if options else "-2")
+    list(found.run("CALL sys.compact('d.t'); INSERT INTO t VALUES (1, 7, 7), (2, 8, 8)"))
+    assert rows(found) == ROWS
+    return found
+
+
+@pytest.mark.parametrize("options", WAITING.values(), ids=WAITING)
+def test_an_overwrite_reads_the_rows_that_wait_for_a_compaction(tmp_path: Path, options: str) -> None:
+    found = waiting(tmp_path, options)
+    list(found.run("INSERT OVERWRITE t SELECT p, id, v + 10 FROM t; CALL sys.compact('d.t')"))
+    assert rows(found) == [(1, 1, 10), (1, 7, 17), (2, 2, 10), (2, 8, 18)]
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+@pytest.mark.parametrize("options", WAITING.values(), ids=WAITING)
+def test_an_overwrite_compacts_only_the_partitions_that_it_replaces(tmp_path: Path, options: str, mode: str) -> None:
+    found = waiting(tmp_path, options)
+    target, columns = ("t PARTITION (p = 2)", "") if mode == "static" else ("t", "2, ")
+    list(found.run(f"INSERT OVERWRITE {target} SELECT {columns}id, v + 10 FROM t WHERE p = 1"))
+    list(found.run("CALL sys.compact('d.t', partitions => 'p=2')"))
+    assert rows(found) == [(1, 1, 0), (2, 1, 10)]
+    list(found.run("CALL sys.compact('d.t')"))
+    assert rows(found) == [(1, 1, 0), (1, 7, 7), (2, 1, 10)]
+
+
+@pytest.mark.parametrize("partition", [None, {"p": 1}])
+@pytest.mark.parametrize("options", WAITING.values(), ids=WAITING)
+def test_a_writer_does_not_delete_rows_that_are_not_read_yet(
+    tmp_path: Path, options: str, partition: dict[str, object] | None
+) -> None:
+    waiting(tmp_path, options)
+    table = Catalog(tmp_path, LOCAL).table("d.t")
+    with pytest.raises(RowsUnread, match="readable only after a compaction") as refusal:
+        table.overwrite(partition, options={"dynamic-partition-overwrite": "false"}, base=table.latest_snapshot)
+    assert refusal.value.partitions == [{"p": 1}, {"p": 2}][: 1 if partition else 2]
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM t$ro", "SELECT p, id, v FROM t$audit_log", "SELECT * FROM seen"])
+def test_an_overwrite_with_rows_of_a_system_table_finds_commits_of_other_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    found = lake(tmp_path, KEYED)
+    list(found.run("CALL sys.compact('d.t'); CREATE TEMPORARY VIEW seen AS SELECT * FROM t$ro"))
+    others = beside(monkeypatch, tmp_path, ["INSERT INTO d.t VALUES (1, 7, 7); CALL sys.compact('d.t')"])
+    list(found.run(f"INSERT OVERWRITE t {query}"))
+    assert not list(others)
+    assert rows(found) == [(1, 1, 0), (1, 7, 7), (2, 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        ("t$branch_b", "t /*+ OPTIONS('branch' = 'b') */"),
+        ("t /*+ OPTIONS('branch' = 'b') */", "t$branch_b"),
+        ("t$branch_b", "t$branch_b$audit_log"),
+    ],
+)
+def test_an_overwrite_of_a_branch_with_its_own_rows_finds_commits_of_other_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, source: str
+) -> None:
+    found = lake(tmp_path, KEYED)
+    list(found.run("CALL sys.create_tag('d.t', 'x'); CALL sys.create_branch('d.t', 'b', 'x')"))
+    others = beside(monkeypatch, tmp_path, ["INSERT INTO d.t$branch_b VALUES (1, 7, 7)"])
+    list(found.run(f"INSERT OVERWRITE {target} SELECT p, id, v + 10 FROM {source}"))
+    assert not list(others)
+    (read,) = found.run("SELECT p, id, v FROM t$branch_b")
+    assert sorted(tuple(row.values()) for row in read.to_pylist()) == [(1, 1, 10), (1, 7, 17), (2, 2, 10)]
+    assert rows(found) == ROWS
 
 
 @pytest.mark.parametrize("key", [KEYED, APPEND], ids=["keyed", "append"])

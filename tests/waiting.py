@@ -27,6 +27,19 @@ def until(true: Callable[[], object], what: str | Callable[[], str], limit_s: fl
         time.sleep(0.02)
 
 
+def repeated(least: int, enough: Callable[[], object], what: str) -> Iterator[int]:
+    """Yield the numbers of turns: so many, and then more of them until enough has happened, which a test counts.
+
+    How often something happens beside a test in a turn depends on how fast the machine is.
+    """
+    yield from range(least)
+    end, number = time.monotonic() + LIMIT_S, least
+    while not enough():
+        assert time.monotonic() < end, f"{number} turns, and waited {LIMIT_S:g} s more for: {what}"
+        yield number
+        number += 1
+
+
 def ended(thread: threading.Thread) -> None:
     """Wait until a thread has ended."""
     thread.join(LIMIT_S)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests.waiting import LIMIT_S
+
 
 class WireServer(socketserver.ThreadingTCPServer):
     """`reply` makes the bytes of an answer from those of a request. `port` is where it listens."""
@@ -26,7 +28,7 @@ class _Connection(socketserver.BaseRequestHandler):
     server: WireServer
 
     def handle(self) -> None:
-        self.request.settimeout(5)
+        self.request.settimeout(LIMIT_S)
         try:
             request = self.request.recv(1 << 16)
             if request:

@@ -97,8 +97,9 @@ def test_killed_executors_and_second_attempts_lose_and_repeat_nothing(
                 while driver.poll() is None:
                     process = busy_executor(spark)
                     if process is not None and log.read_text(errors="replace").count("event=batch ") >= number:
-                        os.kill(process, signal.SIGKILL)
-                        break
+                        with suppress(ProcessLookupError):  # it has ended meanwhile
+                            os.kill(process, signal.SIGKILL)
+                            break
                     time.sleep(0.05)
             assert driver.wait(300) == 0, log.read_text(errors="replace")[-6000:]
         finally:

@@ -67,7 +67,8 @@ class Brokers:
             found = AdminClient({"log_level": 0, **self.properties}).list_topics(topic, timeout=60)
         except KafkaException:
             return -1
-        return int(found.topics[topic].partitions[0].leader)
+        partitions = found.topics[topic].partitions  # none in a broker that has not heard of the topic yet
+        return int(partitions[0].leader) if partitions else -1
 
 
 @pytest.fixture

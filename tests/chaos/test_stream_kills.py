@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tests.integration.mongodb.sync import MongoPlayground
 from tests.integration.mysql.playground import Playground
 from tests.servers import launch
 from tests.servers.produce import producing
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.kafka,
@@ -184,17 +185,16 @@ class Query:
 
     def wait_for_batches(self, driver: subprocess.Popen[bytes], more: int) -> None:
         """Until there are so many more batches, or the driver has ended."""
-        wanted, until = len(self.batches()) + more, time.monotonic() + 240
-        while len(self.batches()) < wanted and driver.poll() is None:
-            assert time.monotonic() < until, self.log()
-            time.sleep(0.05)
+        wanted = len(self.batches()) + more
+        until(lambda: len(self.batches()) >= wanted or driver.poll() is not None, self.log)
 
     def kill_executor(self, driver: subprocess.Popen[bytes]) -> None:
         while driver.poll() is None:
             process = busy_executor(self.spark)
             if process is not None:
-                os.kill(process, signal.SIGKILL)
-                return
+                with suppress(ProcessLookupError):  # it has ended meanwhile
+                    os.kill(process, signal.SIGKILL)
+                    return
             time.sleep(0.02)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -82,7 +82,8 @@ def test_idle_connections_are_limited_and_closed(monkeypatch: pytest.MonkeyPatch
             held += [socket.create_connection(("127.0.0.1", server.port), timeout=240)]
         assert threading.active_count() - before <= page.MOST_CONNECTIONS
         until(lambda: threading.active_count() <= before, "the ends of idle connections")
-        assert b'"pipeline"' in answer(server, GOOD[0])
+        # On a busy machine also a connection that asks may be idle for too long.
+        until(lambda: b'"pipeline"' in answer(server, GOOD[0]), "an answer")
     finally:
         for wire in held:
             wire.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import at_most, until
+from tests.waiting import at_most, repeated, until
 
 ROOT = Path(__file__).parents[2]
 LEAST_S = 60  # a process may stand still for 20 seconds, and its peers after it
@@ -69,6 +69,17 @@ def test_a_wait_without_end_says_what_it_waited_for() -> None:
     with pytest.raises(AssertionError, match=r"waited 0\.1 s for: the sun"):
         until(lambda: False, lambda: "the sun", 0.1)
     until(lambda: True, "nothing", 0.0)
+
+
+def test_turns_are_repeated_until_enough_has_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(repeated(3, lambda: True, "nothing")) == [0, 1, 2]
+    seen: list[int] = []
+    for number in repeated(2, lambda: len(seen) > 4, "five turns"):
+        seen.append(number)  # noqa: PERF402  - the turns are counted while they are made
+    assert seen == [0, 1, 2, 3, 4]
+    monkeypatch.setattr("tests.waiting.LIMIT_S", 0.1)
+    with pytest.raises(AssertionError, match=r"waited 0\.1 s more for: the moon"):
+        list(repeated(2, lambda: False, "the moon"))
 
 
 def test_a_block_that_needs_too_long_fails() -> None:

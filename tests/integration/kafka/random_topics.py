@@ -14,6 +14,7 @@ from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.random_messages import Change, Format, Row
 from tests.integration.kafka.random_records import FUTURE, LOST, TABLES, Place, Record
 from tests.integration.kafka.random_transactions import Transactions
+from tests.waiting import LIMIT_S
 
 _COMPACTED = {
     "cleanup.policy": "compact,delete",  # records may be deleted by offset, too
@@ -78,7 +79,7 @@ class RandomTopics:
         """Wait until the producers know all partitions of a topic."""
         self.admin = AdminClient({"log_level": 0, **self.broker.properties})  # one that knows partitions asks no more
         for producer in (self.producer, *self.transactions.producers.values()):
-            while len(producer.list_topics(topic, 10).topics[topic].partitions) < self.partitions[topic]:
+            while len(producer.list_topics(topic, LIMIT_S).topics[topic].partitions) < self.partitions[topic]:
                 time.sleep(0.05)
 
     def lose(self, record: Record, *, surely: bool) -> None:
@@ -244,7 +245,7 @@ class RandomTopics:
         self.say(f"  {record.place} {record.what[:12] if record.change is None else record.change.table} {text}")
 
     def flush(self) -> None:
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(LIMIT_S) == 0
 
     def say(self, what: str) -> None:
         self.history.append(what)

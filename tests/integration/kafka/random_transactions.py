@@ -10,14 +10,13 @@ from confluent_kafka import Producer
 from penstock.ingest.kafka.cluster import KafkaCluster
 from tests.integration.kafka.random_messages import Row
 from tests.integration.kafka.random_records import ABORTED, Record
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 if TYPE_CHECKING:
     from tests.integration.kafka.random_topics import RandomTopics
 
 _SHORT, _LONG = "short", "long"
 _LEVELS = ("read_committed", "read_uncommitted")
-_SECONDS = 240  # for the end of a transaction
 _TIMEOUT_MILLIS = 600_000
 
 
@@ -82,7 +81,7 @@ class Transactions:
         if name not in self.producers:
             settings = {"transactional.id": f"{topics.prefix}-{name}", "transaction.timeout.ms": _TIMEOUT_MILLIS}
             self.producers[name] = Producer({"log_level": 0, **settings, **topics.broker.properties})
-            self.producers[name].init_transactions(30)
+            self.producers[name].init_transactions(LIMIT_S)
         producer = self.producers[name]
         producer.begin_transaction()
         made = Transaction()
@@ -90,14 +89,14 @@ class Transactions:
         for _ in range(topics.draw.randint(1, 3)):
             topics.change(topics.draw.choice(("insert", "update", "delete")), topics.draw.choice(topics.tables))
         self.current = self.noted = None
-        producer.flush(30)
+        producer.flush(LIMIT_S)
         return made
 
     def _end(self, name: str, made: Transaction, *, commits: bool) -> None:
         if commits:
-            self.producers[name].commit_transaction(_SECONDS)
+            self.producers[name].commit_transaction(LIMIT_S)
         else:
-            self.producers[name].abort_transaction(_SECONDS)
+            self.producers[name].abort_transaction(LIMIT_S)
             if not self.topics.reads_uncommitted:
                 for record in made.records:
                     record.fate = ABORTED

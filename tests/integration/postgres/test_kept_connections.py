@@ -20,7 +20,7 @@ from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.connection import PgConnection, kept_connected
 from penstock.pipelines.commands.sync import spec_of_action
 from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 from tests.without_spark import run_here
 
 pytestmark = pytest.mark.postgres
@@ -144,8 +144,9 @@ def test_an_idle_connection_that_does_not_answer_is_not_used(
     """A stopped process stands for a machine that is gone: the system confirms bytes, and nobody reads them."""
     first = backend(address)
     monkeypatch.setattr(connections, "_SURE_S", 0.0)
-    monkeypatch.setattr(connections, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(connections, "_ANSWER_S", LIMIT_S)
     assert backend(address) == first
+    monkeypatch.setattr(connections, "_ANSWER_S", 0.1)
     os.kill(int(first), signal.SIGSTOP)
     try:
         assert backend(address) != first

@@ -183,7 +183,10 @@ def _converted_errors(path: str) -> Iterator[None]:
     except FileExistsError as error:
         raise FileExistsError(_first_line(error)) from error
     except (RuntimeError, OSError) as error:
-        raise StoreError(f"HDFS failed at {path}: {_first_line(error)}") from error
+        raise StoreError(
+            f"HDFS failed at {path}: {_first_line(error)}",
+            hint="the log of the name node has the details;  pipeline: {on-error: {retries: N}}  tries again",
+        ) from error
 
 
 def _first_line(error: Exception) -> str:

@@ -99,7 +99,10 @@ def _without_answer(text: str, whole: str, operation: str, url: str) -> Penstock
     """Return the error of a request without an answer: a failed connection, or an error in the client itself."""
     address = _ADDRESS.search(text)
     if "HTTP error" not in text or address is None:
-        return StoreError(f"cannot {operation} {url}: {text}")
+        return StoreError(
+            f"cannot {operation} {url}: {text}",
+            hint="compare the store's options;  pipeline: {on-error: {retries: N}}  tries again",
+        )
     why = "its name has no address" if "dns error" in whole else "it cannot be reached"
     return StoreError(
         f"cannot {operation} {url}: no answer from {address[1]}{_tries(text)}",

@@ -96,7 +96,9 @@ class PartRead:
     def _language(self) -> ConditionLanguage:
         if self.language is None:
             raise ConfigError(
-                "a part of a table is to be read again by a condition, which needs a pipeline", condition=self.where
+                "a part of a table is to be read again by a condition, which needs a pipeline",
+                condition=self.where,
+                hint="start the pipeline with this checkpoint, or the query with a new one",
             )
         return self.language
 

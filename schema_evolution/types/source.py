@@ -86,5 +86,9 @@ def _unchecked(dialect: str, declared: str | None, mapping: TypeMapping) -> Data
         return parse_type(json.loads(text) if text.startswith("{") else text)
     known: Callable[[str, TypeMapping], DataType] | None = _DIALECTS.get(dialect)
     if known is None:
-        raise SchemaConflict(f"the type dialect {dialect!r} is unknown", type=declared)
+        raise SchemaConflict(
+            f"the type dialect {dialect!r} is unknown",
+            type=declared,
+            hint=f"the source or format must declare one of {', '.join(sorted(_DIALECTS))}",
+        )
     return known(declared, mapping)

@@ -159,7 +159,13 @@ class HiveCatalog(CatalogBackend):
             raise TableMissing("there is no table", table=name, metastore=str(self._metastore))
         if not is_paimon(found):
             kind = (found.parameters or {}).get("table_type", found.tableType)
-            raise TableMissing("the table is not a Paimon table", table=name, type=kind, metastore=str(self._metastore))
+            raise TableMissing(
+                "the table is not a Paimon table",
+                table=name,
+                type=kind,
+                metastore=str(self._metastore),
+                hint="read it with the engine that created it",
+            )
         return found
 
     def _location(self, name: str) -> str:

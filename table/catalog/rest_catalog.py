@@ -124,7 +124,13 @@ class RestCatalog(CatalogBackend):
             raise TableMissing("there is no table", table=name, uri=str(self._server))
         kind = self._kind(name, found)
         if kind != "table":
-            raise TableMissing("the table is not a Paimon table", table=name, type=kind, uri=str(self._server))
+            raise TableMissing(
+                "the table is not a Paimon table",
+                table=name,
+                type=kind,
+                uri=str(self._server),
+                hint="read it with the engine that created it",
+            )
         return found
 
     def _kind(self, name: str, reply: Mapping[str, Any]) -> str:

@@ -99,7 +99,7 @@ def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, re
     replaced = files.get(name)
     snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
     if snapshot is None:
-        raise SnapshotMissing("the table has no snapshot to tag", table=store.name)
+        raise SnapshotMissing("the table has no snapshot to tag", table=store.name, hint="write rows first")
     tag = Tag(name, snapshot)
     if retain_millis is not None:
         tag = Tag(name, snapshot, store.ambient.local_millis() * NANOS_PER_MILLI, retain_millis * NANOS_PER_MILLI)

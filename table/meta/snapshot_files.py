@@ -175,7 +175,8 @@ class SnapshotFiles:
     def _missing(self, snapshot_id: int) -> SnapshotMissing:
         ids = self.ids()
         if not ids:
-            return SnapshotMissing(f"there is no snapshot {snapshot_id}: the table has no snapshots", table=self._table)
+            message = f"there is no snapshot {snapshot_id}: the table has no snapshots"
+            return SnapshotMissing(message, table=self._table, hint="write rows first")
         gone = 1 <= snapshot_id < ids[0]  # ids begin with 1
         return SnapshotMissing(
             f"snapshot {snapshot_id} " + ("has expired" if gone else "does not exist"),

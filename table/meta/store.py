@@ -173,15 +173,20 @@ class TableStore:
         """Return the newest schema version that exists now."""
         schema = self.schemas.latest()
         if schema is None:
-            raise TableMissing("the table has been dropped", path=self.paths.root)
+            raise self._dropped()
         return schema
 
     def schema_last_read(self) -> TableSchema:
         """Return the newest schema version that this process has read; see `SchemaFiles.last_read`."""
         schema = self.schemas.last_read()
         if schema is None:
-            raise TableMissing("the table has been dropped", path=self.paths.root)
+            raise self._dropped()
         return schema
+
+    def _dropped(self) -> TableMissing:
+        return TableMissing(
+            "the table has been dropped", path=self.paths.root, hint="create it again, or end the jobs that use it"
+        )
 
     def evolve(self, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
         """Apply changes to the newest schema version and return the version they make.

@@ -81,7 +81,7 @@ def _parser(target: AtomicType) -> Callable[[str], object]:
             return lambda text: parse_timestamp(text, target.precision)
         case "TIMESTAMP_LTZ":
             return lambda text: parse_wall_clock(text, target.precision)
-    raise ConfigError(f"text cannot be read as {type_text(target)}")
+    raise ConfigError(f"text cannot be read as {type_text(target)}", hint="name a column of another type")
 
 
 def parse_boolean(text: str) -> bool:

@@ -158,7 +158,7 @@ def parse_type(node: object) -> DataType:
     if isinstance(node, str):
         return parse_atomic(node)
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
-        raise ConfigError(f"{node!r} is not a type")
+        raise ConfigError(f"{node!r} is not a type", hint="a type is a text such as 'INT', or an object with 'type'")
     # The text of a constructed type contains its nullability too: "ARRAY NOT NULL".
     name, _, rest = node["type"].strip().partition(" ")
     nullable = " ".join(rest.upper().split()) != "NOT NULL"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ from penstock.errors import ConfigError, PenstockError, TableCorrupt
 from penstock.ingest.mongodb.errors import CursorLost
 from penstock.ingest.postgres.errors import UnexpectedMessage
 from penstock.table.errors import SnapshotMissing, TagMissing
+from tests.source_trees import source_nodes
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("formats", "ingest", "pipelines", "schema_evolution", "storage", "table")
 
 
 @pytest.mark.parametrize("kind", [TableCorrupt, SnapshotMissing, TagMissing, CursorLost, UnexpectedMessage])
@@ -68,3 +74,36 @@ def test_a_refused_argument_says_what_to_pass(tmp_path: Path, name: str) -> None
     with pytest.raises(ConfigError) as caught:
         call(catalog)
     assert advice in (caught.value.hint or "")
+
+
+# Errors that another error names as its reason, or that get a hint from the code that catches them: a catalog looks for
+# the name that was meant. The error of a record says why the record is bad.
+CAUGHT = {"CastFailed", "ConditionMisfit", "DecodeError", "TableMissing"}
+# Checks of a call by other code of Penstock.
+INTERNAL = {
+    "table/buckets/route.py",
+    "table/compaction/compact.py",
+    "table/values/internal.py",
+    "table/values/texts.py",
+}
+
+
+def test_an_error_has_a_hint_or_the_advice_of_its_class() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in INTERNAL
+        for call in source_nodes(path)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in without_advice()
+        if not {"hint", None} & {keyword.arg for keyword in call.keywords}
+    ]
+    assert found == []
+
+
+@cache
+def without_advice() -> set[str]:
+    """Return the names of the classes whose errors need a hint of their own."""
+    classes: list[type[PenstockError]] = [PenstockError]
+    for kind in classes:
+        classes += [below for below in kind.__subclasses__() if below not in classes]
+    return {kind.__name__ for kind in classes if kind.advice is None} - CAUGHT

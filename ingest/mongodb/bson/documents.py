@@ -124,7 +124,11 @@ def _concatenated(elements: Sequence[ElementSegment]) -> tuple[Int64s, Int64s]:
 def _nested(block: Block, kind: int, start: Int64s, length: Int64s, oddities: Counter[str], depth: int = 0) -> pa.Array:
     """Return documents, arrays or code with a scope as JSON."""
     if depth > _DEEPEST:
-        raise SourceError("a document is nested too deeply", depth=depth)
+        raise SourceError(
+            "a document is nested too deeply",
+            depth=depth,
+            hint="find it with a filter on its deepest member and flatten it, or exclude its collection",
+        )
     if kind == SCOPED_CODE:
         size = unsigned_at(block.data, start + 4, 4)
         # The code has a zero byte at its end, and the scope is a document.

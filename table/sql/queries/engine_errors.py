@@ -75,9 +75,9 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     # DuckDB shows the line of the statement that it received, which is not the user's.
     message = _OWN_NAMES.sub("", str(reason).partition("\n\nLINE ")[0])
     if _TOO_LONG in message:
-        refused = ConfigError(_TOO_LONG + message.partition(_TOO_LONG)[2], line=place.line, column=place.column)
-        refused.hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
-        return refused
+        hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
+        text = _TOO_LONG + message.partition(_TOO_LONG)[2]
+        return ConfigError(text, line=place.line, column=place.column, hint=hint)
     if _NOT_STORED in message:
         text, _, instead = message.partition(_NOT_STORED)[2].partition(_HINT)
         return ConfigError(_NOT_STORED + text, line=place.line, column=place.column, hint=instead)

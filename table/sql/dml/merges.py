@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -124,6 +125,8 @@ class _Join:
         # DuckDB does not let an expression refer to another one that contains a query.
         has_query = any(token.text.lower() == "select" for token in tokens_of(numbers))
         decided = f"CASE {numbers} END" if has_query else "clause"
+        if has_query:
+            self._check_repeatable(numbers)
         kinds = " ".join(f"WHEN {at} THEN {_KINDS[clause.action]}" for at, clause in enumerate(clauses))
         old = {f"old_{at}": f"{self._target}.{quoted(field.name)}" for at, field in enumerate(fields)}
         if not self.table.primary_keys:
@@ -155,6 +158,19 @@ class _Join:
         rows = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined(self.rows)}"
         names = ", ".join((*old, *outer))
         return f"SELECT CASE clause {kinds} END AS kind, {names} FROM ({rows}) WHERE clause IS NOT NULL"
+
+    def _check_repeatable(self, conditions: str) -> None:
+        """Raise ConfigError if conditions with queries call a function like random(): each column decides again."""
+        tokens = [token for token in tokens_of(conditions) if token.kind != "blank"]
+        called = {(token.name or "").lower() for token, after in pairwise(tokens) if after.text == "("}
+        changing = "SELECT DISTINCT function_name AS name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+        for name in self.context.session.query(changing)["name"].to_pylist() if called else ():
+            if name in called:
+                raise ConfigError(
+                    f"conditions with a query cannot call {name}(), which has another value each time",
+                    table=self.table.name,
+                    hint=f"call it in the source: USING (SELECT *, {name}() AS x FROM ...) AS s",
+                )
 
     def _plain(self) -> set[str]:
         """Return the SQL of all columns, and of null: values that no clause computes."""
@@ -254,6 +270,12 @@ class _Join:
             name = None if place in inner else tokens[at].name
             before = texts[solid[place - 1]] if place else ""
             after = tokens[solid[place + 1]].text if place + 1 < len(solid) else ""
-            if name is not None and name.lower() in known and before != "." and after not in {".", "("}:
+            if name is not None and name.lower() in known and after not in {".", "("} and not _is_label(before, known):
                 texts[at] = f"{side}.{quoted(name)}"
         return "".join(texts)
+
+
+def _is_label(before: str, known: Collection[str]) -> bool:
+    """Return whether a name belongs to the word before it: a column of a table, or the name of a value."""
+    is_value = before.lower() in known or before[:1] in {"'", '"'} or before.isdigit()
+    return is_value or before.lower() in {".", ")", "as", "end"}

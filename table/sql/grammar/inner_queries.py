@@ -8,15 +8,19 @@ _BEGINS = {"select", "with", "from", "values"}
 
 
 def inside_queries(words: Sequence[str]) -> set[int]:
-    """Return the places of the words that are inside of queries in brackets, of a text in lower case."""
-    places, outer, depth = set[int](), 0, 0
+    """Return the places of the words that are inside of queries in brackets, of a text in lower case.
+
+    Queries without tables are left out: their names are those of the expression around them.
+    """
+    places, outer, depth, begun = set[int](), 0, 0, 0
     for place, word in enumerate(words):
         depth += word == "("
         if word == "(" and not outer and _BEGINS.intersection(words[place + 1 : place + 2]):
-            outer = depth
-        if outer:
-            places.add(place)
+            outer, begun = depth, place
         if word == ")":
-            outer = 0 if outer == depth else outer
+            if outer == depth:
+                outer = 0
+                if "from" in words[begun:place]:
+                    places.update(range(begun, place + 1))
             depth -= 1
     return places

@@ -29,7 +29,7 @@ from penstock.table.sql.queries.interruption import interruptible
 from penstock.table.sql.queries.newest_partitions import newest_partition, newest_partitions
 from penstock.table.sql.queries.session_tables import SessionTables
 from penstock.table.sql.queries.table_rows import TableRows
-from penstock.table.sql.queries.variant_reads import refuse_members
+from penstock.table.sql.queries.variant_reads import refuse_members, variant_columns
 from penstock.table.sql.queries.view_queries import ViewQueries
 from penstock.table.values.optional import duckdb_module
 from penstock.table.values.sql_text import quoted
@@ -67,6 +67,7 @@ class Session:
         self._views: set[str] = set()
         self._views_of_tables: set[str] = set()
         self._of_views: dict[str, set[tuple[str, str]]] = {}
+        self._variants_of_views: dict[str, set[str]] = {}
         if database is not None:
             self.use(database)
 
@@ -126,7 +127,7 @@ class Session:
             # DuckDB creates a view that reads itself, and refuses to describe it. Only DuckDB knows: the views that it
             # reads may have been replaced, and a common table expression may have its name.
             try:
-                self._connection.execute(f"DESCRIBE {quoted(view.name)}")
+                self._variants_of_views[view.name.lower()] = variant_columns(self._connection, quoted(view.name))
             except self._duckdb.BinderException as reason:
                 raise view_of_itself(view.name, reason) from reason
 
@@ -307,6 +308,7 @@ class Session:
     def _know_tables_of_views(self, tokens: Sequence[SqlToken]) -> None:
         """Register the tables that the views in a statement read. It does not name them itself."""
         for view in self._named_views(tokens):
+            self._tables.variants |= self._variants_of_views.get(view, set())
             for place in self._of_views[view]:
                 if self.place(place) is not None:
                     self._tables.know_once(place)

@@ -16,7 +16,7 @@ from penstock.table.sql.grammar.tokens import SqlToken
 from penstock.table.sql.queries.engine_errors import refuse_alike
 from penstock.table.sql.queries.global_tables import is_global
 from penstock.table.sql.queries.table_rows import TableRows
-from penstock.table.sql.queries.variant_reads import has_variant, refuse_json_of_variants
+from penstock.table.sql.queries.variant_reads import has_variant, refuse_json_of_variants, variant_columns
 from penstock.table.values.sql_text import quoted
 
 
@@ -119,6 +119,7 @@ class SessionTables:
         refuse_alike(place, self._known)
         if self.is_view(place):
             self._create_view(place)
+            self.variants |= variant_columns(self._connection, f"{quoted(database)}.{quoted(table)}")
             self._known.add(place)
             return
         # A dataset is registered under a name without a schema. The view makes it available as `database.table`.

@@ -49,9 +49,9 @@ class TableRows:
         if is_global(place) and not self.catalog.backend.has_table(".".join(place)):
             return global_table(self.catalog, place)
         table = self.catalog.table(".".join(place))
-        if system == "audit_log" and options.keys() & RANGE_KEYS:  # changes with their kinds are this table's rows
-            branched = base if branch is None else f"{base}$branch_{branch}"
-            return self.of((place[0], branched), options)
+        branched = (place[0], base if branch is None else f"{base}$branch_{branch}")
+        if system == "audit_log" and self._read_options(branched, options).keys() & RANGE_KEYS:
+            return self.of(branched, options)  # changes with their kinds are this table's rows
         if system is not None:
             return table.scan(options=self._read_options(place, options)).to_arrow()
         if snapshot is not None:

@@ -17,7 +17,16 @@ _OF_JSON = {
     "->>": "json_extract_string",
     **{name: name for name in ("json_extract_string", "json_extract_path_text", "json_value", "json_exists")},
 }
-_EXTRACTS = ("json_extract", "json_extract_path")
+_EXTRACTS = (
+    "json_extract",
+    "json_extract_path",
+    "to_json",
+    "json",
+    "json_quote",
+    "row_to_json",
+    "json_keys",
+    "json_type",
+)
 _TYPE = 'STRUCT("value" BLOB, metadata BLOB)'
 
 
@@ -40,6 +49,7 @@ def refuse_members(tokens: Sequence[SqlToken], variants: Collection[str]) -> Non
     """Raise ConfigError if a statement has `v -> 'key'` or json_extract(v, ...) of a VARIANT column."""
     solid = [token for token in tokens if token.kind != "blank"]
     texts = [token.text.lower() for token in solid]
+    variants = _renamed(solid, variants)
     for at, token in enumerate(solid):
         if (token.name or "").lower() not in variants:
             continue
@@ -47,6 +57,39 @@ def refuse_members(tokens: Sequence[SqlToken], variants: Collection[str]) -> Non
         while start > 1 and texts[start - 1] == ".":
             start -= 2
         function = texts[start - 2] if start > 1 and texts[start - 1] == "(" else ""
+        casts = [*texts[at + 1 : at + 4]]
+        if casts[:3] == [":", ":", "json"] or casts[:2] == ["::", "json"] or casts[:2] == ["as", "json"]:
+            raise not_read("JSON")
         arrow = texts[at + 1 : at + 3] == ["-", ">"] and texts[at + 3 : at + 4] != [">"]
         if arrow or function in _EXTRACTS:
             raise not_read("->" if arrow else function)
+
+
+def variant_columns(connection: Any, view: str) -> set[str]:
+    """Return the names of the columns of a view, given as SQL, that have a VARIANT, in lower case."""
+    described = connection.execute(f"DESCRIBE {view}").fetchall()
+    return {str(row[0]).lower() for row in described if _TYPE in str(row[1])}
+
+
+def _renamed(tokens: Sequence[SqlToken], variants: Collection[str]) -> set[str]:
+    """Return the names that a query may give to VARIANT columns, and their own.
+
+    `v AS w` gives one. A list of columns, as in `(SELECT v ...) AS s(w)`, may give any of its names.
+    """
+    names = [(token.name or "").lower() for token in tokens]
+    texts = [token.text.lower() for token in tokens]
+    found, before = {name.lower() for name in variants}, 0
+    found.update(name for at, text in enumerate(texts) if text == "(" for name in _listed(texts, names, at))
+    while len(found) > before:
+        before = len(found)
+        pairs = zip(names, [*names[1:], ""], [*names[2:], "", ""], strict=False)
+        found |= {(after if between == "as" else between) for name, between, after in pairs if name in found}
+        found.discard("")
+    return found
+
+
+def _listed(texts: Sequence[str], names: Sequence[str], at: int) -> Sequence[str]:
+    """Return the names in a bracket that lists the columns of a query: `) AS s(a, b)`, and `WITH s(a, b) AS (`."""
+    end = next((place for place in range(at, len(texts)) if texts[place] == ")"), len(texts))
+    of_query = at > 1 and names[at - 1] and texts[at - 2] in {")", "as"}
+    return names[at + 1 : end] if of_query or texts[end + 1 : end + 3] == ["as", "("] else ()

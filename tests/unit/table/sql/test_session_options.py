@@ -122,6 +122,22 @@ def test_system_tables_with_the_state_of_a_snapshot_follow_the_session(tmp_path:
     }  # fmt: skip
 
 
+def test_the_audit_log_has_the_changes_that_the_session_names(tmp_path: Path) -> None:
+    with Interpreter(Catalog(f"{tmp_path}")) as interpreter:
+        list(interpreter.run(f"{SHOP}; SET 'paimon.*.shop.orders.incremental-between' = '1,2'"))
+        found = [
+            next(iter(interpreter.run(f"SELECT rowkind, id FROM shop.orders{read}"))).to_pylist()
+            for read in (
+                "",
+                "$audit_log",
+                "$audit_log VERSION AS OF 1",
+                "$audit_log /*+ OPTIONS('scan.mode' = 'latest') */",
+            )
+        ]
+        assert found[0] == found[1] != found[2]
+        assert [len(rows) for rows in found] == [1, 1, 1, 2]
+
+
 @pytest.mark.parametrize(("table", "exists"), [("orders", True), ("nosuch", False), ("*", True)])
 def test_an_option_of_a_table_that_does_not_exist_is_reported(tmp_path: Path, table: str, exists: bool) -> None:
     with Interpreter(Catalog(f"{tmp_path}")) as interpreter:

@@ -131,12 +131,32 @@ def test_conditions_of_a_merge_have_queries(lake: Interpreter) -> None:
             [(1, 1), (2, 5)],
         ),
         ("NOT MATCHED BY SOURCE THEN UPDATE SET v = v + (SELECT sum(v) FROM (SELECT 5 AS v)) + abs(v)", [(1, 7)]),
+        ("NOT MATCHED THEN INSERT VALUES (id, (SELECT v + abs(v) AS v), NULL)", [(1, 1), (2, 10)]),
+        (
+            "NOT MATCHED AND (SELECT v) = 5 THEN INSERT (id, v) VALUES (id, (SELECT CASE WHEN v > 1 THEN id END v))",
+            [(1, 1), (2, 2)],
+        ),
         ("NOT MATCHED BY SOURCE AND (id) IN (SELECT id + 1 FROM (SELECT 1 AS id)) THEN DELETE", [(1, 1)]),
     ],
 )
 def test_names_in_queries_of_a_merge_are_those_of_the_query(lake: Interpreter, clause: str, expected: object) -> None:
     list(lake.run(f"MERGE INTO t USING (SELECT 2 AS id, 5 AS v) AS s0 ON t.id = s0.id WHEN {clause}"))
     assert sorted((row["id"], row["v"]) for row in rows(lake)) == expected
+
+
+@pytest.mark.parametrize(("function", "other"), [("random", "1"), ("RANDOM", "1"), ("uuid", "''")])
+def test_a_condition_that_each_column_would_decide_again_is_refused(
+    lake: Interpreter, function: str, other: str
+) -> None:
+    """Some columns of a row would be updated, and others not."""
+    merge = (
+        "MERGE INTO t USING (SELECT 1 AS id) AS s0 ON t.id = s0.id WHEN MATCHED AND {} THEN UPDATE SET v = 5, s.v = 5"
+    )
+    with pytest.raises(ConfigError, match=r"cannot call .*another value each time") as refused:
+        list(lake.run(merge.format(f"{function}()::VARCHAR < (SELECT '~' FROM t)")))
+    assert "in the source" in str(refused.value.hint)
+    list(lake.run(merge.format('(SELECT random() AS "random" FROM t) IS NULL').replace("random() AS", f"{other} AS")))
+    assert rows(lake) == ROWS
 
 
 @pytest.fixture(params=["false", "true"])

@@ -46,6 +46,29 @@ def test_functions_of_json_on_a_variant_are_refused(lake: Interpreter, value: st
         assert "in a STRING column" in str(refused.value.hint)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT w -> 'k' FROM (SELECT v AS w FROM t)",
+        "SELECT s.w->'k' FROM (SELECT v w FROM t) AS s",
+        "SELECT x -> 'k' FROM (SELECT w AS x FROM (SELECT v AS w FROM t))",
+        "SELECT s.w -> 'k' FROM (SELECT id, v FROM t) AS s(id, w)",
+        "SELECT json_extract(w, '$.k') FROM (SELECT v FROM t) s (w)",
+        "WITH s(w) AS (SELECT v FROM t) SELECT w -> 'k' FROM s",
+        "WITH s AS (SELECT v AS w FROM t) SELECT json_extract(w, '$.k') FROM s",
+        "SELECT w -> 'k' FROM seen",
+        "SELECT to_json(v) FROM t",
+        "SELECT v::JSON FROM t",
+        "SELECT CAST(v AS JSON) FROM t",
+        "SELECT to_json(w) FROM seen",
+    ],
+)
+def test_a_variant_of_another_name_is_refused(lake: Interpreter, query: str) -> None:
+    list(lake.run("CREATE TEMPORARY VIEW seen AS SELECT id, v AS w FROM t"))
+    with pytest.raises(ConfigError, match="members of a VARIANT cannot be read by"):
+        list(lake.run(query))
+
+
 def test_functions_of_json_on_a_text_remain(lake: Interpreter) -> None:
     (found,) = lake.run("SELECT j ->> 'k' AS a, j -> 'k' AS b, '{\"k\": [7]}' -> 'k' ->> 0 AS c, v IS NULL AS d FROM t")
     assert found.to_pylist() == [{"a": "6", "b": "6", "c": "7", "d": False}]

@@ -63,6 +63,16 @@ def is_same_place(one: str, other: str) -> bool:
     return _place(one) == _place(other)
 
 
+def one_place(flag: str, given: str | None, option: str, named: str | None) -> str | None:
+    """Return the place that a flag or an option of a catalog names, None if neither does.
+
+    Raise ConfigError if they name different places: whichever won, rows would get to a place that nobody looks at.
+    """
+    if given is not None and named is not None and not is_same_place(given, named):
+        raise ConfigError(f"{flag} is {given}, and {option} warehouse={named}", hint="leave one of them out")
+    return given if given is not None else named
+
+
 def _place(url: str) -> tuple[str, str, str]:
     match = _URL.fullmatch(url)
     if match is None:

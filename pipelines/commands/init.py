@@ -105,7 +105,7 @@ def _of_flags(name: str, words: list[str]) -> int:
     values, flags = values_of_flags(name, words, _OF_FLAGS, _DOES)
     spec, target = parsed(values), _target(flags)
     values["pipeline"]["name"] = spec.pipeline.name
-    content, variables = file_of(values)
+    content, variables = file_of(values, spec)
     target.write_text(content, encoding="utf-8")
     facts = {"file": str(target), "pipeline": spec.pipeline.name, "environment": list(variables)}
     steps = [f"  penstock check {target}", f"  penstock run {target}"]

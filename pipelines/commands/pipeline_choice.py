@@ -58,6 +58,7 @@ def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str)
 def named(word: str | None, flags: Flags, command: str) -> NamedPipeline:
     from penstock.pipelines.config import yaml_file
     from penstock.pipelines.config.sink import default_checkpoint
+    from penstock.storage.open import one_place
     from penstock.table.catalog.registry import DEFAULT
     from penstock.table.catalog.settings import CatalogSettings
 
@@ -67,7 +68,7 @@ def named(word: str | None, flags: Flags, command: str) -> NamedPipeline:
     if word.endswith((".yaml", ".yml")) or Path(word).is_file():
         return of_spec(yaml_file.load(Path(word)), checkpoint, word)
     options = pairs(flags.get("catalog-conf", ()))
-    location = options.pop("warehouse", None) or text(flags, "warehouse")
+    location = one_place("--warehouse", text(flags, "warehouse"), "--catalog-conf", options.pop("warehouse", None))
     if location is None:
         raise ConfigError(
             f"file {word} does not exist",
@@ -120,13 +121,16 @@ def values_of_flags(
     return action_values(action, given), given
 
 
-def file_of(values: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a pipeline file, and the environment variables that it refers to for secrets."""
+def file_of(values: dict[str, Any], spec: PipelineSpec) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a pipeline file, and the environment variables that it refers to for secrets.
+
+    `spec` is the pipeline of the values, whose numbers are numbers: flags are texts.
+    """
     import yaml
 
     variables: list[str] = []
     kind = str(values["source"].get("type", "source"))
-    kept = _without_secrets(_filled(values), (kind,), variables)
+    kept = _without_secrets(_typed(_filled(values), spec.model_dump(by_alias=True)), (kind,), variables)
     text = yaml.safe_dump({"version": 1, **kept}, sort_keys=False, allow_unicode=True, width=120)
     return text, tuple(variables)
 
@@ -142,6 +146,18 @@ def _filled(value: Any) -> Any:
         case bool() | int() | float() | None:
             return value
     return str(value)
+
+
+def _typed(value: Any, meant: Any) -> Any:
+    """Return the value with texts of numbers and of true and false as these, where the pipeline has them."""
+    match value, meant:
+        case dict(), dict():
+            return {name: _typed(member, meant.get(name)) for name, member in value.items()}
+        case str(), bool() | int() | float() if value == (
+            str(meant).lower() if isinstance(meant, bool) else str(meant)
+        ):
+            return meant
+    return value
 
 
 def _without_secrets(value: Any, place: tuple[str, ...], variables: list[str]) -> Any:

@@ -159,10 +159,12 @@ def _target_name(flags: Flags, name: str) -> str:
 
 def _target(flags: Flags, source: Catalog) -> Catalog:
     """Return the catalog of the copies: the source's catalog, unless another warehouse or catalog is given."""
+    from penstock.storage.open import one_place
     from penstock.table.catalog.catalog import Catalog
 
     options = pairs(flags.get("target-catalog-conf", ()))
-    warehouse = text(flags, "target-warehouse") or options.pop("warehouse", None)
+    given, named = text(flags, "target-warehouse"), options.pop("warehouse", None)
+    warehouse = one_place("--target-warehouse", given, "--target-catalog-conf", named)
     return Catalog(warehouse or source.warehouse, options) if warehouse or options else source
 
 

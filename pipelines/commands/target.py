@@ -47,15 +47,11 @@ def catalog_of(flags: Flags) -> Catalog:
 
 def warehouse_and_options(flags: Flags) -> tuple[str, dict[str, str]]:
     """Return the warehouse that the flags name, and the options of its catalog."""
-    from penstock.storage.open import is_same_place
+    from penstock.storage.open import one_place
 
     options = pairs(flags.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
-    warehouse = text(flags, "warehouse") or named
-    if named is not None and warehouse is not None and not is_same_place(named, warehouse):
-        raise ConfigError(
-            f"--warehouse is {warehouse}, and --catalog-conf warehouse={named}", hint="leave one of them out"
-        )
+    warehouse = one_place("--warehouse", text(flags, "warehouse"), "--catalog-conf", named)
     if (file := text(flags, "pipeline")) is not None:
         from penstock.pipelines.config import yaml_file
         from penstock.pipelines.mapping.target_tables import settings_of

@@ -9,6 +9,7 @@ from penstock.ingest.sync_actions import FlagValues, pairs, renamed, words
 from penstock.pipelines.config.flags import SyncAction
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.storage.open import one_place
 
 MODES = ("divided", "combined")
 
@@ -69,7 +70,7 @@ def _sink(flags: FlagValues) -> dict[str, Any]:
         raise ConfigError(f"Unsupported mode: {mode}", hint=f"use {' or '.join(MODES)}; both have the same effect")
     conf = pairs(flags.get("catalog-conf", ()))
     # Paimon's actions accept both spellings.
-    warehouse = conf.pop("warehouse", None) or _last(flags, "warehouse")
+    warehouse = one_place("--warehouse", _last(flags, "warehouse"), "--catalog-conf", conf.pop("warehouse", None))
     if not warehouse:
         raise ConfigError("no warehouse is set", hint="--warehouse PATH, or --catalog-conf warehouse=PATH")
     catalog: dict[str, Any] = {"warehouse": warehouse}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.sync import spec_of_action
@@ -35,6 +36,26 @@ def test_init_writes_a_file_equal_to_the_flags(tmp_path: Path, monkeypatch: pyte
     assert written.source.model_dump() | {"password": ""} == meant.source.model_dump() | {"password": ""}
     assert written.checkpoint == meant.checkpoint == "/w/_penstock/ods"
     assert main(["init", "mysql-sync-database", *MYSQL]) == 2  # it is there already
+
+
+def test_init_writes_numbers_and_truth_values_of_flags_without_quotes(tmp_path: Path) -> None:
+    flags = [*MYSQL, "--mysql-conf", "port=3307", "--parallelism", "2", "--merge-shards", "false", "--name", "7"]
+    target = tmp_path / "p.yaml"
+    assert main(["init", "mysql-sync-database", *flags, "--output", str(target)]) == 0
+    written = yaml.safe_load(target.read_text())
+    assert (written["source"]["port"], written["pipeline"]["parallelism"]) == (3307, 2)
+    assert written["sink"]["naming"]["merge-shards"] is False
+    # Options of tables, and names, are texts, as in the schema for editors.
+    assert (written["sink"]["table-options"]["bucket"], written["pipeline"]["name"]) == ("4", "7")
+
+
+@pytest.mark.parametrize("command", ["status", "dlq"])
+def test_two_warehouses_of_a_named_pipeline_are_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--warehouse", str(tmp_path / "a"), "--catalog-conf", f"warehouse={tmp_path / 'b'}"]
+    assert main([command, "shop", *(["list"] if command == "dlq" else []), *flags]) == 2
+    assert "leave one of them out" in capsys.readouterr().err
 
 
 def test_secrets_of_kafka_become_references(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

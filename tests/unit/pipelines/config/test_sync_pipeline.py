@@ -45,11 +45,14 @@ def test_a_table_sync_is_a_pipeline_with_one_table() -> None:
     assert spec.checkpoint == "/w/_penstock/ods.orders"
 
 
-def test_catalog_conf_wins_over_warehouse() -> None:
-    spec = table(
-        "--catalog_conf", "warehouse=/other", "--catalog-conf", "case-sensitive=false", "--catalog-conf", "a=b"
-    )
-    assert spec.sink.catalog.warehouse == "/other"
+def test_two_warehouses_are_refused_unless_they_are_one_place() -> None:
+    with pytest.raises(ConfigError, match="--warehouse is /w, and --catalog-conf warehouse=/other"):
+        table("--catalog_conf", "warehouse=/other")
+    assert table("--catalog-conf", "warehouse=file:///w/").sink.catalog.warehouse == "/w"
+
+
+def test_options_of_the_catalog_have_their_own_flag() -> None:
+    spec = table("--catalog_conf", "warehouse=/w/", "--catalog-conf", "case-sensitive=false", "--catalog-conf", "a=b")
     assert spec.sink.catalog.case_sensitive is False
     assert spec.sink.catalog.options == {"a": "b"}
 

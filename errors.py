@@ -24,6 +24,9 @@ _LOGIN = re.compile(
     r"""(?<=://)(?!(?:(?<=abfs://)|(?<=abfss://))[\w$-]+@)(?!user@(?![^/?#\s]*@))(?:(?!["'][],:})])[^/?#\s])*@""",
     re.IGNORECASE,
 )
+# Texts of other libraries show addresses as they were given. Only such texts are searched for it: in sentences of
+# Penstock, `a:b@c` may be anything. A password with a blank or a quote is shown from there on.
+_BARE_LOGIN = re.compile(r"""(?<![^\s"'(=,\[])[^\s"'@:/(=,\[]{1,200}:[^\s"'@/]{1,200}@(?=[\w\[])""")
 # A signed URL has its signature or key among the parameters. The length of their names has a limit, since a search
 # without one takes minutes in a long text with many question marks.
 _QUERY_SECRET = re.compile(
@@ -34,6 +37,11 @@ _QUERY_SECRET = re.compile(
 def without_login(text: str) -> str:
     """Return the text without the user names, passwords and keys of the URLs it contains."""
     return _QUERY_SECRET.sub(r"\1***", _LOGIN.sub("", text))
+
+
+def without_bare_logins(text: str) -> str:
+    """Return the text without logins, also those of addresses without a protocol, such as `user:password@host`."""
+    return _BARE_LOGIN.sub("", without_login(text))
 
 
 def without_logins(addresses: str) -> str:

@@ -35,7 +35,15 @@ def _patterns(given: tuple[str, ...]) -> tuple[str, ...]:
     return given
 
 
+def _without_login(host: str) -> str:
+    # A name that begins with / or @ is a socket of PostgreSQL. The error must not repeat the value.
+    if "@" in host.lstrip("@") and not host.startswith("/"):
+        raise ValueError("the address contains a login: write it as username and password")
+    return host
+
+
 Expression = Annotated[str, AfterValidator(_expression)]
+Host = Annotated[str, AfterValidator(_without_login)]
 TablePatterns = Annotated[Names, AfterValidator(_patterns)]
 
 
@@ -57,7 +65,7 @@ class RelationalSnapshot(DatabaseSnapshot):
 class ServerConfig(SourceConfig):
     """The keys of a database at one address."""
 
-    hostname: str
+    hostname: Host
     port: int = Field(gt=0, lt=65536)
     username: str
     password: str = Field(repr=False)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from penstock.ingest.database.action_options import startup_mode
-from penstock.ingest.database.connector import DatabaseConfig, Expression
+from penstock.ingest.database.connector import DatabaseConfig, Expression, Host
 from penstock.settings import Names, Strict
 
 MODES = ("initial", "latest-offset", "timestamp", "snapshot")
@@ -81,7 +81,7 @@ class MongoDocuments(Strict):
 
 class MongoConfig(DatabaseConfig):
     type: Literal["mongodb"]
-    hosts: str = Field(description="host:port of the members of a replica set, or of routers; separated by commas")
+    hosts: Host = Field(description="host:port of the members of a replica set, or of routers; separated by commas")
     scheme: Literal["mongodb", "mongodb+srv"] = "mongodb"
     username: str = ""
     password: str = Field(default="", repr=False)

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from penstock.errors import ConfigError, PenstockError, did_you_mean, label, without_login
+from penstock.errors import ConfigError, PenstockError, did_you_mean, label, without_bare_logins
 from penstock.pipelines.api import early_stop
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
 from penstock.pipelines.config.flags import all_actions, built_in_actions, sync_action
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             import traceback  # not for every command: help must be quick
 
-            print(without_login(traceback.format_exc()), end="", file=sys.stderr)
+            print(without_bare_logins(traceback.format_exc()), end="", file=sys.stderr)
         known = error if isinstance(error, PenstockError) else unexpected(error)
         if not debug or "--json" in words:
             print(as_json(known) if "--json" in words else shown(known), file=sys.stderr)

@@ -127,11 +127,29 @@ def test_a_login_in_the_address_of_pulsar_is_not_shown(url: str) -> None:
     assert HUSH not in str(broker_error(bad, url))
 
 
-def test_tracebacks_of_libraries_show_no_login_of_a_url(
+ADDRESSES = {
+    "mysql": "hostname: {}, username: u, password: p, tables: [a.b]",
+    "postgres": "hostname: {}, username: u, password: p, database-name: d, tables: [a.b], slot.name: s",
+    "mongodb": "hosts: '{}', database: d",
+}
+
+
+@pytest.mark.parametrize("kind", ADDRESSES)
+def test_a_login_in_the_address_of_a_database_is_refused_and_not_shown(kind: str) -> None:
+    text = "source: {{type: {}, {}}}\nsink: {{catalog: {{warehouse: /w}}, database: d}}\n"
+    found = yaml_file.examine(text.format(kind, ADDRESSES[kind].format(f"u:{HUSH}@127.0.0.1")))
+    assert isinstance(found, list)
+    assert "write it as username and password" in str(found[0])
+    assert HUSH not in "\n".join(map(str, found))
+    assert not isinstance(yaml_file.examine(text.format(kind, ADDRESSES[kind].format("127.0.0.1"))), list)
+
+
+def test_tracebacks_of_libraries_show_no_login_of_an_address(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_words: object) -> int:
-        raise ValueError(f"no connection to postgres://u:{HUSH}@h:1/d") from OSError(f"s3://AK:{HUSH}@b")
+        cause = OSError(f"s3://AK:{HUSH}@b, 'u:{HUSH}@h:1', host=u:{HUSH}@[::1], a:1,u:{HUSH}@h")
+        raise ValueError(f"no connection to postgres://u:{HUSH}@h:1/d, u:{HUSH}@h") from cause
 
     monkeypatch.setattr(command_line, "_run", fail)
     assert main(["check", "--debug"]) == 1

@@ -21,6 +21,7 @@ from penstock.ingest.database.settings import (
     MAX_CHUNKS,
     Address,
     ChunkedSettings,
+    emptied_by,
     log_reread,
     requested_parts,
     requested_tables,
@@ -121,9 +122,11 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
             # The chunks of the batch before have been read by now.
             if before.batch.reads_present:
                 progress = replace(progress, settle=self.newest(connection) or progress.settle)
-            progress = self._with_requests(connection, progress)
-            if requested:
-                return self._emptied(progress, settings.reset)
+            progress, emptied = self._with_requests(connection, progress)
+            if requested or emptied:
+                return self.reset(
+                    connection, progress, list(dict.fromkeys([*(settings.reset if requested else ()), *emptied]))
+                )
             progress = self.with_content(connection, progress, limit, until)
         if progress.batch.barriers:
             return progress
@@ -144,7 +147,12 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         self.at_barrier = True
         barriers = tuple(Barrier("read-again", *name) for name in names)
         batch = self.empty_batch(progress.log, barriers)
-        return replace(progress.reading(names), reread=self.settings.rereads, batch=batch)
+        reread = self.settings.rereads or progress.reread
+        return replace(progress.reading(names), reread=reread, batch=batch)
+
+    def reset(self, connection: N, progress: G, names: Sequence[TableName]) -> G:
+        """Return a batch that empties the targets of the tables to reset."""
+        return self._emptied(progress, names)
 
     def without_outdated(self, progress: G, fresh: Collection[TableName]) -> G:
         """Return a batch that empties targets of new tables: their rows are of an earlier table with the same name."""
@@ -156,17 +164,19 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
         barriers = tuple(Barrier("truncate", *name) for name in names)
         return replace(progress, batch=self.empty_batch(progress.log, barriers))
 
-    def _with_requests(self, connection: N, progress: G) -> G:
-        """Return the state in which the tables that users requested are read again."""
+    def _with_requests(self, connection: N, progress: G) -> tuple[G, list[TableName]]:
+        """Return the state in which the tables that users requested are read again, and those to empty before."""
+        emptied: list[TableName] = []
         requests = self.settings.requests.pending(progress.signals)
         if requests:
             tables = self.captured_tables(connection)
             progress = progress.reading(requested_tables(requests, list(tables)))
+            emptied = emptied_by(requests, list(tables))
             wanted = requested_parts(requests, list(tables))
             parts, refused = accepted_parts(wanted, lambda part: self.check_part(connection, tables[part.name], part))
             refused = with_refused_names(requests, list(tables), refused)
             progress = replace(progress.reading_parts(parts), refused=refused)
-        return replace(progress, signals=tuple(request.name for request in requests))
+        return replace(progress, signals=tuple(request.name for request in requests)), emptied
 
     def with_chunks(self, connection: N, progress: G, limit: Limit) -> G:
         """Cut chunks until the batch is full. The position must be determined before the chunks are read."""

@@ -102,12 +102,14 @@ class RereadRequest:
     """A request to read `tables` again, given as `table` or `database.table`.
 
     With `where`, only their rows that meet this condition. `is_own` if no user but the pipeline itself requests it.
+    With `empties`, their targets are emptied first.
     """
 
     name: str
     tables: tuple[str, ...]
     where: str = ""
     is_own: bool = False
+    empties: bool = False
 
     def names(self, table: TableName) -> bool:
         return not {table[1], ".".join(table)}.isdisjoint(self.tables)
@@ -124,6 +126,11 @@ class RereadRequests:
         content = json.dumps({"tables": [".".join(table)], "own": True}).encode()
         self.folder.write(f"{self.folder.prefix}{time.time_ns()}-{secrets.token_hex(4)}", content)
 
+    def add_emptying(self, tables: Sequence[TableName], request: str) -> None:
+        """Remember a request of the command line to empty tables and read them again, until a batch carries it out."""
+        content = json.dumps({"tables": [".".join(name) for name in tables], "own": True, "empties": True}).encode()
+        self.folder.write(f"{self.folder.prefix}reset-{request}", content)
+
     def pending(self, noted: Collection[str]) -> list[RereadRequest]:
         """Return the requests that the offsets do not name yet, and delete the others.
 
@@ -135,7 +142,8 @@ class RereadRequests:
                 self.folder.delete(name)
             elif (request := self.folder.read_json(name, REQUESTED_AGAIN)) is not None:
                 where, is_own = request.get("where", ""), request.get("own", False)
-                found.append(RereadRequest(name, tuple(request["tables"]), where, is_own))
+                tables, empties = tuple(request["tables"]), request.get("empties", False)
+                found.append(RereadRequest(name, tables, where, is_own, empties))
         return found
 
 
@@ -149,6 +157,11 @@ def requested_tables(requests: Sequence[RereadRequest], captured: Sequence[Table
     if names:
         log_reread(names)
     return names
+
+
+def emptied_by(requests: Sequence[RereadRequest], captured: Sequence[TableName]) -> list[TableName]:
+    """Return the captured tables whose targets the requests empty first."""
+    return [name for name in captured if any(request.empties and request.names(name) for request in requests)]
 
 
 def with_refused_names(

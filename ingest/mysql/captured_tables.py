@@ -16,6 +16,7 @@ from penstock.ingest.database.findings import NothingCaptured, ServerFinding
 from penstock.ingest.database.settings import (
     MAX_CHUNKS,
     CapturedTables,
+    emptied_by,
     requested_parts,
     requested_tables,
     with_refused_names,
@@ -142,16 +143,23 @@ def _check_letters(connection: Connection, tables: CapturedTables) -> None:
             )
 
 
-def with_requests(settings: FollowSettings, connection: Connection, progress: Progress) -> Progress:
-    """Return the state in which the tables, and parts of tables, that users requested are read again."""
+def with_requests(
+    settings: FollowSettings, connection: Connection, progress: Progress
+) -> tuple[Progress, list[TableName]]:
+    """Return the state in which the tables, and parts of tables, that users requested are read again.
+
+    The second value are those of the tables whose targets have to be emptied first.
+    """
+    emptied: list[TableName] = []
     requests = settings.requests.pending(progress.signals)
     if requests:
         names = [table.name for table in captured_facts(connection, settings)]
         progress = progress.reading(requested_tables(requests, names))
+        emptied = emptied_by(requests, names)
         wanted = requested_parts(requests, names)
         parts, refusals = accepted_parts(wanted, lambda part: _check_part(connection, settings, part))
         progress = replace(progress.reading_parts(parts), refused=with_refused_names(requests, names, refusals))
-    return replace(progress, signals=tuple(request.name for request in requests))
+    return replace(progress, signals=tuple(request.name for request in requests)), emptied
 
 
 def _check_part(connection: Connection, settings: FollowSettings, part: TablePart) -> None:

@@ -6,10 +6,10 @@ read up to its end at the time of the request, without these tables. Their rows 
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.ingest.database.emptied_tables import unread_before_reset
 from penstock.ingest.mysql.offsets import Progress
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.position import LogPosition
     from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.settings import FollowSettings
-
-log = logging.getLogger(__name__)
 
 
 def with_emptied(progress: Progress, names: Sequence[TableName], end: LogPosition) -> Progress:
@@ -41,14 +39,5 @@ def with_emptied_released(settings: FollowSettings, progress: Progress) -> Progr
 
 
 def unread_in(settings: FollowSettings, progress: Progress) -> list[TableName]:
-    """Return the tables whose changes in the batch that ends here are not read.
-
-    With a request to empty tables that is not carried out yet, they are the tables of the request: the next batch
-    empties them. This batch was planned by an earlier run, which may have failed because it cannot be read.
-    """
-    if not (settings.is_requested(progress.reread) and settings.reset):
-        return list(progress.emptied)
-    names = ",".join(map(".".join, settings.reset))
-    note = "the next batch empties them and reads them; if this run ends before it, start the next one with --reset too"
-    log.warning("event=changes_not_read tables=%s note=%s", names, note)
-    return [*settings.reset, *progress.emptied]
+    """Return the tables whose changes in the batch that ends here are not read."""
+    return [*unread_before_reset(settings, progress), *progress.emptied]

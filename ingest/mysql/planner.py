@@ -40,6 +40,8 @@ from penstock.ingest.mysql.unlogged_columns import filled_columns, rewritten_in,
 from penstock.ingest.source import Barrier, Limit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
@@ -100,16 +102,15 @@ class Planner:
         batch = BatchContent(barriers=empty)
         return Progress(facts.uuid, start, waiting=names, reread=reread, prepared=(), batch=batch)
 
-    def _emptied(self, progress: Progress, end: LogPosition) -> Progress:
+    def _emptied(self, progress: Progress, names: Sequence[TableName], end: LogPosition) -> Progress:
         """Return a batch that empties the targets of some tables.
 
         Their rows are then read again while the binlog continues after `end`, where it ends now.
         """
-        names = self.settings.reset
         log_reread(names)
         empty = BatchContent(barriers=tuple(Barrier("read-again", *name) for name in names))
         self.at_barrier = True
-        return replace(with_emptied(progress, names, end), reread=self.settings.rereads, batch=empty)
+        return replace(with_emptied(progress, names, end), reread=self.settings.rereads or progress.reread, batch=empty)
 
     def end(self) -> LogPosition:
         with connected(self.settings.server) as connection:
@@ -137,9 +138,10 @@ class Planner:
     ) -> Progress | None:
         progress = self._checked(connection, facts, replace(before, batch=BatchContent()))
         history = self.recorded.at(progress)
-        progress = with_requests(self.settings, connection, progress)
-        if self.settings.is_requested(before.reread):
-            return self._emptied(progress, latest(connection, facts))
+        progress, emptied = with_requests(self.settings, connection, progress)
+        asked = self.settings.reset if self.settings.is_requested(before.reread) else ()
+        if asked or emptied:
+            return self._emptied(progress, tuple(dict.fromkeys([*asked, *emptied])), latest(connection, facts))
         progress = with_emptied_released(self.settings, progress)
         # The chunks of the last batch have been read by now: the tables are right once the log has passed this
         # position.

@@ -148,7 +148,7 @@ FLOORS = {
             *("unordered_deletes", "action_options", "kept_connections"),
         },
         {"cells", "progress", "reachability", "settings"},
-        {"connector", "planner", "source"},
+        {"connector", "emptied_tables", "planner", "source"},
     ],
     "ingest/messages": [
         {"actions", "client_log", "config", "trust"},

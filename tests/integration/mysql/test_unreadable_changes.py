@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from penstock.ingest.mysql.errors import PartialJsonError, RowImageError, StatementBinlogError
+from penstock.ingest.mysql.planner import Planner
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 
 MINIMAL = ("SET SESSION binlog_row_image = MINIMAL", "SET SESSION binlog_row_image = FULL")
 STATEMENT = ("SET SESSION binlog_format = STATEMENT", "SET SESSION binlog_format = ROW")
 JSON = ("SET SESSION binlog_row_value_options = PARTIAL_JSON", "SET SESSION binlog_row_value_options = ''")
+
+
+class Ended(BaseException):
+    """The end of a process that is killed."""
 
 
 @pytest.mark.parametrize(
@@ -51,3 +56,35 @@ def test_unreadable_changes_of_a_table_do_not_stop_its_reset(
     server.run("UPDATE t SET v = 99 WHERE id = 2")
     sync.run()
     assert [row["v"] for row in sync.rows("t")][1] == 99
+
+
+def test_a_reset_that_was_interrupted_is_carried_out_by_a_run_without_it(
+    server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE u (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
+        "INSERT INTO u VALUES (1, 1)",
+    )
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run(MINIMAL[0], "UPDATE t SET v = 9 WHERE id = 1", MINIMAL[1], "DELETE FROM t WHERE id = 3")
+    server.run("INSERT INTO u VALUES (2, 2)")
+    with pytest.raises(RowImageError):
+        sync.run()
+
+    def end(*_: object) -> None:
+        raise Ended
+
+    reset = Sync(server, tmp_path, flags=["--reset", "ods.t"])
+    with monkeypatch.context() as patched:
+        patched.setattr(Planner, "next", end)
+        with pytest.raises(Ended):  # it has repeated the batch that failed, without the changes of t
+            reset.run()
+    sync.run()
+    assert [(row["id"], row["v"]) for row in sync.rows("t")] == [(1, 9), (2, 2)]
+    assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    snapshots = len(sync.target("t").snapshots)
+    sync.run()
+    assert len(sync.target("t").snapshots) == snapshots  # once

@@ -11,6 +11,7 @@ import pytest
 from penstock.ingest.database.settings import (
     CapturedTables,
     RereadRequests,
+    emptied_by,
     names_pattern,
     requested_parts,
     requested_tables,
@@ -50,6 +51,16 @@ def test_requests_are_deleted_once_the_offsets_name_them(tmp_path: Path) -> None
     assert [request.name for request in requests.pending(())] == ["a.json", "b.json"]
     assert [request.tables for request in requests.pending(["a.json"])] == [("u",)]
     assert requests.folder.names() == ["b.json"]
+
+
+def test_a_request_to_empty_tables_is_kept_once(tmp_path: Path) -> None:
+    requests = requests_in(tmp_path, a=["shop.u"])
+    for _ in range(2):  # a batch may be planned again
+        requests.add_emptying([("shop", "t")], "4f")
+    captured = [("shop", "t"), ("shop", "u")]
+    assert requested_tables(requests.pending(()), captured) == captured
+    assert emptied_by(requests.pending(()), captured) == [("shop", "t")]
+    assert emptied_by(requests.pending(["reset-4f"]), captured) == []
 
 
 def test_request_names_a_table_with_or_without_its_database(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

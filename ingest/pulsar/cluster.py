@@ -13,6 +13,7 @@ from _pulsar import MessageId
 from penstock.errors import SourceError
 from penstock.ingest.patience import is_patient
 from penstock.ingest.pulsar.admin import PulsarAdmin, SubscriptionState
+from penstock.ingest.pulsar.answers import has_message, last_message_id
 from penstock.ingest.pulsar.client import check_reachable, client, reader
 from penstock.ingest.pulsar.errors import needs_admin, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
@@ -78,8 +79,7 @@ class PulsarCluster:
         """
 
         def ask() -> Position:
-            found = self._consumer(place).get_last_message_id()
-            position, _ = position_and_size(found)
+            position, _ = position_and_size(last_message_id(self._consumer(place)))
             return position if position.entry >= 0 else START
 
         return self._ask(ask, partition_name(place))
@@ -198,13 +198,13 @@ class PulsarCluster:
     def has_messages(self, place: Place) -> bool:
         """Return whether the partition has a message. Does not subscribe."""
         with self._reader(place, START, 1) as opened:
-            return bool(opened.has_message_available())
+            return self._ask(lambda: has_message(opened), partition_name(place))
 
     def at_time(self, place: Place, millis: int) -> Position:
         """Return the place ahead of the first message that was published at this time or later."""
         with self._reader(place, START, 1) as opened:
             self._ask(lambda: opened.seek(millis), partition_name(place))
-            if opened.has_message_available():
+            if self._ask(lambda: has_message(opened), partition_name(place)):
                 try:
                     position, _ = position_and_size(opened.read_next(_LONG_WAIT_MS).message_id())
                 except pulsar.Timeout as error:

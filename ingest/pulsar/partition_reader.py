@@ -12,6 +12,7 @@ import pulsar
 from _pulsar import Message
 
 from penstock.errors import SourceError
+from penstock.ingest.pulsar.answers import has_message
 from penstock.ingest.pulsar.client import late_chunks, reader
 from penstock.ingest.pulsar.errors import messages_gone, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
@@ -138,7 +139,7 @@ class PartitionReader:
     def _ends_earlier(self) -> bool:
         """Return whether the partition has no further message, although the end of the range is not reached."""
         try:
-            return not self._reader.has_message_available()
+            return not has_message(self._reader)
         except pulsar.PulsarException:
             return False  # the broker is not back yet
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.ingest.pulsar.cluster import PulsarCluster
+from penstock.ingest.pulsar.settings import PulsarSettings
 from tests.chaos.proxy import Proxy, proxied
 from tests.here import run
 from tests.integration.pulsar.conftest import Broker, broker
@@ -123,6 +125,26 @@ def test_pieces_and_delays_change_nothing(broker: Broker, tmp_path: Path, piece:
             attempt(sync, stream.topic)
             attempt(sync, stream.topic)
     stream.check_whole(tmp_path)
+
+
+def test_a_lost_answer_is_not_that_of_an_empty_partition(broker: Broker, tmp_path: Path) -> None:
+    """It came as the id of no message: the partition had lost its messages then, or was read from its beginning."""
+    stream = Stream(broker)
+    stream.send(500)
+    with through(broker, tmp_path) as (proxy, _):
+        properties = {"pulsar.client.serviceUrl": f"pulsar://127.0.0.1:{proxy.port}"}
+        settings = PulsarSettings({**properties, "pulsar.consumer.subscriptionName": "asked"}, (stream.topic,))
+        cluster = PulsarCluster(settings)
+        first, second = cluster.partitions()
+        expected = {first: cluster.last(first), second: cluster.last(second)}
+        assert all(position.is_message for position in expected.values())
+        for _ in range(30):
+            cutting = threading.Timer(stream.dice.uniform(0, 0.004), proxy.cut_open)
+            cutting.start()
+            assert {place: cluster.last(place) for place in expected} == expected
+            assert cluster.has_messages(first)
+            cutting.join()
+        cluster.close()
 
 
 def test_a_connection_that_falls_silent_loses_and_repeats_nothing(broker: Broker, tmp_path: Path) -> None:

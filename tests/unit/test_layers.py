@@ -159,7 +159,7 @@ FLOORS = {
         {"option_names"},
         {"actions", "config", "ids", "position", "topics"},
         {"errors", "properties", "settings"},
-        {"admin", "client"},
+        {"admin", "answers", "client"},
         {"cluster", "partition_reader"},
         {"lost_messages", "read"},
         {"source"},

@@ -91,7 +91,7 @@ BENCHMARKS = (
     Benchmark("background", "trickle", "1000 30 write-only background --turns 2", JAVA[:1]),
     Benchmark("mysql", "mysql", "1000000 500000", ("pymysql",)),
     Benchmark("postgres", "postgres", "1000000 500000", ("psql",)),
-    Benchmark("postgres-job", "postgres_job", "4000000", ("psql", "java")),
+    Benchmark("postgres-job", "postgres_job", "10000000", ("psql", "java")),
     Benchmark("demand", "demand", "150000", ("pymysql", "psql")),
     Benchmark("mysql-log", "mysql_log", "50000", ("pymysql",), "mysql-replication"),
     Benchmark("mysql-tasks", "mysql_tasks", "600000", ("pymysql",)),

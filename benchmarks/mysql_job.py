@@ -26,7 +26,7 @@ import penstock
 from benchmarks.figures import Figure, record
 from benchmarks.mysql import COLUMNS, fill, update
 from benchmarks.peers import flink
-from benchmarks.processes import Cost, cost_of, record_costs
+from benchmarks.processes import Cost, cost_of, record_bounds, record_costs
 from penstock.table.meta.store import TableMissing
 from tests.servers import launch
 
@@ -98,8 +98,9 @@ RUNS: dict[str, Callable[[Work, Path, int], Cost]] = {"ours": run_ours, "flink":
 def report(name: str, work: Work, home: Path, cost: Cost) -> str:
     if not work.done(penstock.open_table(f"{home}/ods.db/orders")):
         raise SystemExit(f"{name} left other rows than the server has: {work.name}")
+    bounds = f"driver {cost.driver >> 20} MiB, largest task {cost.worker >> 20} MiB"
     figures = f"{cost.cpu / work.size * 1e6:.1f} CPU-us a row, {work.size / cost.wall:,.0f} rows/s"
-    return f"{work.name:9} {name:6} {cost}, largest worker {cost.worker >> 20} MB, {figures}"
+    return f"{work.name:9} {name:6} {cost}, {bounds}, {figures}"
 
 
 @dataclass(slots=True)
@@ -203,6 +204,7 @@ def main() -> None:
                 costs = measured(made, runs, arguments.keep or Path(scratch), arguments.tasks)
                 if "ours" in costs and not done:
                     record_costs(NAMES[made.name].format(made.size), costs["ours"], costs.get("flink"), PEER)
+                    record_bounds(NAMES[made.name].format(made.size), costs["ours"])
                 done.append((made, costs))
             if len(done) > 1:
                 record_further(*done)

@@ -1,7 +1,7 @@
 """A large table of PostgreSQL, read whole by a pipeline: `python -m benchmarks.postgres_job [rows]`.
 
-The figure is the memory of all processes of the job, which must not grow with the table: half of the rows are read by a
-job of their own first. CPU seconds and wall time include the start.
+The figure is the memory of all processes of the job, which must not grow with the table: a fifth of the rows is read by
+a job of its own first. CPU seconds and wall time include the start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import penstock
 from benchmarks.postgres import COLUMNS, ROW
-from benchmarks.processes import Cost, cost_of, record_costs
+from benchmarks.processes import Cost, cost_of, record_bounds, record_costs
 from tests.integration.postgres.sync import DATABASE, PgPlayground
 from tests.servers.launch import running
 
@@ -24,13 +24,15 @@ def main(rows: int) -> None:
         with running("postgres", folder / "server") as port:
             server = PgPlayground(port)
             server.start_over()
-            for table, size in (("half", rows // 2), ("orders", rows)):
+            for table, size in (("fifth", rows // 5), ("orders", rows)):
                 server.create(table, COLUMNS)
                 server.run(f"INSERT INTO {table} SELECT {ROW} FROM generate_series(0, {size - 1}) n")
                 work = f"snapshot of {size:,} rows of PostgreSQL"
                 cost = read_whole(server, folder, table, size)
-                print(f"{work}: {cost}, largest worker {cost.worker >> 20} MB", flush=True)
+                bounds = f"driver {cost.driver >> 20} MiB, largest task {cost.worker >> 20} MiB"
+                print(f"{work}: {cost}, {bounds}", flush=True)
                 record_costs(work, cost, None, "")
+                record_bounds(work, cost)
                 server.run(f"DROP TABLE {table}")
 
 
@@ -50,4 +52,4 @@ def read_whole(server: PgPlayground, folder: Path, table: str, rows: int) -> Cos
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000)

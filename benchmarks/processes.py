@@ -25,7 +25,8 @@ class Cost:
     cpu: float
     wall: float
     peak: int
-    worker: int = 0  # the most that one Python process held for itself
+    driver: int = 0  # the peak of the first process, as the system counts it (ru_maxrss)
+    worker: int = 0  # the same of the largest other Python process, which runs tasks
 
     def __str__(self) -> str:
         return f"{self.cpu:.1f} CPU-s, {self.wall:.1f} s, peak {self.peak / 2**30:.2f} GiB"
@@ -34,6 +35,12 @@ class Cost:
 def parts(cost: Cost) -> list[tuple[str, str, float]]:
     """Return the figures of a whole job with their names and units."""
     return [("CPU", "CPU-s", cost.cpu), ("wall", "s", cost.wall), ("peak memory", "GiB", cost.peak / 2**30)]
+
+
+def record_bounds(work: str, cost: Cost) -> None:
+    """Record the peaks of the driver's and of the tasks' Python processes, which a large table must not raise."""
+    for what, size in (("peak of the driver's Python", cost.driver), ("peak of the largest task", cost.worker)):
+        record(Figure(f"{work}: {what}", size / 2**20, "MiB", less=True))
 
 
 def record_costs(work: str, ours: Cost, peer: Cost | None, peer_name: str, *, peak_goal: float | None = None) -> None:
@@ -58,7 +65,7 @@ def cost_of(
 ) -> Cost:
     """Run a command to its end, or until `until` says so and it is asked to go. `look` sees its session meanwhile."""
     adopt_orphans()
-    started, peak, worker = time.monotonic(), 0, 0
+    started, peak, driver, worker = time.monotonic(), 0, 0, 0
     spent: dict[int, float] = {}
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -69,7 +76,8 @@ def cost_of(
         while process.poll() is None:
             if time.monotonic() > next_look:
                 next_look = time.monotonic() + LOOK_EVERY
-                peak, worker = max(peak, memory_of(process.pid)), max(worker, largest_worker(process.pid))
+                peak = max(peak, memory_of(process.pid))
+                driver, worker = max(driver, peak_of(process.pid)), max(worker, largest_worker(process.pid))
             spent |= used(process.pid)
             look(process.pid)
             if until is not None and not requested and until():
@@ -83,7 +91,7 @@ def cost_of(
     spent |= reaped(process.pid)
     if process.returncode and not requested:
         raise CommandFailed(log.read_text(errors="replace")[-4000:])
-    return Cost(sum(spent.values()), wall if requested else ended, peak, worker)
+    return Cost(sum(spent.values()), wall if requested else ended, peak, driver, worker)
 
 
 def adopt_orphans() -> None:
@@ -142,12 +150,12 @@ def memory_of(session: int) -> int:
 
 
 def largest_worker(session: int) -> int:
-    """Bytes private to the largest Python process of a session, its leader apart."""
+    """The peak of the largest Python process of a session, its leader apart."""
     sizes = [0]
     for pid in members(session):
         with suppress(OSError):
             if pid != session and Path(f"/proc/{pid}/comm").read_text().startswith("python"):
-                sizes.append(private_of(Path(f"/proc/{pid}/smaps_rollup")))
+                sizes.append(peak_of(pid))
     return max(sizes)
 
 
@@ -155,10 +163,13 @@ def share_of(rollup: Path) -> int:
     return _bytes(rollup, "Pss:")
 
 
-def private_of(rollup: Path) -> int:
-    return _bytes(rollup, "Private_Clean:") + _bytes(rollup, "Private_Dirty:")
+def peak_of(pid: int) -> int:
+    """The most bytes that a process had in memory so far; 0 for one that has ended."""
+    with suppress(OSError):
+        return _bytes(Path(f"/proc/{pid}/status"), "VmHWM:")
+    return 0
 
 
-def _bytes(rollup: Path, name: str) -> int:
-    lines = rollup.read_text().splitlines()
+def _bytes(file: Path, name: str) -> int:
+    lines = file.read_text().splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)

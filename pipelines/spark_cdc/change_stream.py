@@ -41,6 +41,7 @@ class TableChangeStream:
     columns: QueryColumns
     clock: Callable[[], float] = time.time
     _source: ChangeSource | None = field(default=None, repr=False)
+    _initial: Offsets | None = field(default=None, repr=False)
 
     @property
     def limit(self) -> Limit:
@@ -58,11 +59,19 @@ class TableChangeStream:
         return read.connector.prepare(read.config, read.request, Preparation(is_new, exact=exact, has_targets=False))
 
     def initial_offsets(self) -> Offsets:
+        """Return the offsets at which a query without a finished batch begins."""
+        # Spark asks more than once as it plans the first batch. The slot that the first answer created is this query's.
+        if self._initial is None:
+            self._initial = self._begun()
+        return self._initial
+
+    def _begun(self) -> Offsets:
         # Before anything is created at the source. A column may be dropped there while a query runs, and is null then.
         self.columns.check_chosen()
         state = self.columns.read.state
         name = None if state is None else begin(state)
         # Spark asks for them if its checkpoint has no finished batch: a slot, for example, is created then.
+        self.close()  # Spark may have asked what is available before
         self._source = self._prepared(is_new=name != "")
         offsets = self._source.initial_offsets()
         return offsets if name is None else offsets | {QUERY: name}

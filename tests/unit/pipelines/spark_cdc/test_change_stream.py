@@ -254,6 +254,15 @@ def test_a_first_batch_that_failed_is_repeated(folder: Folder) -> None:
     assert len(taken(again, end)[1]) == 1
 
 
+def test_the_initial_offsets_are_the_same_whenever_spark_asks_for_them(folder: Folder) -> None:
+    stream = folder.stream()
+    stream.available()
+    start = stream.initial_offsets()
+    source = stream.source
+    assert stream.initial_offsets() == start
+    assert stream.source is source, "what was prepared for a new query is not prepared again"
+
+
 def test_of_two_queries_that_begin_at_once_with_one_state_folder_one_is_refused(folder: Folder) -> None:
     first, other = folder.stream(), folder.stream()
     starts = first.initial_offsets(), other.initial_offsets()

@@ -23,7 +23,7 @@ from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.orc import reader as orc
 from penstock.table.files.parquet import reader as parquet
-from penstock.table.files.relayout import is_split
+from penstock.table.files.relayout import is_split_timestamp
 from penstock.table.files.row_tracking import TRACKED
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
@@ -197,7 +197,7 @@ class FileReader:
                 columns.append(pa.nulls(batch.num_rows, schema.field(lead + place).type))
                 continue
             column = batch.column(lead + source.place)
-            if isinstance(source.cast_from, AtomicType) and is_split(column.type):
+            if isinstance(source.cast_from, AtomicType) and is_split_timestamp(column.type):
                 column = split_timestamp_text(column, source.cast_from.precision)
             elif source.cast_from is not None:
                 column = cast_array(text_array(column), source.cast_from, self.wanted[place].type)

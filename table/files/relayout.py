@@ -69,7 +69,7 @@ def _leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array.view(target)  # the zone is only a label: both types count from the UTC epoch
     if pa.types.is_time(target) and source.equals(pa.int32()):
         return array.view(target)
-    if is_split(target) and pa.types.is_timestamp(source):
+    if is_split_timestamp(target) and pa.types.is_timestamp(source):
         counts, unit = fixed_values(array, np.int64).view(np.int64), UNIT_NANOS[source.unit]
         return moments(array, counts // (10**9 // unit), counts % (10**9 // unit) * unit, target, "")
     return array.cast(target)
@@ -146,8 +146,8 @@ def split_type(stamp: AtomicType) -> RowType:
     return RowType((Field(0, "seconds", replace(stamp, precision=0)), Field(1, "nanos", INT)), nullable=stamp.nullable)
 
 
-def is_split(type_: pa.DataType) -> bool:
-    """Return whether a type of a file's column without members is that of `split_type`."""
+def is_split_timestamp(type_: pa.DataType) -> bool:
+    """Return whether the type, which is not that of a ROW, is that of `split_type`: a struct."""
     return bool(pa.types.is_struct(type_))
 
 
@@ -160,7 +160,7 @@ def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, col
     if present is not None:
         # Under a null there may be any number, which must not be reported as out of range.
         seconds, nanos = np.where(present, seconds, 0), np.where(present, nanos, 0)
-    if is_split(target):
+    if is_split_timestamp(target):
         whole = pa.array(seconds + nanos // 10**9).view(target.field(0).type)
         members = [whole, pa.array((nanos % 10**9).astype(np.int32))]
         return pa.StructArray.from_arrays(members, fields=[*target], mask=like.is_null())

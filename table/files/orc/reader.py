@@ -17,7 +17,15 @@ from penstock.table.files.encoding import Encoding
 from penstock.table.files.orc.assembly import OrcAssembly
 from penstock.table.files.orc.early_times import as_nanoseconds, as_seconds, has_early_fractions, with_unit
 from penstock.table.files.orc.timestamps import WriterClock, with_nanoseconds, with_seconds
-from penstock.table.files.relayout import char_lengths, is_split, map_leaves, nested, pad_chars, relayout, trim_chars
+from penstock.table.files.relayout import (
+    char_lengths,
+    is_split_timestamp,
+    map_leaves,
+    nested,
+    pad_chars,
+    relayout,
+    trim_chars,
+)
 from penstock.table.orc_metadata.tail import OrcTail
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
@@ -180,7 +188,7 @@ def _with_moments(
         return relayout(column, target)
 
     def leaf(seconds: pa.Array, type_: pa.DataType, nanos: pa.Array) -> pa.Array:
-        if pa.types.is_timestamp(type_) or is_split(type_):
+        if pa.types.is_timestamp(type_) or is_split_timestamp(type_):
             return clock.moments(seconds, nanos, type_, field.name)
         return relayout(seconds, type_)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.local_times import wall_clock
 from penstock.table.files.orc.early_times import unrounded
-from penstock.table.files.relayout import is_split, moments
+from penstock.table.files.relayout import is_split_timestamp, moments
 from penstock.table.orc_metadata.protobuf import Message
 from penstock.table.orc_metadata.tail import (
     HEADER,
@@ -176,7 +176,7 @@ class WriterClock:
     def moments(self, seconds: pa.Array, nanos: pa.Array, target: pa.DataType, column: str) -> pa.Array:
         """Return timestamps from the values read from the two spliced files."""
         fraction = _integers(nanos) - EPOCH_2015 * 10**9
-        stamp = target.field(0).type if is_split(target) else target
+        stamp = target.field(0).type if is_split_timestamp(target) else target
         whole = self._wall_seconds(_integers(seconds), fraction, instant=stamp.tz is not None)
         return moments(seconds, whole, fraction, target, column)
 

@@ -9,6 +9,7 @@ from typing import Any
 from tests.pipeline_stories.failure import StoryFailed
 from tests.pipeline_stories.performance import Performance
 from tests.pipeline_stories.story import Story
+from tests.shrinking import shortest
 
 
 def failure_of(story: Story) -> StoryFailed | None:
@@ -24,16 +25,8 @@ def shrunk(story: Story) -> Story:
     failure = failure_of(story)
     if failure is None:
         raise ValueError(f"story {story.seed} does not fail")
-    cause, smaller = failure.cause, True
     story = replace(story, steps=story.steps[: failure.number])
-    while smaller:
-        smaller = False
-        for shorter in shorter_ones(story):
-            failure = failure_of(shorter)
-            if failure is not None and failure.cause == cause:
-                story, smaller = shorter, True
-                break
-    return story
+    return shortest(story, failure.cause, shorter_ones, failure_of)
 
 
 def shorter_ones(story: Story) -> Iterator[Story]:

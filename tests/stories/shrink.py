@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tests.shrinking import shortest
 from tests.simulation.store import Fault, Faults, Operation, never
 from tests.simulation.story import Story
 from tests.stories.performance import Performance, StoryFailed
@@ -43,16 +44,8 @@ def shrunk(story: Story) -> Story:
     failure = failure_of(story)
     if failure is None:
         raise ValueError(f"story {story.seed} does not fail")
-    cause, smaller = failure.cause, True
     story = replace(story, steps=story.steps[: failure.number])
-    while smaller:
-        smaller = False
-        for shorter in shorter_ones(story):
-            failure = failure_of(shorter)
-            if failure is not None and failure.cause == cause:
-                story, smaller = shorter, True
-                break
-    return story
+    return shortest(story, failure.cause, shorter_ones, failure_of)
 
 
 def shorter_ones(story: Story) -> Iterator[Story]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
-from tests.waiting import until
+from tests.integration.parts_beside_changes import CONDITIONS, ROWS, Change, expect_each_change_once, read_parts
 
 SMALL_CHUNKS = ["scan.incremental.snapshot.chunk.size=40"]
 ONE_BUCKET = ["--table_conf", "bucket=1"]
@@ -101,26 +102,16 @@ def test_a_part_gives_way_to_the_whole_table_and_follows_one_that_is_being_read(
     assert sync.ids("u") == [1]
 
 
-class _CrashError(Exception):
-    pass
+@contextmanager
+def changes(server: Playground) -> Iterator[Change]:
+    connection = server.connect(database="play")
 
+    def change(ids: list[int], value: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE t SET n = n + 1, v = '{value}' WHERE id IN ({', '.join(map(str, ids))})")
 
-class Writer(threading.Thread):
-    """A session that changes random rows, so that they meet a condition on `v`, or do so no longer."""
-
-    def __init__(self, server: Playground, rows: int, seed: int) -> None:
-        super().__init__()
-        self.server, self.rows, self.random, self.stopped = server, rows, random.Random(seed), threading.Event()
-        self.changes = 0
-
-    def run(self) -> None:
-        connection = self.server.connect(database="play")
-        while not self.stopped.wait(0.002):
-            ids = ", ".join(str(self.random.randrange(self.rows)) for _ in range(3))
-            with connection.cursor() as cursor:
-                cursor.execute(f"UPDATE t SET n = n + 1, v = '{self.random.choice('ab')}' WHERE id IN ({ids})")
-            self.changes += 1
-        connection.close()
+    yield change
+    connection.close()
 
 
 @pytest.mark.slow
@@ -132,39 +123,15 @@ def test_each_change_is_one_version_while_parts_are_read(
 ) -> None:
     server: Playground = request.getfixturevalue(kind)
     server.start_over()
-    table(server, 120)
+    table(server, ROWS)
     sync = Sync(
         server, tmp_path, conf=SMALL_CHUNKS, flags=[*ONE_BUCKET, "--deletes", "history", "--max-batch-rows", "80"]
     )
     sync.run()
-    crashes, writer = random.Random(5), Writer(server, 120, 6)
-
-    def crash(*_: object) -> None:
-        if crashes.random() < 0.3:
-            raise _CrashError
-
-    writer.start()
-    try:
-        for number in range(4):
-            ask_for(sync, ["v = 'a'", "v <> 'a' and id > 20"][number % 2], number=number)
-            until(lambda number=number: writer.changes > 10 * number, "changes of the writer")  # type: ignore[misc]
-            try:
-                sync.run(crash)
-            except _CrashError:
-                continue
-    finally:
-        writer.stopped.set()
-        writer.join()
+    read_parts(partial(changes, server), lambda where, number: ask_for(sync, where, number=number), sync.run)
     sync.run()
     assert sync.verified()[0].is_equal
-    versions: dict[int, list[int]] = {}
-    for row in sync.rows("t"):
-        versions.setdefault(row["id"], []).append(row["n"])
-    # Each update adds 1, so a version that is set back, repeated or lost shows.
-    assert {key: sorted(numbers) for key, numbers in versions.items()} == {
-        key: list(range(max(numbers) + 1)) for key, numbers in versions.items()
-    }
-    assert sum(map(len, versions.values())) > 130
+    expect_each_change_once(sync.rows("t"))
     checkpoint: dict[str, Any] = json.loads((Path(sync.spec.checkpoint) / "log.json").read_text())
     wheres = [chunk.get("where") for end in checkpoint[1] for chunk in end.get("batch", {}).get("chunks", ())]
-    assert {"v = 'a'", "v <> 'a' and id > 20", None} == set(wheres)
+    assert {*CONDITIONS, None} == set(wheres)

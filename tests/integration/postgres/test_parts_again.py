@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import random
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
+from tests.integration.parts_beside_changes import ROWS, Change, expect_each_change_once, read_parts
 from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
-from tests.waiting import until
 
 pytestmark = pytest.mark.postgres
 SMALL_CHUNKS = ["scan.incremental.snapshot.chunk.size=40"]
@@ -56,59 +57,22 @@ def test_only_rows_that_meet_the_condition_are_read_again(server: PgPlayground, 
     assert not last_end(sync).keys() & {"parts", "rest", "rest_part"}
 
 
-class _CrashError(Exception):
-    pass
-
-
-class Writer(threading.Thread):
-    """A session that changes random rows, so that they meet a condition on `v`, or do so no longer."""
-
-    def __init__(self, server: PgPlayground, rows: int, seed: int) -> None:
-        super().__init__()
-        self.server, self.rows, self.random, self.stopped = server, rows, random.Random(seed), threading.Event()
-        self.changes = 0
-
-    def run(self) -> None:
-        address = f"host=127.0.0.1 port={self.server.port} user=postgres dbname={DATABASE}"
-        with psycopg.connect(address, autocommit=True) as connection:
-            while not self.stopped.wait(0.002):
-                ids = [self.random.randrange(self.rows) for _ in range(3)]
-                connection.execute("UPDATE t SET n = n + 1, v = %s WHERE id = ANY(%s)", (self.random.choice("ab"), ids))
-                self.changes += 1
+@contextmanager
+def changes(server: PgPlayground) -> Iterator[Change]:
+    address = f"host=127.0.0.1 port={server.port} user=postgres dbname={DATABASE}"
+    with psycopg.connect(address, autocommit=True) as connection:
+        update = "UPDATE t SET n = n + 1, v = %s WHERE id = ANY(%s)"
+        yield lambda ids, value: connection.execute(update, (value, ids))
 
 
 @pytest.mark.slow
 def test_each_change_is_one_version_while_parts_are_read(server: PgPlayground, tmp_path: Path) -> None:
-    table(server, 120)
+    table(server, ROWS)
     sync = PgSync(
         server, tmp_path, conf=SMALL_CHUNKS, flags=[*ONE_BUCKET, "--deletes", "history", "--max-batch-rows", "80"]
     )
     sync.run()
-    crashes, writer = random.Random(5), Writer(server, 120, 6)
-
-    def crash(*_: object) -> None:
-        if crashes.random() < 0.3:
-            raise _CrashError
-
-    writer.start()
-    try:
-        for number in range(4):
-            ask_for(sync, ["v = 'a'", "v <> 'a' and id > 20"][number % 2], number=number)
-            until(lambda number=number: writer.changes > 10 * number, "changes of the writer")  # type: ignore[misc]
-            try:
-                sync.run(crash)
-            except _CrashError:
-                continue
-    finally:
-        writer.stopped.set()
-        writer.join()
+    read_parts(partial(changes, server), lambda where, number: ask_for(sync, where, number=number), sync.run)
     sync.run()
     assert sync.verified()["t"].is_equal
-    versions: dict[int, list[int]] = {}
-    for row in sync.target("t").scan().to_arrow().to_pylist():
-        versions.setdefault(row["id"], []).append(row["n"])
-    # Each update adds 1, so a version that is set back, repeated or lost shows.
-    assert {key: sorted(numbers) for key, numbers in versions.items()} == {
-        key: list(range(max(numbers) + 1)) for key, numbers in versions.items()
-    }
-    assert sum(map(len, versions.values())) > 130
+    expect_each_change_once(sync.target("t").scan().to_arrow().to_pylist())

@@ -41,6 +41,7 @@ _STREAM = "SET 'execution.runtime-mode' = 'streaming', and SELECT ... FROM t wit
 # A list of candidates with names that only the text for DuckDB has.
 _OWN_NAMES = re.compile(r'\nCandidate bindings: [^\n]*"_penstock_[^\n]*')
 _TOO_LONG = "a value is too long for the column "
+_SHORTER = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
 _NOT_READ = "members of a VARIANT cannot be read by "
 _NOT_STORED, _HINT = "a text cannot be stored whole in the column ", "; hint: "
 
@@ -75,9 +76,8 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     # DuckDB shows the line of the statement that it received, which is not the user's.
     message = _OWN_NAMES.sub("", str(reason).partition("\n\nLINE ")[0])
     if _TOO_LONG in message:
-        hint = "shorten it in the query, as in left(a, 10), or ALTER TABLE t MODIFY the column"
         text = _TOO_LONG + message.partition(_TOO_LONG)[2]
-        return ConfigError(text, line=place.line, column=place.column, hint=hint)
+        return ConfigError(text, line=place.line, column=place.column, hint=_SHORTER)
     if _NOT_STORED in message:
         text, _, instead = message.partition(_NOT_STORED)[2].partition(_HINT)
         return ConfigError(_NOT_STORED + text, line=place.line, column=place.column, hint=instead)

@@ -253,7 +253,7 @@ class HiveCatalog(CatalogBackend):
             if "moved" not in reached:
                 return f"the table is complete as {new_name} in its old folder {location}, and can stay there"
             if "described" not in reached:
-                return f"the files are in {target}: in Hive, ALTER TABLE {new_name} SET LOCATION '{target}'"
+                return f"the files are in {target}: CALL sys.repair('{new_name}')  enters this place"
             return f"the table is complete as {new_name}: CALL sys.repair, and delete {location} if it is still there"
 
         with finished_by("the name has changed, and the folder was not moved", rest, table=new_name, path=target):
@@ -299,10 +299,25 @@ class HiveCatalog(CatalogBackend):
         database, table = split_name(name)
         _check_case(table, "table")
         found = self._found(name)
-        location = self._location(name) if found else self._folders.usual(database, table)
+        usual = self._folders.usual(database, table)
+        location = self._location(name) if found else usual
+        moved = found is not None and not is_external(found) and self._was_moved(location, usual)
+        if moved:
+            self._relocate(name, usual)
+            location = usual
         storage, root = self._folders.open(location)
         store = TableStore.open(storage, root, None, self._environment, self._commits, name)
-        return self._commits.register(store, location, exists=found is not None)
+        repaired = self._commits.register(store, location, exists=found is not None)
+        if not moved:
+            return repaired
+        self._commits.partitions.replace(store)
+        return RepairedTable(name, "updated")
+
+    def _was_moved(self, location: str, usual: str) -> bool:
+        """Return whether a rename has moved a folder to its usual place, and ended before the metastore named it."""
+        return not SchemaFiles(*self._folders.open(location)).ids() and bool(
+            SchemaFiles(*self._folders.open(usual)).ids()
+        )
 
 
 def _forget(root: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.hive_catalog import HiveCatalog
 from penstock.table.catalog.unfinished import ChangeUnfinished
 from penstock.table.meta.live import live_entries
+from penstock.table.meta.store import TableMissing
 from penstock.table.metastore.hive_client import NameMissing
 from penstock.table.metastore.hive_objects import new_table
 
@@ -28,6 +31,9 @@ class Metastore:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.entries, self.changes, self.fails_at = folder, dict[str, Any](), 0, 0
+
+    def session(self) -> nullcontext[SimpleNamespace]:
+        return nullcontext(SimpleNamespace(get_all_databases=lambda: ["shop"]))
 
     def tables(self, database: str) -> list[Any]:
         return [described for described in self.entries.values() if described.dbName == database]
@@ -104,15 +110,33 @@ def test_a_folder_that_is_not_moved_stays_the_place_of_the_renamed_table(
     assert place(lake, "shop.sales") == f"{tmp_path}/shop.db/orders"
 
 
-def test_a_folder_that_the_metastore_does_not_know_is_named(tmp_path: Path, metastore: Metastore) -> None:
+@pytest.mark.parametrize("name", ["shop.sales", "shop"])
+def test_a_repair_enters_a_folder_that_a_rename_has_moved(tmp_path: Path, metastore: Metastore, name: str) -> None:
     lake, metastore.fails_at = backend(tmp_path, metastore), 2
     with pytest.raises(ChangeUnfinished) as failed:
         lake.rename_table("shop.orders", "shop.sales")
-    target = f"file:{tmp_path}/shop.db/sales"
-    assert f"ALTER TABLE shop.sales SET LOCATION '{target}'" in str(failed.value.hint)
-    described = metastore.entries["shop.sales"]
-    described.sd.location = target
+    assert "CALL sys.repair('shop.sales')" in str(failed.value.hint)
+    assert [(table.name, table.outcome) for table in lake.repair(name)] == [("shop.sales", "updated")]
+    assert metastore.entries["shop.sales"].sd.location == f"file:{tmp_path}/shop.db/sales"
     assert place(lake, "shop.sales") == f"{tmp_path}/shop.db/sales"
+    assert [(table.name, table.outcome) for table in lake.repair(name)] == [("shop.sales", "unchanged")]
+
+
+@pytest.mark.parametrize("kind", ["external", "elsewhere"])
+def test_a_repair_leaves_places_that_no_rename_has_left(tmp_path: Path, metastore: Metastore, kind: str) -> None:
+    """An external table keeps its place, and a table with files in its place is complete there."""
+    lake, entry = backend(tmp_path, metastore), metastore.entries["shop.orders"]
+    if kind == "external":
+        entry.tableType, entry.sd.location = "EXTERNAL_TABLE", f"file:{tmp_path}/gone"
+        entry.parameters["EXTERNAL"] = "TRUE"
+    else:
+        (tmp_path / "kept").mkdir()
+        shutil.copytree(tmp_path / "shop.db" / "orders", tmp_path / "kept" / "orders")
+        entry.sd.location = f"file:{tmp_path}/kept/orders"
+    kept = entry.sd.location
+    with nullcontext() if kind == "elsewhere" else pytest.raises(TableMissing):
+        lake.repair("shop.orders")
+    assert metastore.entries["shop.orders"].sd.location == kept
 
 
 def test_nothing_changes_if_the_metastore_refuses_the_name(tmp_path: Path, metastore: Metastore) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.pipelines.spark_source.change_numbers import kinds_for, whole_pairs
 from penstock.pipelines.spark_source.file_changes import FileChanges
 from penstock.pipelines.spark_source.keyed_changes import KeyedChanges
+from penstock.pipelines.spark_source.replaced_rows import warn_of_replaced_rows
 from penstock.pipelines.spark_source.spark_options import OVERWRITE_MODE, OVERWRITE_PARTITION
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
 from penstock.pipelines.spark_source.table_place import TablePlace
@@ -60,6 +61,8 @@ class TaskRows:
 class TableWrite:
     place: TablePlace
     overwrite: bool
+    # The newest snapshot when the query began, of an overwrite of which nobody knows what its query reads; 0 for none.
+    began: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str], overwrite: bool) -> TableWrite:
@@ -71,6 +74,17 @@ class TableWrite:
                 hint="write to the table itself, without the part after $",
             )
         return cls(place, overwrite)
+
+    def at_begin(self) -> TableWrite:
+        """Return the write of a query that begins now. RowsUnread if it would delete rows that it cannot read."""
+        store = self.place.store()
+        if not self.overwrite:
+            return self
+        if self.place.base_snapshot is not None:
+            with self._writer(store):
+                return self
+        # The catalog knows the tables that a query reads. Of a path nobody does.
+        return self if self.place.catalog is not None else replace(self, began=store.snapshots.latest_id() or 0)
 
     def take(self, batches: Iterable[pa.RecordBatch], job: str) -> TaskRows:
         """Prepare a task's rows; the driver commits them.
@@ -112,7 +126,7 @@ class TableWrite:
         with self._writer(store, user) as writer:
             if _commits_files_of_tasks(store):
                 messages = [message for part in parts for message in part.messages]
-                writer.commit_messages(messages, identifier, properties=self.place.commit_properties)
+                made = writer.commit_messages(messages, identifier, properties=self.place.commit_properties)
             else:
                 batches = (batch for path in paths for batch in staged_rows(store, path))
                 if self.place.row_changes:
@@ -120,7 +134,9 @@ class TableWrite:
                 else:
                     for batch in batches:
                         writer.write(*self._with_kinds(batch))
-                writer.commit(identifier, properties=self.place.commit_properties)
+                made = writer.commit(identifier, properties=self.place.commit_properties)
+        if self.began is not None and made:
+            warn_of_replaced_rows(store, self.began, made[0])
         # After the commit: if the driver dies before this line, the staged rows remain, and no reader sees them.
         clear_staged(store, job, paths)
 

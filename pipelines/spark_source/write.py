@@ -36,7 +36,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
         with plain_errors():
-            self.table = _opened(options, overwrite)
+            self.table = _opened(options, overwrite).at_begin()
             given = self.table.place.options
             own = TableOptions(given)
             self.user, self.identifier = own[COMMIT_USER], own[COMMIT_IDENTIFIER]

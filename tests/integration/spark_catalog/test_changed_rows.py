@@ -18,6 +18,7 @@ from tests.golden.relations import difference
 from tests.integration.spark_catalog.statements import fresh, refusal, rows
 from tests.interop.oracle.client import Oracle
 from tests.invariants import check_invariants
+from tests.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -410,3 +411,17 @@ def test_an_overwrite_by_path_of_its_own_rows_names_the_snapshot_that_it_read(
         else:
             write.option("base-snapshot", base.id).save(table.path)
     assert rows(spark, "SELECT id, amount FROM by_path ORDER BY id") == [(1, 2.0), (2, 3.0), (3, 4.0)]
+
+
+@pytest.mark.usefixtures("other_job")
+def test_an_overwrite_by_path_says_what_it_may_not_have_read(
+    spark: SparkSession, catalog: Catalog, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spark.sql("CREATE TABLE unread (id INT, v STRING)")
+    spark.sql("INSERT INTO unread VALUES (1, 'a')")
+    path = catalog.table("shop.unread").path
+    read = spark.read.format("penstock").load(path)
+    insert = "INSERT INTO shop.unread SELECT 2, concat(chr(111), chr(107))"
+    read.selectExpr("id", f"other_job('mine', '{insert}') AS v").write.format("penstock").mode("overwrite").save(path)
+    assert rows(spark, "SELECT * FROM unread") == [(1, "mine")]
+    until(lambda: "event=rows_of_others_replaced" in capfd.readouterr().err, "the warning of the process that commits")

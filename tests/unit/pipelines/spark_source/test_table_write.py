@@ -14,7 +14,7 @@ from penstock.pipelines.spark_source.staged_rows import stage_rows
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.local import LocalStorage
 from penstock.table.buckets.input_rows import RowRefused
-from penstock.table.errors import HistoryExpired
+from penstock.table.errors import HistoryExpired, RowsUnread
 from penstock.table.handle import Table
 
 SCHEMA = pa.schema([("id", pa.int32()), ("dt", pa.string())])
@@ -103,6 +103,34 @@ def test_an_overwrite_of_rows_that_it_has_not_read_is_refused_and_leaves_no_file
     assert held(table) == [(1, "a"), (2, "b"), (3, "a")]
     assert not [file for file in files(table) if "_penstock" in file]
     assert len([file for file in files(table) if "/bucket-" in file]) == len(table.refresh().system("files"))
+
+
+@pytest.mark.parametrize(("other", "warned"), [("a", True), ("b", False), (None, False)])
+def test_an_overwrite_by_path_warns_of_rows_that_it_may_not_have_read(
+    table: Table, caplog: pytest.LogCaptureFixture, other: str | None, warned: bool
+) -> None:
+    """As in Paimon, it replaces what other jobs commit to its partitions after its query began."""
+    before = table.refresh().latest_snapshot
+    assert before is not None
+    write = TableWrite.of({"path": table.path, "overwrite-partition": "dt=a"}, overwrite=True).at_begin()
+    done = [write.take(iter([batch((8, "a"))]), "job")]
+    if other is not None:
+        with table.refresh().writer() as writer:
+            writer.write(pa.Table.from_batches([batch((9, other))]))
+            writer.commit()
+    write.commit(done, "job", None, None)
+    assert held(table) == sorted([(2, "b"), (8, "a"), *([(9, "b")] if other == "b" else [])])
+    said = [record.getMessage() for record in caplog.records if "rows_of_others_replaced" in record.getMessage()]
+    assert [f" snapshots={before.id + 1} " in text for text in said] == [True] * warned
+
+
+def test_an_overwrite_that_cannot_read_all_rows_is_refused_before_it_begins(tmp_path: Path) -> None:
+    options = "'bucket' = '1', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'"
+    script = f"CREATE DATABASE d; CREATE TABLE d.t (id INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({options})"
+    penstock.sql(f"{script}; INSERT INTO d.t VALUES (1)", tmp_path, options={"local.sync": "false"})
+    write = TableWrite.of({"path": f"{tmp_path}/d.db/t", "base-snapshot": "1"}, overwrite=True)
+    with pytest.raises(RowsUnread, match="readable only after a compaction"):
+        write.at_begin()
 
 
 def test_rows_are_invisible_before_the_driver_commits(table: Table, write: TableWrite) -> None:

@@ -1,0 +1,37 @@
+"""Overwrites by path beside commits of other jobs: Spark does not tell the format which tables a query reads."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.table.meta.live import delta_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+
+log = logging.getLogger(__name__)
+
+
+def warn_of_replaced_rows(store: TableStore, began: int, overwrite: Snapshot) -> None:
+    """Log a warning if other jobs changed the overwritten partitions after the query began.
+
+    If the query read the table, it was without these changes, and they are lost. `began` is the newest snapshot at that
+    time, 0 for none.
+    """
+    between = [store.snapshots.find(number) for number in range(began + 1, overwrite.id)]
+    others = [found for found in between if found is not None and found.commit_kind is not CommitKind.COMPACT]
+    if not others:
+        return
+    replaced = {entry.partition for entry in delta_entries(store, overwrite)}
+    changed = [
+        str(found.id) for found in others if any(entry.partition in replaced for entry in delta_entries(store, found))
+    ]
+    if changed:
+        log.warning(
+            "event=rows_of_others_replaced table=%s overwrite=%d snapshots=%s note=they were committed after the query "
+            "of an overwrite by path began. If it reads this table, roll back to snapshot %d, and use a name of the "
+            "catalog or the option base-snapshot",
+            store.name,
+            overwrite.id,
+            ",".join(changed),
+            overwrite.id - 1,
+        )

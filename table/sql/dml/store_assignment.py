@@ -5,6 +5,8 @@ Casts are DuckDB's, which cuts the time of day off a text for a DATE, and takes 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from penstock.errors import ConfigError
@@ -12,16 +14,16 @@ from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.queries.engine_errors import not_stored
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.sql_text import literal
-from penstock.table.values.types import AtomicType, Field
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, RowType
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-# The SQL condition of the texts `y` that a cast to the type would take in part, or for another value.
+# The SQL condition of the texts that a cast to the type would take in part, or for another value.
 _REFUSED_TEXTS = {
-    "BOOLEAN": "lower(trim(y)) NOT IN ('true', 'false')",
-    "DATE": "contains(y, ':')",
-    "TIME": r"regexp_matches(y, '^\s*[0-9]+-[0-9]+-')",
-    "TIMESTAMP": r"regexp_matches(y, ':[0-9.]+\s*[+-][0-9:]*[1-9]')",
-    **dict.fromkeys(_INTEGERS, "TRY_CAST(y AS DOUBLE) <> trunc(TRY_CAST(y AS DOUBLE))"),
+    "BOOLEAN": "lower(trim({0})) NOT IN ('true', 'false')",
+    "DATE": "contains({0}, ':')",
+    "TIME": r"regexp_matches({0}, '^\s*[0-9]+-[0-9]+-')",
+    "TIMESTAMP": r"regexp_matches({0}, ':[0-9.]+\s*[+-][0-9:]*[1-9]')",
+    **dict.fromkeys(_INTEGERS, "TRY_CAST({0} AS DOUBLE) <> trunc(TRY_CAST({0} AS DOUBLE))"),
 }
 _INSTEAD = {
     "BOOLEAN": "write true or false, or compare the value: x = 'yes', x <> 0",
@@ -40,19 +42,61 @@ def assigned_text(table: str, value: str, field: Field, type_: str, given: pa.Da
     if given is None:
         return cast_text(value, field, type_)
     refuse_unknown_fields(table, field.name, given, to_arrow(field.type))
-    root = field.type.root if isinstance(field.type, AtomicType) else ""
-    if root == "BOOLEAN" and _is_number(given):
-        raise ConfigError(
-            f"a number cannot be stored in the column {field.name!r}, which is BOOLEAN",
-            table=table,
-            hint=_INSTEAD[root],
-        )
-    if root in _REFUSED_TEXTS and (pa.types.is_string(given) or pa.types.is_large_string(given)):
-        message = literal(not_stored(field.name, root, _INSTEAD[root]))
+    checks = list(_checks(table, field.name, "y", given, field.type))
+    if checks:
         # In a function of the value, so that the value is computed once: it may be random().
-        checked = f"CASE WHEN {_REFUSED_TEXTS[root]} THEN error({message}) ELSE y END"
+        checked = f"CASE {' '.join(f'WHEN {condition} THEN error({text})' for condition, text in checks)} ELSE y END"
         return cast_text(f"list_transform([{value}], lambda y: {checked})[1]", field, type_)
     return cast_text(value, field, type_)
+
+
+def _checks(
+    table: str, column: str, value: str, given: pa.DataType, type_: DataType, depth: int = 0
+) -> Iterator[tuple[str, str]]:
+    """Yield the SQL of the conditions under which a value cannot be stored, with the SQL of the message of each.
+
+    Raises ConfigError if no value can.
+    """
+    if isinstance(type_, AtomicType):
+        if type_.root == "BOOLEAN" and _is_number(given):
+            raise ConfigError(
+                f"a number cannot be stored in the column {column!r}, which is BOOLEAN",
+                table=table,
+                hint=_INSTEAD[type_.root],
+            )
+        if type_.root in _REFUSED_TEXTS and (pa.types.is_string(given) or pa.types.is_large_string(given)):
+            message = not_stored(column, type_.root, _INSTEAD[type_.root])
+            yield _REFUSED_TEXTS[type_.root].format(value), literal(message)
+    elif isinstance(type_, RowType) and pa.types.is_struct(given):
+        for at, (name, own) in enumerate(_fields_by_place(given, type_)):
+            part = f"struct_extract({value}, {at + 1 if _is_unnamed(given) else literal(name)})"
+            yield from _checks(table, f"{column}.{own.name}", part, given.field(at).type, own.type, depth)
+    elif isinstance(type_, ArrayType) and pa.types.is_list(given):
+        yield from _of_elements(table, f"{column}.element", value, given.value_type, type_.element, depth)
+    elif isinstance(type_, MapType) and pa.types.is_map(given):
+        yield from _of_elements(table, f"{column}.key", f"map_keys({value})", given.key_type, type_.key, depth)
+        yield from _of_elements(table, f"{column}.value", f"map_values({value})", given.item_type, type_.value, depth)
+
+
+def _of_elements(
+    table: str, column: str, value: str, given: pa.DataType, type_: DataType, depth: int
+) -> Iterator[tuple[str, str]]:
+    element = f"y{depth}"
+    for condition, message in _checks(table, column, element, given, type_, depth + 1):
+        yield f"len(list_filter({value}, lambda {element}: {condition})) > 0", message
+
+
+def _fields_by_place(given: pa.DataType, type_: RowType) -> list[tuple[str, Field]]:
+    """Return the names of a struct's fields with the fields of the column that they are stored in."""
+    if _is_unnamed(given):
+        return [(field.name, own) for field, own in zip(given.fields, type_.fields, strict=False)]
+    known = {field.name.lower(): field for field in type_.fields}
+    return [(field.name, known[field.name.lower()]) for field in given.fields]
+
+
+def _is_unnamed(given: pa.DataType) -> bool:
+    """Return whether a struct is that of row(1, 2): DuckDB casts it by the places of its fields."""
+    return [field.name for field in given.fields] == [f"element{at}" for at in range(1, given.num_fields + 1)]
 
 
 def _is_number(type_: pa.DataType) -> bool:
@@ -67,8 +111,7 @@ def refuse_unknown_fields(table: str, column: str, given: pa.DataType, own: pa.D
         refuse_unknown_fields(table, f"{column}.value", given.item_type, own.item_type)
     if not (pa.types.is_struct(given) and pa.types.is_struct(own)):
         return
-    # row(1, 2), whose fields DuckDB names like this, is cast by the places of its fields.
-    if [field.name for field in given.fields] == [f"element{at}" for at in range(1, given.num_fields + 1)]:
+    if _is_unnamed(given):
         return
     known = {field.name.lower(): field for field in own.fields}
     for field in given.fields:

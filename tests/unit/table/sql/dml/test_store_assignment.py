@@ -103,6 +103,60 @@ def test_values_that_would_be_stored_in_part_are_refused(lake: Interpreter, stat
     assert found.to_pylist() == [dict.fromkeys(COLUMNS)]
 
 
+@pytest.fixture
+def nested(tmp_path: Path) -> Interpreter:
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    made = Interpreter(catalog, "d")
+    columns = (
+        "s ROW<d DATE, n INT, b BOOLEAN, q ROW<t TIME>>, a ARRAY<ROW<d DATE>>, l ARRAY<ARRAY<INT>>, m MAP<INT, DATE>"
+    )
+    list(made.run(f"CREATE TABLE t (id INT, {columns}); INSERT INTO t (id) VALUES (1)"))
+    return made
+
+
+@pytest.mark.parametrize("key", ["insert", "update", "merge", "merged"])
+def test_members_that_would_be_stored_in_part_are_refused(nested: Interpreter, key: str) -> None:
+    refused = [
+        ("s", f"{{'d': '{AT}'}}", "s.d"),
+        ("s", f"row('{AT}', 1, true, NULL)", "s.d"),
+        ("s", "{'n': '1.5'}", "s.n"),
+        ("s", "{'b': 1}", "s.b"),
+        ("s", "{'d': '2024-02-29', 'q': {'t': '2024-02-29'}}", "s.q.t"),
+        ("a", f"[{{'d': '2024-02-29'}}, {{'d': '{AT}'}}]", "a.element.d"),
+        ("l", "[['1'], NULL, ['2', '2.5']]", "l.element.element"),
+        ("m", f"MAP {{1: '{AT}'}}", "m.value"),
+        ("m", "MAP {'1.5': '2024-02-29'}", "m.key"),
+    ]
+    for column, value, place in refused:
+        with pytest.raises(ConfigError, match=rf"the column '{place}', which is \w+"):
+            list(nested.run(STATEMENTS[key].format(column=column, value=value)))
+    (found,) = nested.run("SELECT s, a, l, m FROM t")
+    assert found.to_pylist() == [{"s": None, "a": None, "l": None, "m": None}]
+
+
+def test_fields_that_would_be_stored_in_part_are_refused_by_set(nested: Interpreter) -> None:
+    list(nested.run("UPDATE t SET s.d = '2024-02-29', s.n = 1.5"))
+    for field, value in (("d", f"'{AT}'"), ("n", "'1.5'"), ("q.t", "'2024-02-29'"), ("b", "5")):
+        with pytest.raises(ConfigError, match=f"the column 's.{field}'"):
+            list(nested.run(f"UPDATE t SET s.{field} = {value}"))
+    (found,) = nested.run("SELECT s FROM t")
+    assert found.to_pylist() == [{"s": {"d": date(2024, 2, 29), "n": 2, "b": None, "q": None}}]
+
+
+def test_members_that_fit_are_stored(nested: Interpreter) -> None:
+    fitting = {
+        "s": ("{'D': '2024-02-29', 'b': 'true', 'q': NULL}", {"d": date(2024, 2, 29), "n": None, "b": True, "q": None}),
+        "a": ("[{'d': '2024-02-29'}, NULL]", [{"d": date(2024, 2, 29)}, None]),
+        "l": ("[['1'], [], NULL]", [[1], [], None]),
+        "m": ("MAP {'1': '2024-02-29', '2': NULL}", [(1, date(2024, 2, 29)), (2, None)]),
+    }
+    for column, (value, _) in fitting.items():
+        list(nested.run(f"UPDATE t SET {column} = {value}"))
+    (found,) = nested.run("SELECT s, a, l, m FROM t")
+    assert found.to_pylist() == [{column: stored for column, (_, stored) in fitting.items()}]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -107,6 +107,7 @@ class Travel:
 
 
 _VERSION = "version:"
+_WATERMARK = "watermark-"
 _POINTS = ("snapshot", "tag", "millis", "watermark", "created_after")
 # The points each mode accepts. `default` accepts any point; modes that are not listed accept no point.
 _STANDS_ON = {
@@ -199,6 +200,9 @@ def _tagged(store: TableStore, name: str) -> Snapshot:
         return tag.snapshot
     if version.isdecimal():
         return store.snapshots.get(int(version))
+    watermark = version.removeprefix(_WATERMARK)
+    if version.startswith(_WATERMARK) and watermark.isdecimal():
+        return _past_watermark(store, int(watermark))
     return tags.get(version).snapshot
 
 

@@ -14,12 +14,7 @@ def alter_tag(table: Table, statement: CreateTag | DeleteTag | RenameTag) -> Non
         case CreateTag():
             _create(table, statement)
         case DeleteTag(tag=tag, if_exists=if_exists):
-            if tag in table.tags:
-                table.delete_tag(tag)
-            elif not if_exists:
-                raise ConfigError(
-                    f"there is no tag {tag!r}", table=table.name, hint="SHOW TAGS t lists them; or DELETE TAG IF EXISTS"
-                )
+            _delete(table, tag, if_exists=if_exists)
         case RenameTag(tag=tag, new=new):
             table.rename_tag(tag, new)
 
@@ -33,3 +28,17 @@ def _create(table: Table, statement: CreateTag) -> None:
         table.replace_tag(statement.tag, statement.snapshot, retain_millis=retain)
     else:
         table.create_tag(statement.tag, statement.snapshot, retain_millis=retain)
+
+
+def _delete(table: Table, text: str, *, if_exists: bool) -> None:
+    """Delete a tag, or the tags of a list with commas, as in Paimon; none of them if one is missing."""
+    known = set(table.tags)
+    tags = [text] if text in known else [tag.strip() for tag in text.split(",")]
+    missing = next((tag for tag in tags if tag not in known), None)
+    if missing is not None and not if_exists:
+        raise ConfigError(
+            f"there is no tag {missing!r}", table=table.name, hint="SHOW TAGS t lists them; or DELETE TAG IF EXISTS"
+        )
+    for tag in tags:
+        if tag in known:
+            table.delete_tag(tag)

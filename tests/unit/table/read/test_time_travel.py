@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.errors import SnapshotMissing
+from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import CommitKind
 from tests.unit.table.tables import new_table, rows
@@ -49,6 +49,22 @@ def test_time_travel_returns_the_rows_of_that_time(table: Table) -> None:
     assert seen(table, options={"scan.version": "first"}) == seen(table, options={"scan.version": "1"}) == ["a", "b"]
     with pytest.raises(SnapshotMissing, match="as old as"):
         seen(table, timestamp=times[0] - 1)
+
+
+def test_a_version_may_be_a_watermark(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    for name, watermark in (("a", 500), ("b", 900)):
+        with table.writer() as writer:
+            writer.write(rows(table, (watermark, name, None)))
+            writer.commit(watermark, watermark=watermark)
+    assert seen(table, options={"scan.version": "watermark-400"}) == ["a"]
+    assert seen(table, options={"scan.version": "watermark-501"}) == ["a", "b"]
+    with pytest.raises(SnapshotMissing, match="watermark 901"):
+        seen(table, options={"scan.version": "watermark-901"})
+    with pytest.raises(TagMissing, match="watermark-x"):
+        seen(table, options={"scan.version": "watermark-x"})
+    table.create_tag("watermark-901", 1)
+    assert seen(table, options={"scan.version": "watermark-901"}) == ["a"]
 
 
 def test_each_scan_mode_selects_the_snapshot_of_paimon(table: Table) -> None:

@@ -43,6 +43,16 @@ def test_tags_are_created_replaced_renamed_and_deleted(catalog: penstock.Catalog
     assert run(catalog, "SHOW TAGS t") == [{"tag": "20240101"}, {"tag": "z"}]
 
 
+def test_several_tags_are_deleted_by_their_list(catalog: penstock.Catalog) -> None:
+    run(catalog, ";".join(f"ALTER TABLE t CREATE TAG `{name}`" for name in ("a", "b", "c", "d,e")))
+    with pytest.raises(PenstockError, match="there is no tag 'x'"):
+        run(catalog, "ALTER TABLE t DELETE TAG `a,x`")
+    run(catalog, "ALTER TABLE t DELETE TAG `a, c`; ALTER TABLE t DELETE TAG IF EXISTS `x,d,e`")
+    assert list(tags(catalog)) == ["b", "d,e"]
+    run(catalog, "ALTER TABLE t DELETE TAG `d,e`; ALTER TABLE t DELETE TAG IF EXISTS `x,b`")
+    assert not tags(catalog)
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

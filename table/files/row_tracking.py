@@ -47,3 +47,9 @@ def row_ids(ids: pa.Array, positions: pa.Array, file: DataFile) -> pa.Array:
 def row_versions(versions: pa.Array, file: DataFile) -> pa.Array:
     """Return the versions of rows, given the column of the file: the snapshots that wrote them."""
     return pc.coalesce(versions, pa.scalar(file.max_sequence, pa.int64()))
+
+
+def with_ids(rows: pa.RecordBatch, file: DataFile, positions: pa.Array) -> pa.RecordBatch:
+    """Return rows of a file with their ids and versions, given the columns TRACKED of the file as the first two."""
+    ids, versions = row_ids(rows.column(0), positions, file), row_versions(rows.column(1), file)
+    return rows.set_column(0, ROW_ID.name, ids).set_column(1, ROW_VERSION.name, versions)

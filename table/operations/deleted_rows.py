@@ -8,13 +8,12 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from penstock.table.buckets.bucket_files import BucketFiles, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import Layout
 from penstock.table.files.file_reader import POSITION, FileReader
-from penstock.table.files.row_tracking import ROW_ID, ROW_VERSION, is_tracked, row_ids, row_versions, with_row_ids
+from penstock.table.files.row_tracking import is_tracked, with_ids, with_row_ids
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.store import TableStore
@@ -111,7 +110,7 @@ class RowRemoval:
             # The rows to delete are passed as a deletion vector, which the reader leaves out.
             reader = replace(self.reader(bucket), with_row_ids=tracked)
             for batch in reader.read(file, vector=gone, positions=tracked):
-                writer.write(_with_ids(batch, file) if tracked else batch)
+                writer.write(with_ids(batch, file, batch.column(POSITION)) if tracked else batch)
             new = writer.finish()
             done = True
         finally:
@@ -121,13 +120,6 @@ class RowRemoval:
         place = bucket.partition, bucket.bucket, state.total_buckets or bucket.layout.bucket_count
         into.entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
         into.entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]
-
-
-def _with_ids(batch: pa.RecordBatch, file: DataFile) -> pa.RecordBatch:
-    """Return rows with their ids and versions, which they keep in another file."""
-    ids = row_ids(batch.column(0), batch.column(POSITION), file)
-    versions = row_versions(batch.column(1), file)
-    return batch.set_column(0, ROW_ID.name, ids).set_column(1, ROW_VERSION.name, versions)
 
 
 @dataclass(frozen=True, slots=True)

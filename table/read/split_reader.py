@@ -17,7 +17,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.files.conditions import ColumnCondition
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.file_reader import POSITION, FileReader, reads_columns_apart
-from penstock.table.files.row_tracking import ROW_ID, is_tracked, row_ids
+from penstock.table.files.row_tracking import ROW_ID, is_tracked, row_ids, with_ids
 from penstock.table.merge.bounded_merge import merge_runs
 from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.merge.key_groups import KIND, visible_rows
@@ -120,20 +120,32 @@ class SplitReader:
 
         With row-tracking.enabled, `_ROW_ID` is the first column.
         """
-        fields, tracked = self._columns(), is_tracked(self.layout.schema)
-        reader, conditions = replace(self._reader(split, fields), with_row_ids=tracked), self._conditions(fields)
+        tracked = is_tracked(self.layout.schema)
         names = [*(field.name for field in self.wanted), POSITION]
+        for file, rows in self._placed(split, tracked=tracked):
+            if not tracked:
+                yield file, rows.select(names)
+                continue
+            ids = row_ids(rows.column(0), rows.column(POSITION), file)
+            yield file, rows.set_column(0, ROW_ID.name, ids).select([ROW_ID.name, *names])
+
+    def read_tracked(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table with row-tracking.enabled, with `_ROW_ID` and `_SEQUENCE_NUMBER` before them."""
+        for file, rows in self._placed(split, tracked=True):
+            yield with_ids(rows, file, rows.column(POSITION))
+
+    def _placed(self, split: Split, *, tracked: bool) -> Iterator[tuple[DataFile, pa.RecordBatch]]:
+        """Yield the rows of each file with their positions; `tracked` with the columns of row ids before them."""
+        fields = self._columns()
+        reader, conditions = replace(self._reader(split, fields), with_row_ids=tracked), self._conditions(fields)
         for file in split.files:
             vector = self._vector(file, split.vectors.get(file.name))
             for batch in reader.read(
                 file, conditions=conditions, vector=vector, positions=True, batch_rows=self.batch_rows
             ):
                 kept = batch if self.where is None else self.where.kept(batch)
-                if kept.num_rows and tracked:
-                    ids = row_ids(kept.column(0), kept.column(POSITION), file)
-                    yield file, kept.set_column(0, ROW_ID.name, ids).select([ROW_ID.name, *names])
-                elif kept.num_rows:
-                    yield file, kept.select(names)
+                if kept.num_rows:
+                    yield file, kept
 
     def _columns(self) -> tuple[Field, ...]:
         """Return the wanted columns and the columns that the filter names."""

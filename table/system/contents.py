@@ -28,6 +28,19 @@ def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
 
 def files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return `files`: the data files that a read finds, also in a fallback branch."""
+    return _data_files(store, snapshot).drop_columns(_FIRST_ROW_ID)
+
+
+def file_key_ranges(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
+    """Return `file_key_ranges`: the least and the greatest key of each data file, and its first row id."""
+    names = ("partition", "bucket", "file_path", "file_format", "schema_id", "level", "record_count")
+    return _data_files(store, snapshot).select([*names, "file_size_in_bytes", "min_key", "max_key", _FIRST_ROW_ID])
+
+
+_FIRST_ROW_ID = "first_row_id"
+
+
+def _data_files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     columns = [
         ("partition", pa.string()),
         ("bucket", pa.int32()),
@@ -47,6 +60,7 @@ def files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
         ("creation_time", TIMESTAMP),
         ("deleteRowCount", pa.int64()),
         ("file_source", pa.string()),
+        (_FIRST_ROW_ID, pa.int64()),
     ]
     parts = [
         (branch, Layout.of(branch.schema()), entries)
@@ -80,6 +94,7 @@ def _file_row(store: TableStore, layout: Layout, entry: ManifestEntry) -> Sequen
         file.creation_millis,
         file.delete_row_count,
         None if file.source is None else ("APPEND", "COMPACT")[file.source],
+        file.first_row_id,
     )
 
 

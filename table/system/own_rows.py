@@ -1,4 +1,4 @@
-"""The system tables with the table's own rows: audit_log, binlog and read_optimized."""
+"""The system tables with the table's own rows: audit_log, binlog, read_optimized and row_tracking."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from penstock.errors import ConfigError
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
+from penstock.table.files.row_tracking import TRACKED, is_tracked
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.fallback import Fallback
 from penstock.table.read.plan import plan_state
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import arrow_schema
 
 
 def audit_log(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
@@ -46,6 +50,25 @@ def read_optimized(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     They are the state of the last full compaction.
     """
     return _rows(store, snapshot, top_only=True)
+
+
+def row_tracking(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
+    """Return the rows with their ids and versions, in a table with row-tracking.enabled."""
+    schema = _schema(store, snapshot)
+    if not is_tracked(schema):
+        raise ConfigError(
+            "the rows of the table have no ids",
+            table=f"{store.name}$row_tracking",
+            hint=f"tables that are created with {ROW_TRACKING_ENABLED.key} = true have them",
+        )
+    columns = arrow_schema((*schema.fields, *TRACKED))
+    reader = SplitReader(store, Layout.of(schema), schema.fields)
+    batches = (
+        batch.select(columns.names)
+        for split in _splits(store, schema, snapshot, top_only=False)
+        for batch in reader.read_tracked(split)
+    )
+    return pa.Table.from_batches(batches, columns)
 
 
 def _rows(store: TableStore, snapshot: Snapshot | None, *, kinds: bool = False, top_only: bool = False) -> pa.Table:

@@ -40,6 +40,7 @@ _TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
 # Tables of one snapshot, which is the newest one unless options of the read name another.
 _STATES: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
     "files": contents.files,
+    "file_key_ranges": contents.file_key_ranges,
     "manifests": contents.manifests,
     "partitions": contents.partitions,
     "buckets": contents.buckets,
@@ -48,6 +49,7 @@ _STATES: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
     "binlog": own_rows.binlog,
     "ro": own_rows.read_optimized,
     "read_optimized": own_rows.read_optimized,
+    "row_tracking": own_rows.row_tracking,
 }
 NAMES = tuple(sorted((*_TABLES, *_STATES)))
 _TRAVEL = {
@@ -66,6 +68,12 @@ _TRAVEL = {
 
 def check_name(name: str, table: str) -> None:
     """Raise ConfigError for an unknown system table, with the nearest name as hint."""
+    if name.lower() == "file_indexes":
+        raise ConfigError(
+            "the system table 'file_indexes' is not supported",
+            table=table,
+            hint="$table_indexes lists the files of indexes and of deletion vectors",
+        )
     if name.lower() not in NAMES:
         raise ConfigError(
             f"there is no system table {name!r}",

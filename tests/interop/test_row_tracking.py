@@ -43,9 +43,9 @@ def test_rows_that_sql_changes_keep_their_ids(tmp_path: Path, oracle: Oracle, ve
     assert found == {1: (1, 3), 2: (2, 1), 3: (3, 1), 4: (4, 5), 5: (5, 5)}
     assert new[0] not in {row_id for row_id, _ in before.values()}
     assert new[1] == 5
-    java = oracle.read(path)
-    ours = penstock.open_table(str(path)).scan().to_arrow()
-    assert difference(java, ours) is None
+    table = penstock.open_table(str(path))
+    assert difference(oracle.read(path), table.scan().to_arrow()) is None
+    assert difference(oracle.system(path, "row_tracking"), table.system("row_tracking")) is None
     # Java counts on from there.
     oracle.write(path, [("+I", 7, "java")])
     assert len({row_id for row_id, _ in tracked(oracle, path).values()}) == 7

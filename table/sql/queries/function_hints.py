@@ -66,7 +66,7 @@ _NO_NUMBER = "to DOUBLE"
 _BUCKETS = "date_trunc('hour', t), or time_bucket(INTERVAL 10 MINUTE, t), in GROUP BY"
 _WINDOWS = re.compile(r"\b(?:TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*TABLE\b", re.IGNORECASE)
 _OF_FILES = "t$files  lists files with their partitions and buckets; --engine spark has the metadata columns of rows"
-_NO_ROW_IDS = "row ids cannot be queried; name rows by other columns"
+_ROW_IDS = "t$row_tracking  has the ids of rows, if the table has row-tracking.enabled"
 _ELSE = "functions are those of DuckDB; --engine spark has those of Spark"
 
 
@@ -77,7 +77,7 @@ def function_hint(message: str, text: str) -> str | None:
     if (form := _form(message, _TEXT.sub("''", text))) is not None:
         return f"write  {form}"
     if (hidden := _HIDDEN_COLUMN.search(message)) is not None:
-        return _OF_FILES if hidden[1].lower().startswith("__paimon") else _NO_ROW_IDS
+        return _OF_FILES if hidden[1].lower().startswith("__paimon") else _ROW_IDS
     unknown = _UNKNOWN.search(message)
     named = unknown or _WRONG_ARGUMENTS.search(message)
     if named is None:

@@ -1,19 +1,46 @@
-"""The system tables of a catalog, in the database `sys`: `sys.catalog_options` and `sys.all_table_options`."""
+"""The system tables of a catalog, in the database `sys`: its tables, partitions and options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from penstock.references import masked
+from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.rest_commits import statistics
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableMissing
+from penstock.table.read.fallback import readable_entries
+from penstock.table.values.partition_text import escaped
 
 SYSTEM_DATABASE = "sys"
-CATALOG_OPTIONS, ALL_TABLE_OPTIONS = "catalog_options", "all_table_options"
-_COLUMNS = {
-    CATALOG_OPTIONS: ("key", "value"),
-    ALL_TABLE_OPTIONS: ("database_name", "table_name", "key", "value"),
+CATALOG_OPTIONS, ALL_TABLE_OPTIONS, TABLES, PARTITIONS = "catalog_options", "all_table_options", "tables", "partitions"
+_OPTION = (("key", pa.string()), ("value", pa.string()))
+_PLACE = (("database_name", pa.string()), ("table_name", pa.string()))
+_FILES = (
+    ("record_count", pa.int64()),
+    ("file_size_in_bytes", pa.int64()),
+    ("file_count", pa.int64()),
+    ("last_file_creation_time", pa.int64()),
+)
+_COLUMNS: Mapping[str, tuple[tuple[str, pa.DataType], ...]] = {
+    CATALOG_OPTIONS: _OPTION,
+    ALL_TABLE_OPTIONS: (*_PLACE, *_OPTION),
+    TABLES: (
+        *_PLACE,
+        ("table_type", pa.string()),
+        ("partitioned", pa.bool_()),
+        ("primary_key", pa.bool_()),
+        ("owner", pa.string()),
+        ("created_at", pa.int64()),
+        ("created_by", pa.string()),
+        ("updated_at", pa.int64()),
+        ("updated_by", pa.string()),
+        *_FILES,
+    ),
+    PARTITIONS: (*_PLACE, ("partition_name", pa.string()), *_FILES, ("done", pa.bool_())),
 }
 
 
@@ -29,39 +56,64 @@ def is_global(place: tuple[str, str]) -> bool:
 
 def global_table(catalog: Catalog, place: tuple[str, str]) -> pa.Table:
     """Return the rows of such a table."""
-    return _TABLES[place[1]](catalog)
+    schema, rows = global_schema(place[1]), list(_TABLES[place[1]](catalog))
+    arrays = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def global_schema(name: str) -> pa.Schema:
     """Return the columns of such a table."""
-    return pa.schema([(column, pa.string()) for column in _COLUMNS[name]])
+    return pa.schema(_COLUMNS[name])
 
 
-def _catalog_options(catalog: Catalog) -> pa.Table:
+def _catalog_options(catalog: Catalog) -> Iterable[Sequence[object]]:
     """Return the options of the catalog, without secrets."""
     options = {"warehouse": catalog.warehouse, **catalog.options}
-    return _texts(CATALOG_OPTIONS, ((key, masked(key, value)) for key, value in sorted(options.items())))
+    return ((key, masked(key, value)) for key, value in sorted(options.items()))
 
 
-def _all_table_options(catalog: Catalog) -> pa.Table:
+def _all_table_options(catalog: Catalog) -> Iterable[Sequence[object]]:
     """Return the options of all tables."""
-    return _texts(
-        ALL_TABLE_OPTIONS,
-        (
-            (database, name, key, value)
-            for database in catalog.databases()
-            for name in catalog.tables(database)
-            for key, value in sorted(catalog.table(f"{database}.{name}").options.items())
-        ),
+    return (
+        (*place, key, value) for place, table in _all_tables(catalog) for key, value in sorted(table.options.items())
     )
 
 
-def _texts(table: str, rows: Iterable[tuple[str, ...]]) -> pa.Table:
-    found, names = list(rows), _COLUMNS[table]
-    return pa.table({name: pa.array([row[at] for row in found], pa.string()) for at, name in enumerate(names)})
+def _all_tables(catalog: Catalog) -> Iterator[tuple[tuple[str, str], Table]]:
+    for database in catalog.databases():
+        for name in catalog.tables(database):
+            try:
+                table = catalog.table(f"{database}.{name}")
+            except TableMissing:  # dropped since it was listed
+                continue
+            yield (database, name), table
 
 
-_TABLES: Mapping[str, Callable[[Catalog], pa.Table]] = {
+def _tables(catalog: Catalog) -> Iterable[Sequence[object]]:
+    """Return all tables.
+
+    Owners, times and numbers are null, as in Java for catalogs that keep none.
+    """
+    unknown = (None,) * (len(_COLUMNS[TABLES]) - 5)
+    for place, table in _all_tables(catalog):
+        yield *place, "table", bool(table.partition_keys), bool(table.primary_keys), *unknown
+
+
+def _partitions(catalog: Catalog) -> Iterable[Sequence[object]]:
+    """Return the partitions of all tables, with the sums of their files."""
+    for place, table in _all_tables(catalog):
+        if not table.partition_keys:
+            continue
+        layout, entries = Layout.of(table.definition), readable_entries(table.store, table.latest_snapshot)
+        for found in statistics(entries, layout, table.store.ambient):
+            name = "/".join(f"{escaped(column)}={escaped(text)}" for column, text in found["spec"].items())
+            numbers = (found[key] for key in ("recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime"))
+            yield *place, name, *numbers, False
+
+
+_TABLES: Mapping[str, Callable[[Catalog], Iterable[Sequence[object]]]] = {
     CATALOG_OPTIONS: _catalog_options,
     ALL_TABLE_OPTIONS: _all_table_options,
+    TABLES: _tables,
+    PARTITIONS: _partitions,
 }

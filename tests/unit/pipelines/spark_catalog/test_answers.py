@@ -231,7 +231,7 @@ def test_a_target_that_is_declared_again_keeps_its_key(catalog: Catalog) -> None
 
 def test_tables_of_sys_describe_the_catalog(catalog: Catalog) -> None:
     catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "3"})
-    assert of(catalog, "tables", database="sys") == ["all_table_options", "catalog_options"]
+    assert of(catalog, "tables", database="sys") == ["all_table_options", "catalog_options", "partitions", "tables"]
     assert of(catalog, "database", database="sys") == {}
     assert of(catalog, "databases") == ["shop"]
     assert of(catalog, "table_exists", database="sys", table="catalog_options")

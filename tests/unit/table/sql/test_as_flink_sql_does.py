@@ -91,9 +91,28 @@ CASES: dict[str, tuple[Step, ...]] = {
     "the database sys has the tables of the catalog": (
         ("CREATE DATABASE sys", Refused("cannot be created")),
         ("DROP DATABASE sys", Refused("there is no database 'sys'")),
-        ("SHOW TABLES IN sys", [("sys", "all_table_options"), ("sys", "catalog_options")]),
+        (
+            "SHOW TABLES IN sys",
+            [("sys", name) for name in ("all_table_options", "catalog_options", "partitions", "tables")],
+        ),
+        ("SELECT * FROM sys.tables", []),
         "CREATE TABLE t (a INT) WITH ('bucket' = '-1')",
         ("SELECT * FROM sys.all_table_options", [("default", "t", "bucket", "-1")]),
+        "CREATE TABLE p (a INT, d STRING, h INT, PRIMARY KEY (a, d, h) NOT ENFORCED) PARTITIONED BY (d, h)",
+        "INSERT INTO p VALUES (1, 'x', 1), (2, 'x', 1), (3, 'y/z', 2)",
+        (
+            "SELECT table_name, table_type, partitioned, primary_key, owner FROM sys.tables ORDER BY 1",
+            [("p", "table", True, True, None), ("t", "table", False, False, None)],
+        ),
+        (
+            "SELECT partition_name, record_count, file_count, done FROM sys.partitions ORDER BY 1",
+            [("d=x/h=1", 2, 1, False), ("d=y%2Fz/h=2", 1, 1, False)],
+        ),
+        (
+            """SELECT file_size_in_bytes > 0, to_timestamp(last_file_creation_time / 1000) > now() - INTERVAL 1 HOUR
+            FROM sys.partitions LIMIT 1""",
+            [(True, True)],
+        ),
     ),
     "deletion vectors are switched on tables without rows only": (
         f"CREATE TABLE t ({PK}) WITH ('bucket' = '1')",

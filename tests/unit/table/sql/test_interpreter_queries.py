@@ -180,8 +180,26 @@ def test_system_tables_of_a_snapshot_travel_in_time(shop: OrdersShop) -> None:
     assert old == [("+I", 1, "new"), ("+I", 2, "new"), ("+I", 3, "paid")]
     assert shop.rows(f"SELECT sum(record_count) FROM orders$partitions {hint}") == [(3,)]
     assert shop.rows(f"SELECT count(*) FROM orders$manifests {hint}") == [(1,)]
+    keys = "SELECT min_key, max_key, record_count, first_row_id FROM orders$file_key_ranges"
+    assert shop.rows(f"{keys} {hint} ORDER BY 1") == [("[1]", "[2]", 2, None), ("[3]", "[3]", 1, None)]
     for system in ("$buckets", "$ro", "$binlog", "$table_indexes"):
         shop.rows(f"SELECT * FROM orders{system} {hint}")
+
+
+@pytest.mark.slow
+def test_rows_are_shown_with_their_ids_and_versions(shop: OrdersShop) -> None:
+    shop.run("CREATE TABLE log (id INT, v STRING) WITH ('row-tracking.enabled' = 'true')")
+    shop.run(
+        """INSERT INTO log VALUES (1, 'a'), (2, 'b'); UPDATE log SET v = 'c' WHERE id = 2;
+        INSERT INTO log (id) VALUES (3)"""
+    )
+    ids = "SELECT id, _ROW_ID, _SEQUENCE_NUMBER FROM log$row_tracking"
+    assert shop.rows(f"{ids} ORDER BY id") == [(1, 0, 1), (2, 1, 2), (3, 4, 3)]
+    # The file into which the update moved a row took two ids of its own, though its row keeps its id.
+    assert shop.rows(f"{ids} VERSION AS OF 1 ORDER BY id") == [(1, 0, 1), (2, 1, 1)]
+    assert shop.rows("SELECT max(first_row_id) FROM log$file_key_ranges") == [(4,)]
+    assert "row-tracking.enabled = true" in str(shop.refused("SELECT * FROM orders$row_tracking"))
+    assert "not supported" in str(shop.refused("SELECT * FROM orders$file_indexes"))
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def test_errors_about_functions_have_an_expression_instead(tmp_path: object, que
     assert "Did you mean" not in refused.value.message
 
 
-@pytest.mark.parametrize(("column", "hint"), [("__paimon_file_path", "t$files"), ("_ROW_ID", "row ids cannot")])
+@pytest.mark.parametrize(("column", "hint"), [("__paimon_file_path", "t$files"), ("_ROW_ID", "t$row_tracking")])
 def test_columns_that_paimon_adds_to_queries_are_named(tmp_path: object, column: str, hint: str) -> None:
     with pytest.raises(ConfigError) as refused, Interpreter(Catalog(f"{tmp_path}")) as interpreter:
         list(interpreter.run(f"CREATE DATABASE d; CREATE TABLE d.t (id INT); SELECT id, {column} FROM d.t"))

@@ -55,8 +55,9 @@ def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benchmark:
     """A benchmark that is run as `python -m benchmarks.one` from another root."""
     package = tmp_path / "root" / "benchmarks"
     package.mkdir(parents=True)
-    for name in ("__init__", "figures"):
-        (package / f"{name}.py").write_text((ROOT / "benchmarks" / f"{name}.py").read_text())
+    # Penstock itself, which the package imports, is not there.
+    (package / "__init__.py").touch()
+    (package / "figures.py").write_text((ROOT / "benchmarks" / "figures.py").read_text())
     (package / "one.py").write_text(SCRIPT)
     monkeypatch.setattr(suite, "ROOT", tmp_path / "root")
     return Benchmark("one", "one")

@@ -123,10 +123,10 @@ def test_a_byte_now_and_then_is_not_enough_for_a_request(
 
 
 def test_a_server_that_does_not_listen_is_an_error_of_the_url() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    with pytest.raises(URLError):
-        limited_opener().open(f"http://127.0.0.1:{port}/", timeout=240)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # kept, so that nobody else listens there
+        with pytest.raises(URLError):
+            limited_opener().open(f"http://127.0.0.1:{free.getsockname()[1]}/", timeout=240)
 
 
 @pytest.mark.slow

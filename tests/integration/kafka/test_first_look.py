@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.first_sample import FirstLook
 from penstock.pipelines.driver.local_runner import run_tasks
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks.batch_report import BatchReport
@@ -19,7 +19,7 @@ from penstock.table.catalog.settings import CatalogSettings
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert
-from tests.waiting import ended
+from tests.waiting import ended, until
 
 pytestmark = pytest.mark.kafka
 
@@ -103,11 +103,18 @@ def test_a_topic_with_only_bad_records_reports_their_errors(shop: Shop, broker: 
         run(skipping)
 
 
-def test_wait_for_data_waits_for_the_first_record(shop: Shop, broker: Broker) -> None:
-    topic = broker.topic()
+def test_wait_for_data_waits_for_the_first_record(shop: Shop, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, looked, look_on = broker.topic(), threading.Event(), FirstLook._look_on
+
+    def noted(*given: Any) -> BatchReport:
+        seen = look_on(*given)
+        looked.set()
+        return seen
+
+    monkeypatch.setattr(FirstLook, "_look_on", noted)
     waiting = threading.Thread(target=run, args=[spec(shop, broker, topic, table="t", **{"wait-for-data": True})])
     waiting.start()
-    time.sleep(1)
+    until(looked.is_set, "a look at the empty topic")
     broker.send(topic, insert("orders", {"id": 1}))
     ended(waiting)
     assert shop.ids("t") == [1]

@@ -29,10 +29,10 @@ def test_lines_of_the_client_are_events_without_the_port_of_a_connection() -> No
 
 def test_an_address_where_nothing_listens_is_reported() -> None:
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind(("127.0.0.1", 0))  # kept, so that nobody else listens there
         port = free.getsockname()[1]
-    with pytest.raises(SourceError, match="no Pulsar broker can be reached"):
-        check_reachable({"pulsar.client.serviceUrl": f"pulsar://127.0.0.1:{port}"}, seconds=1)
+        with pytest.raises(SourceError, match="no Pulsar broker can be reached"):
+            check_reachable({"pulsar.client.serviceUrl": f"pulsar://127.0.0.1:{port}"}, seconds=1)
 
 
 def test_one_address_of_several_is_enough() -> None:

@@ -188,10 +188,10 @@ def test_a_read_is_repeated_after_a_cut_and_a_change_is_not(server: RestServer, 
 
 def test_a_server_that_does_not_run_is_an_error_at_once(pauses: list[float]) -> None:
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind(("127.0.0.1", 0))  # kept, so that nobody else listens there
         uri = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(StoreError, match=r"does not answer: .*refused") as caught:
-        client({"uri": uri, "token": "t"}, pauses).get("databases")
+        with pytest.raises(StoreError, match=r"does not answer: .*refused") as caught:
+            client({"uri": uri, "token": "t"}, pauses).get("databases")
     assert caught.value.facts["uri"] == uri
     assert pauses == []
 

@@ -1,7 +1,8 @@
 """Random statements on a database server, with runs of a pipeline between them.
 
 Runs change which tables are included, lose connections and are killed. At the end, the tables are equal to the
-server's. PENSTOCK_CHAOS_ROUNDS=100 plays that many seeds on each server instead of a few.
+server's. Some plays have rules of a pipeline file, requests to read tables again, and runs that empty a table first.
+PENSTOCK_CHAOS_ROUNDS=100 plays that many seeds on each server instead of a few.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.pipelines.api.verify import TableVerdict
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.rules import ExpectConfig, TransformConfig
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.ledger.batch_logs import BatchLogs
+from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from penstock.table.handle import Table
 from tests.integration.failing_calls import Countdown, Killed, die
 from tests.integration.play_report import history_shown
@@ -45,6 +48,13 @@ TARGETS: dict[tuple[str, ...], int] = {
     ("--deletes", "soft"): 1,
     ("--deletes", "history"): 1,
 }
+# The server selects rows by filters of these columns. Each row passes for ever or never, so that a quality rule which
+# drops rows is a filter to the tables.
+FILTERS = (None, "id % 3 <> 1", "id > 4", "id <> 7 and id < 1000", "not (id between 3 and 9)")
+PROJECTIONS = (None, None, "*, id + 1 as next")
+EXPECTED = (None, "id % 4 <> 3", "id < 5000")
+# Conditions of rows that are read again. No table has the column of the last one: the request is refused.
+PARTS = ("", "", "id % 2 = 0", "id < 6 or id > 1000", "region = 'x'")
 ACTIONS = {
     "create": 3,
     "insert": 7,
@@ -85,6 +95,7 @@ class Play(ABC):
     `history` has the statements and the runs so far, for the report of a failure.
     """
 
+    schema: ClassVar[str]  # the first part of the names of source tables
     kills: ClassVar[Sequence[tuple[type, str]]] = KILLS
     actions: ClassVar[dict[str, int]] = ACTIONS
 
@@ -95,12 +106,21 @@ class Play(ABC):
     dropped: dict[str, list[str]] = field(default_factory=dict)  # columns that these tables had
     history: list[str] = field(default_factory=list)
     numbers: int = 0
+    has_rules: bool = False
+    filter: str | None = None
+    projection: str | None = None
+    expected: str | None = None
+    resets: tuple[str, ...] = ()  # targets that the next run empties and reads again
 
     def __post_init__(self) -> None:
         self.included = self.draw.sample(TABLES, self.draw.randint(1, len(TABLES)))
         self.rows = self.draw.choice((None, None, 3, 20))
         self.target = self.draw.choices(list(TARGETS), list(TARGETS.values()))[0]
         self.history.append(f"-- {' '.join(self.target)}")
+        if self.has_rules:
+            self.filter, self.projection = self.draw.choice(FILTERS), self.draw.choice(PROJECTIONS)
+            self.expected = self.draw.choice(EXPECTED)
+            self.history.append(f"-- filter {self.filter}, projection {self.projection}, expect {self.expected}")
 
     @abstractmethod
     def pipeline(self, flags: Sequence[str]) -> Pipeline:
@@ -141,14 +161,17 @@ class Play(ABC):
             if self.draw.random() < 0.25:
                 self.included = self.draw.sample(TABLES, self.draw.randint(1, len(TABLES)))
             if self.columns.keys() & set(self.included):
+                if self.has_rules:
+                    self.ask_again()
                 self.run_with_trouble()
         if not self.columns:
             self.create("t0")
         for table in self.columns:  # a type is known to have changed once a row has it
             self.insert(table)
         self.included = list(TABLES)
+        self.resets = ()
         for _ in range(2):  # tables are read again by the batch after the one that finds the need
-            run_here(self.current().spec)
+            run_here(self.started())
 
     def check(self) -> None:
         """Compare all tables with the server's, and look for rows of tables that are gone."""
@@ -254,12 +277,47 @@ class Play(ABC):
                 self.history.append(f"-- killed {'after' if kill.after else 'before'} {name} {kill.left}")
                 patch.setattr(place, name, kill.around(getattr(place, name)))
             try:
-                run_here(self.current().spec)
+                run_here(self.started())
+                self.resets = ()
             except (PenstockError, Killed) as error:
                 self.history.append(f"--   {error!r}"[:150])
 
+    def ask_again(self) -> None:
+        """Perhaps ask for rows of a table that exists, and let the next run begin with an empty target."""
+        if self.draw.random() < 0.4:
+            table, where = self.draw.choice(sorted(self.columns)), self.draw.choice(PARTS)
+            self.history.append(f"-- signal snapshot {table} {where}")
+            folder = CheckpointFolder(self.current().spec.checkpoint)
+            folder.signal(f"{SNAPSHOT_REQUEST}{self.number()}.json", (f"{self.schema}.{table}",), where)
+        targets = set(self.current().tables()) & set(self.included) & self.columns.keys()
+        if targets and self.draw.random() < 0.15:
+            self.resets = (f"ods.{self.draw.choice(sorted(targets))}",)
+            self.history.append(f"-- reset {self.resets[0]}")
+
+    def started(self) -> PipelineSpec:
+        """Return the pipeline as it is started now, with its rules."""
+        spec = self.current().spec
+        resets = spec.pipeline.model_copy(update={"reset": self.resets})
+        rule = ExpectConfig.model_validate(
+            {"source-table": f"{self.schema}.*", "condition": self.expected or "true", "action": "drop"}
+        )
+        return self.with_transform(spec, self.filter).model_copy(
+            update={"pipeline": resets, "expect": (rule,) if self.expected else ()}
+        )
+
+    def compared(self, spec: PipelineSpec) -> PipelineSpec:
+        """Return a pipeline whose tables should be these: what a quality rule drops is what a filter leaves out."""
+        conditions = [f"({condition})" for condition in (self.filter, self.expected) if condition]
+        return self.with_transform(spec, " and ".join(conditions) or None)
+
+    def with_transform(self, spec: PipelineSpec, condition: str | None) -> PipelineSpec:
+        given = {"source-table": f"{self.schema}.*", "filter": condition, "projection": self.projection}
+        named = {name: value for name, value in given.items() if value is not None}
+        rules = (TransformConfig.model_validate(named),) if len(named) > 1 else ()
+        return spec.model_copy(update={"transform": rules})
+
     def current(self) -> Pipeline:
-        """Return the pipeline as it is started now."""
+        """Return the pipeline as it is started now, without rules."""
         self.history.append(f"-- run {sorted(self.included)}")
         limit = ("--max-batch-rows", str(self.rows)) if self.rows else ()
         follows = ("--on-truncate", "delete-all", "--on-drop", "delete-all")

@@ -65,9 +65,9 @@ class Sync:
         finally:
             note_as_spark_does(Path(spec.checkpoint))
 
-    def verified(self) -> list[TableVerdict]:
-        """How the tables stand against the server."""
-        spec = self.spec
+    def verified(self, spec: PipelineSpec | None = None) -> list[TableVerdict]:
+        """How the tables stand against the server: those of this pipeline, or of another description of it."""
+        spec = spec or self.spec
         assert isinstance(spec.source, MySqlConfig)
         mapping = build.mapping_of(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
         source = connector(spec).comparable(spec.source, request_of(spec))

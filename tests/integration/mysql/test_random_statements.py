@@ -20,6 +20,7 @@ from tests.integration.random_statements import KILLS, SEEDS, Play, different, p
 
 class MySqlPlay(Play):
     server: Playground
+    schema = "play"
     kills = ((DefinitionStore, "add"), *KILLS)
 
     def pipeline(self, flags: Sequence[str]) -> Sync:
@@ -35,7 +36,7 @@ class MySqlPlay(Play):
     def unequal(self) -> list[TableVerdict]:
         pipeline = self.current()
         assert isinstance(pipeline, Sync)
-        return different(pipeline.verified())
+        return different(pipeline.verified(self.compared(pipeline.spec)))
 
     def create_statements(self, table: str, columns: str) -> Sequence[str]:
         return [f"CREATE TABLE {table} ({columns})"]
@@ -56,3 +57,10 @@ class MySqlPlay(Play):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_are_equal_to_the_server_after_random_statements(server: Playground, tmp_path: Path, seed: int) -> None:
     play_and_check(MySqlPlay(server, tmp_path, random.Random(seed)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tables_have_the_rows_that_pass_rules_after_tables_are_read_again(
+    server: Playground, tmp_path: Path, seed: int
+) -> None:
+    play_and_check(MySqlPlay(server, tmp_path, random.Random(seed), has_rules=True))

@@ -100,9 +100,9 @@ class PgSync:
         finally:
             note_as_spark_does(self.folder / "checkpoint")
 
-    def verified(self) -> dict[str, TableVerdict]:
-        """Return how the tables compare with the server, by name."""
-        spec = self.spec
+    def verified(self, spec: PipelineSpec | None = None) -> dict[str, TableVerdict]:
+        """Return how the tables compare with the server, by name: those of this pipeline, or of another description."""
+        spec = spec or self.spec
         source = connector(spec).comparable(spec.source, request_of(spec))
         assert source is not None
         mapping = build.mapping_of(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))

@@ -18,6 +18,7 @@ from tests.pages import NEEDS, PAGES, ROOT, blocks, needs, pages, run_page
 LINKING = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 _LINK_TO_HEADING = re.compile(r"\]\(([^)#\s]*)#([^)]+)\)")
+_TEST = re.compile(r"`(?:tests/)?((?:[\w-]+/)+test_\w+\.py)(?:::(\w+))?")
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _VERDICTS = {
@@ -43,6 +44,13 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
 def test_links_of_a_page_exist(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tests_that_a_page_names_exist(page: Path) -> None:
+    found = {(ROOT / "tests" / file, test) for file, test in _TEST.findall(page.read_text(encoding="utf-8"))}
+    assert sorted(str(file) for file, _ in found if not file.exists()) == []
+    assert sorted(test for file, test in found if test and f"def {test}(" not in file.read_text(encoding="utf-8")) == []
 
 
 def headings(page: Path) -> set[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import symtable
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,24 @@ def test_the_old_text_of_a_mutant_occurs_once(mutant: Mutant, sources: dict[Path
     changed = mutant.source(sources)
     assert changed != sources[mutant.place(sources)]
     ast.parse(changed)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_uses_no_name_that_its_module_lacks(mutant: Mutant, sources: dict[Path, str]) -> None:
+    """With such a name every test would fail, and notice nothing of the fault that was meant."""
+    assert unknown_names(mutant.source(sources)) <= unknown_names(sources[mutant.place(sources)])
+
+
+def unknown_names(source: str) -> set[str]:
+    """Return the names that the code reads and that are neither in their function nor in the module."""
+    module = symtable.symtable(source, "module", "exec")
+    known = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    scopes, unknown = [module], set[str]()
+    for scope in scopes:
+        scopes += scope.get_children()
+        symbols = [symbol for symbol in scope.get_symbols() if symbol.is_referenced() and symbol.is_global()]
+        unknown |= {symbol.get_name() for symbol in symbols} - known - set(dir(builtins))
+    return unknown
 
 
 def test_mutants_have_different_names() -> None:

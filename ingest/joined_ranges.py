@@ -23,9 +23,11 @@ from penstock.ingest.source import Range
 # Ranges with more rows per table gain little.
 FEW_ROWS = 1_000
 # The messages of joined ranges are in memory together. The limits apply to the size that the previous batch predicts;
-# the messages that are then fetched may exceed it up to twice.
+# the messages that are then fetched may exceed it up to twice. A process that reads a batch alone has the memory of
+# several tasks.
 MOST_ROWS = 120_000
 MOST_BYTES = WIDE_BYTES
+MOST_BYTES_ALONE = 2 * MOST_BYTES
 PLACES_KEPT = 10_000
 
 
@@ -52,8 +54,10 @@ def remember(range_: Range, messages: int, size: int, tables: int) -> None:
     _shapes[range_.place] = RangeShape(messages / weight, size / weight, messages / max(1, tables))
 
 
-def joinable(ranges: Sequence[Range]) -> Iterator[Sequence[Range]]:
+def joinable(ranges: Sequence[Range], most_bytes: int = MOST_BYTES) -> Iterator[Sequence[Range]]:
     """Yield the ranges in order, several at once if they are small and follow each other in their batch.
+
+    Together they have at most `most_bytes` of messages, as far as that is known.
 
     The first range of a place is read alone, because its shape is not known.
     """
@@ -64,21 +68,21 @@ def joinable(ranges: Sequence[Range]) -> Iterator[Sequence[Range]]:
         thin = shape if shape is not None and shape.of_table < FEW_ROWS else None
         # Rows of other ranges must not be between those of joined ranges, which get the number of the first one.
         if run and (thin is None or range_.number != run[-1][0].number + 1):
-            yield from _even_parts(run)
+            yield from _even_parts(run, most_bytes)
             run = []
         if thin is None:
             yield [range_]
         else:
             run.append((range_, thin))
     if run:
-        yield from _even_parts(run)
+        yield from _even_parts(run, most_bytes)
 
 
-def _even_parts(run: Sequence[tuple[Range, RangeShape]]) -> Iterator[Sequence[Range]]:
+def _even_parts(run: Sequence[tuple[Range, RangeShape]], most_bytes: int) -> Iterator[Sequence[Range]]:
     """Yield a run of ranges in as few parts as the limits allow, of about the same size."""
     weights = np.array([range_.weight for range_, _ in run])
     messages = weights * [shape.messages for _, shape in run] / MOST_ROWS
-    shares = np.maximum(messages, weights * [shape.bytes for _, shape in run] / MOST_BYTES)
+    shares = np.maximum(messages, weights * [shape.bytes for _, shape in run] / most_bytes)
     parts = max(1, int(np.ceil(shares.sum())))
     # A range belongs to the part that contains its middle. A last range without messages has its middle at the end of
     # the last part.
@@ -88,7 +92,9 @@ def _even_parts(run: Sequence[tuple[Range, RangeShape]]) -> Iterator[Sequence[Ra
         yield [range_ for _, (range_, _) in group]
 
 
-def fetched_together(source: DecodedSource, ranges: Sequence[Range]) -> list[list[FetchedMessages]] | None:
+def fetched_together(
+    source: DecodedSource, ranges: Sequence[Range], most_bytes: int = MOST_BYTES
+) -> list[list[FetchedMessages]] | None:
     """Return the messages of each range.
 
     Return None if one range cannot be read, or if there are more than twice as many messages as the limits allow. The
@@ -102,7 +108,7 @@ def fetched_together(source: DecodedSource, ranges: Sequence[Range]) -> list[lis
             for chunk in source.fetched(range_):
                 parts[-1].append(chunk)
                 rows, size = rows + len(chunk.messages), size + chunk.size
-                if rows > 2 * MOST_ROWS or size > 2 * MOST_BYTES:
+                if rows > 2 * MOST_ROWS or size > 2 * most_bytes:
                     return None
     except PenstockError as error:
         if error.retryable:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.ingest.joined_ranges import MOST_BYTES_ALONE
 from penstock.pipelines.driver.local_runner import write_rows
 from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.pipelines.tasks.read import BatchReader
@@ -55,6 +56,7 @@ def read_rows(
     """
     batches: list[pa.RecordBatch] = []
     size = 0
+    reader.joined_bytes = MOST_BYTES_ALONE
     try:
         for task in inputs:
             for batch in reader.read(task):

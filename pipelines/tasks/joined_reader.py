@@ -71,7 +71,7 @@ def ranges_together(context: TaskContext) -> Iterator[Sequence[Range]]:
     if source is None or pairs or context.mapping.reads_places or task.readings or task.only is not None or task.late:
         yield from ([range_] for range_ in task.ranges)
     else:
-        yield from joinable(task.ranges)
+        yield from joinable(task.ranges, context.joined_bytes)
 
 
 def read_together(
@@ -80,7 +80,9 @@ def read_together(
     """Yield the blobs and the reports of these ranges."""
     began = time.perf_counter()
     source, place = source_of_messages(context.source) if len(ranges) > 1 else None, ranges[0].place
-    parts = fetched_together(source, ranges) if source is not None and _pauses_at(place).is_over() else None
+    parts: list[list[FetchedMessages]] | None = None
+    if source is not None and _pauses_at(place).is_over():
+        parts = fetched_together(source, ranges, context.joined_bytes)
     if source is not None and parts is not None and any(parts):
         try:
             found = _joined(context, source, JoinedRanges.of(ranges, parts), span, options, began)

@@ -16,6 +16,7 @@ from penstock.ingest.deferred_ranges import (
     deferring_source,
 )
 from penstock.ingest.freshness import Reading
+from penstock.ingest.joined_ranges import MOST_BYTES
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
 from penstock.pipelines.ledger.batch_identity import LOOKUP_MARKS, LOOKUPS, NOW, planned_lookups
 from penstock.pipelines.ledger.lineage import LastBatch
@@ -45,6 +46,7 @@ class BatchReader:
     errors: ErrorPolicy = STRICT
     resumes: LastBatch | None = None
     compacts_in_background: bool = False
+    joined_bytes: int = MOST_BYTES  # of messages of ranges that are read together
     mark: ErrorMark = field(default_factory=ErrorMark)  # marks errors that return from tasks
 
     def initial_offsets(self) -> Offsets:
@@ -181,7 +183,9 @@ class BatchReader:
 
     def read(self, task: TaskInput) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare
-        context = TaskContext(task, self.source, self.mapping, self.warehouse, self.writers, self.errors)
+        context = TaskContext(
+            task, self.source, self.mapping, self.warehouse, self.writers, self.errors, self.joined_bytes
+        )
         options = self.mapping.decode_options(context.schemas)
         if isinstance(self.source, AheadSource):
             self.source.read_next(task.ranges)

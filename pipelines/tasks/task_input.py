@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.freshness import Reading
+from penstock.ingest.joined_ranges import MOST_BYTES
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Versions
@@ -41,6 +42,7 @@ class TaskContext:
     """A read task's input, together with what it needs to turn its ranges into rows of the target tables.
 
     If the policy for errors isolates tables, a table's failure is reported, and the other tables are still read.
+    Ranges that are read together have at most `joined_bytes`.
     """
 
     task: TaskInput
@@ -49,6 +51,7 @@ class TaskContext:
     warehouse: CatalogSettings
     writers: int
     errors: ErrorPolicy
+    joined_bytes: int = MOST_BYTES
 
     @property
     def schemas(self) -> Mapping[str, TableSchema]:

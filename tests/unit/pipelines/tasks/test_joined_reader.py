@@ -24,7 +24,7 @@ from penstock.ingest.files.source import FilesSource
 from penstock.ingest.joined_ranges import JoinedRanges, RangeShape, joinable
 from penstock.ingest.source import Range
 from penstock.pipelines.driver.batch_driver import BatchDriver
-from penstock.pipelines.driver.small_batches import copied
+from penstock.pipelines.driver.small_batches import copied, read_rows
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks import joined_reader
 from penstock.pipelines.tasks.batch_report import BatchReport
@@ -271,6 +271,22 @@ def test_messages_that_are_far_more_than_expected_are_not_in_memory_together(
     assert not together
 
 
+def test_a_process_that_reads_a_batch_alone_joins_more(
+    tmp_path: Path, shapes: Shapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)])
+    weight = sum(range_.weight for range_ in task.ranges)
+    shapes.shape = RangeShape(0.001, 1.5 * joined_ranges.MOST_BYTES / weight, 10.0)
+    together: list[int] = []
+    of = JoinedRanges.of
+    monkeypatch.setattr(JoinedRanges, "of", lambda ranges, parts: (together.append(len(ranges)), of(ranges, parts))[1])
+    rows = read(driver, task)[0]
+    assert together == [2, 2]
+    read_rows(copied(driver.reader), [task])
+    assert together == [2, 2, 4]
+    assert rows
+
+
 def test_the_time_of_joined_ranges_is_counted(tmp_path: Path, shapes: Shapes) -> None:
     driver, task = prepared(tmp_path, [messages(seed, 40, 100 * seed) for seed in range(4)])
     shapes.shape = RangeShape(0.001, 1.0, 10.0)
@@ -326,8 +342,7 @@ def test_ranges_are_joined_that_are_small_and_follow_each_other(
     assert numbers(joinable(ranges(0, 1, 2, 5, 6, 8))) == [[0, 1, 2], [5, 6], [8]]
     monkeypatch.setattr(joined_ranges, "MOST_ROWS", 35)
     assert numbers(joinable(ranges(0, 1, 2, 3))) == [[0, 1], [2, 3]]
-    monkeypatch.setattr(joined_ranges, "MOST_BYTES", 1000)
-    assert numbers(joinable(ranges(0, 1, 2, 3))) == [[0], [1], [2], [3]]
+    assert numbers(joinable(ranges(0, 1, 2, 3), 1000)) == [[0], [1], [2], [3]]
     shapes.shape = RangeShape(1.0, 100.0, 5000.0)
     assert numbers(joinable(ranges(0, 1))) == [[0], [1]]
 

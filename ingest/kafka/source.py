@@ -1,4 +1,4 @@
-"""Kafka topics as a source: their partitions, where to start, where a batch ends, how it is cut into ranges.
+"""Kafka topics as a source: their partitions, where a batch begins and ends, how it is cut into ranges.
 
 Offsets: {"offsets": {topic: {partition: next offset}}, "began": the same for partitions first seen in this batch,
 "ids": {topic: the broker's topic id}, "epochs": {topic: {partition: leader epoch when the offset was determined}},
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
-from penstock.errors import ConfigError, PositionLost
+from penstock.errors import PositionLost
 from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
@@ -25,6 +25,7 @@ from penstock.ingest.kafka.open_transactions import OpenTransactions, warn_of_le
 from penstock.ingest.kafka.read import fetched_messages, read_range, sampled_size
 from penstock.ingest.kafka.read_together import RangesAhead
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
+from penstock.ingest.kafka.startup_offsets import startup_offsets
 from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, piece_size, shares
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class KafkaSource:
 
     def available(self) -> Offsets:
         places, ids = self._partitions()
-        # Asked in this order, so that records written between the two requests are not taken for held ones.
+        # In this order: records written between the two requests must not count as those of an open transaction.
         written, ends = self._cluster.written(places), self._cluster.latest(places)
         warn_of_left_out(ends, written)
         return {"offsets": nested(ends), "ids": ids}
@@ -180,7 +181,7 @@ class KafkaSource:
     def lag(self, offsets: Offsets) -> dict[str, int]:
         # Without offsets, as in a new pipeline, it reads from the beginning of its startup mode.
         places, ids = self._partitions()
-        at = flat(offsets.get("offsets", {})) if offsets else self._startup_offsets(places)
+        at = flat(offsets.get("offsets", {})) if offsets else startup_offsets(self._cluster, self.settings, places)
         ends, renewed = self._cluster.latest(at), renewed_topics(offsets, ids)
         # A topic that was created again, or that lost its last records, is read from its first record on, if at all.
         at |= self._cluster.earliest(
@@ -216,44 +217,7 @@ class KafkaSource:
         if start:
             added = {place: 0 for place in places if place[0] in start.get("offsets", {})}
             return self._cluster.earliest(set(places) - added.keys()) | added
-        return self._startup_offsets(places)
-
-    def _startup_offsets(self, places: list[Place]) -> dict[Place, int]:
-        startup = self.settings.startup
-        match startup.mode:
-            case "earliest-offset":
-                return self._cluster.earliest(places)
-            case "latest-offset":
-                return self._cluster.latest(places)
-            case "timestamp":
-                ends = self._cluster.latest(places)
-                found = self._cluster.at_time(places, startup.millis)
-                # -1 means that the partition has no record at or after this time.
-                return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
-            case "specific-offsets":
-                named = {place: startup.offsets[place] for place in places if place in startup.offsets}
-                for topic, partition in sorted(startup.offsets.keys() - named.keys()):
-                    log.warning("event=startup_offset_without_partition topic=%s partition=%d", topic, partition)
-                return self._cluster.earliest(set(places) - set(named)) | named
-            case "group-offsets":
-                return self._group_startup(places)
-
-    def _group_startup(self, places: list[Place]) -> dict[Place, int]:
-        group, reset = self.settings.group, self.settings.startup.reset
-        committed = self._cluster.group_offsets(group, places) if group else {}
-        uncommitted = [place for place in places if place not in committed]
-        if uncommitted and reset == "none":
-            topic, partition = uncommitted[0]
-            raise ConfigError(
-                "the consumer group has committed no offset to start from",
-                group=group,
-                topic=topic,
-                partition=partition,
-                hint="set scan.startup.mode=earliest-offset to read everything, or set properties.auto.offset.reset",
-            )
-        return committed | (
-            self._cluster.earliest(uncommitted) if reset == "earliest" else self._cluster.latest(uncommitted)
-        )
+        return startup_offsets(self._cluster, self.settings, places)
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
         waiting = {place: ends[place] - froms[place] for place in ends}

@@ -48,12 +48,16 @@ class SweepResult:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryResult:
-    """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal."""
+    """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal.
+
+    `listed` is how many snapshots there were before.
+    """
 
     first: int = 0
     end: int = 0
     changelogs: int = 0
     swept: SweepResult = field(default_factory=SweepResult)
+    listed: int = field(default=0, compare=False)
 
     @property
     def snapshots(self) -> int:

@@ -8,6 +8,7 @@ and a commit whose base expired meanwhile is tried again, or refused with Histor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
@@ -27,6 +28,8 @@ WEEK = 7 * 24 * 3_600_000
 # A bound on the files that a round reads. A user with no newer snapshot in this range only keeps more than
 # necessary.
 LOOK_AHEAD = 200
+# An object store lists up to 1000 names by one request.
+MANY = 1000
 
 
 def expire_snapshots(
@@ -66,8 +69,10 @@ def expire_by(store: TableStore, retention: Retention, now: int, protect_users: 
 
 def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect_users: int) -> ExpiryResult:
     ids = store.snapshots.ids()
-    if not ids:
-        return ExpiryResult()
+    return replace(_expire(store, ids, retention, now, protect_users), listed=len(ids)) if ids else ExpiryResult()
+
+
+def _expire(store: TableStore, ids: Sequence[int], retention: Retention, now: int, protect_users: int) -> ExpiryResult:
     candidates = _candidates(store, ids, retention, now)
     candidates = _before_last_of_user(store, ids, candidates, now, protect_users)
     if not candidates:
@@ -105,6 +110,29 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
         clean_folders=retention.clean_folders,
     )
     return ExpiryResult(candidates[0].id, end.id, 0, swept)
+
+
+def expire_when_due(
+    store: TableStore, retention: Retention, now: int, oldest_known: Snapshot | None
+) -> tuple[ExpiryResult, Snapshot | None]:
+    """Expire like `expire_by`, and return the oldest snapshot if there are many.
+
+    With the one that the last round returned, the snapshots are listed only when it may expire: the time of a listing
+    grows with their number, and a commit has little.
+    """
+    if oldest_known is not None and not _is_due(store, retention, now, oldest_known):
+        unchanged = ExpiryResult(oldest_known.id, oldest_known.id)
+        return with_changelogs_expired(store, retention, now, unchanged), oldest_known
+    done = expire_by(store, retention, now)
+    return done, store.snapshots.find(done.end) if done.listed > MANY and not done.snapshots else None
+
+
+def _is_due(store: TableStore, retention: Retention, now: int, oldest_known: Snapshot) -> bool:
+    keep, latest = retention.snapshots, store.snapshots.latest_id()
+    if latest is None or latest < oldest_known.id:  # rolled back, or created again
+        return True
+    too_many = keep.most is not None and latest - oldest_known.id >= keep.most
+    return too_many or not now - keep.millis <= oldest_known.time_millis <= now
 
 
 def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now: int) -> list[Snapshot]:

@@ -15,7 +15,7 @@ from penstock.table.maintenance.done_partitions import mark_due, mark_written, w
 from penstock.table.maintenance.file_deletion import ExpiryResult
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
 from penstock.table.maintenance.retention import Retention
-from penstock.table.maintenance.snapshot_expiry import expire_by
+from penstock.table.maintenance.snapshot_expiry import expire_when_due
 from penstock.table.maintenance.tag_deletion import expire_tags
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
@@ -65,6 +65,7 @@ class Upkeep:
     partitions_checked: int | None = None
     done_checked: int | None = None
     done_watermark: int | None = None
+    oldest: Snapshot | None = None
 
     @property
     def did_something(self) -> bool:
@@ -141,6 +142,10 @@ def _take_steps(run: _Round, schema: TableSchema, last: Upkeep, committed: Snaps
         idle = options[CONSUMER_EXPIRATION_TIME]
         return done if idle is None else replace(done, consumers=tuple(expire_consumers(store, now - idle)))
 
+    def without_old_snapshots(done: Upkeep) -> Upkeep:
+        expired, kept = expire_when_due(store, Retention.of(schema.options), now, last.oldest)
+        return replace(done, expired=expired, oldest=kept)
+
     def without_old_partitions(done: Upkeep) -> Upkeep:
         if not _partitions_are_due(schema, last, now, committed):
             return done
@@ -152,7 +157,7 @@ def _take_steps(run: _Round, schema: TableSchema, last: Upkeep, committed: Snaps
 
     # First, so that snapshots which only an idle consumer protected expire in the same round.
     run.step("consumers", without_idle_consumers)
-    run.step("snapshots", lambda done: replace(done, expired=expire_by(store, Retention.of(schema.options), now)))
+    run.step("snapshots", without_old_snapshots)
     run.step("partitions", without_old_partitions)
     if schema.partition_keys:
         run.step("done", lambda done: _with_marks(store, done, last, committed))

@@ -12,8 +12,9 @@ import pytest
 
 from penstock.errors import TableCorrupt
 from penstock.table.handle import Table
-from penstock.table.maintenance import upkeep
+from penstock.table.maintenance import snapshot_expiry, upkeep
 from penstock.table.maintenance.upkeep import Upkeep, keep_up
+from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.schema_files import SchemaFiles
 from tests.simulation.store import Disk, SimStore
@@ -103,7 +104,7 @@ def test_a_failing_step_is_reported_and_the_others_run(tmp_path: Path, monkeypat
     def broken(store: TableStore, *_: object) -> None:
         raise TableCorrupt("a manifest is torn", table=store.name)
 
-    monkeypatch.setattr(upkeep, "expire_by", broken)
+    monkeypatch.setattr(upkeep, "expire_when_due", broken)
     table = filled(tmp_path, tag__automatic_creation="process-time")
     done = keep_up(later(table, NOW))
     assert done.failures[0].startswith("snapshots: a manifest is torn")
@@ -180,3 +181,60 @@ def test_a_round_reads_each_tag_twice() -> None:
     assert keep_up(table.store).failures == ()
     read = [operation for operation in store.log[before:] if operation.name == "read" and "/tag/" in operation.path]
     assert len(read) <= 2 * len(table.tags)
+
+
+def test_many_snapshots_are_listed_only_when_the_oldest_one_may_expire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = filled(tmp_path, 5, snapshot__num_retained__max="7", snapshot__num_retained__min="1")
+    first = table.snapshots[0].time_millis
+    listed: list[list[int]] = []
+    real = SnapshotFiles.ids
+    monkeypatch.setattr(snapshot_expiry, "MANY", 3)
+    monkeypatch.setattr(SnapshotFiles, "ids", lambda files: listed.append(real(files)) or listed[-1])
+
+    def kept_up(last: Upkeep | None, millis: int, listings: int) -> Upkeep:
+        listed.clear()
+        done = keep_up(later(table, millis), last)
+        assert (len(listed), done.failures) == (listings, ())
+        return done
+
+    done = kept_up(None, first + 1000, 1)
+    done = kept_up(done, first + 1000, 0)
+    assert (done.expired.first, done.expired.end, done.did_something) == (1, 1, False)
+    for number in (6, 7):
+        with table.writer(options={"write-only": "true"}) as writer:
+            writer.write(rows(table, (f"2026-01-{number:02}", number)))
+            writer.commit()
+    done = kept_up(done, first + 1000, 0)
+    # The oldest one is too old; a clock before its commit tells nothing, and a rollback changes everything.
+    kept_up(done, first - 1000, 1)
+    assert kept_up(done, first + 2 * HOUR, 1).expired.snapshots
+    done = kept_up(None, first + 1000, 1)
+    with table.writer(options={"write-only": "true"}) as writer:
+        writer.write(rows(table, ("2026-01-01", 8)))
+        writer.commit()
+    table = table.refresh()
+    assert done.oldest is None
+    assert [snapshot.id for snapshot in table.snapshots] == [7, 8]
+
+
+@pytest.mark.parametrize("change", ["one too many", "rolled back"])
+def test_many_snapshots_are_listed_again_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    table = filled(tmp_path, 5, snapshot__num_retained__max="5", snapshot__num_retained__min="1")
+    monkeypatch.setattr(snapshot_expiry, "MANY", 3)
+    done = keep_up(later(table, table.snapshots[0].time_millis + 1000))
+    assert done.oldest == table.snapshots[0]
+    if change == "rolled back":
+        table.create_tag("t", 1)
+        (Path(table.path) / "snapshot" / "LATEST").unlink()
+        for path in (Path(table.path) / "snapshot").glob("snapshot-*"):
+            path.unlink()
+    else:
+        with table.writer(options={"write-only": "true"}) as writer:
+            writer.write(rows(table, ("2026-01-01", 8)))
+            writer.commit()
+    done = keep_up(later(table, done.oldest.time_millis + 1000), done)
+    assert (done.oldest and done.oldest.id) == (2 if change == "one too many" else None)

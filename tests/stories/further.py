@@ -35,6 +35,32 @@ SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("file.compression", ("none", "snappy")),
     ("write-buffer-spillable", ("true",)),
     ("deletion-vectors.modifiable", ("true",)),
+    ("compaction.max-size-amplification-percent", ("20", "1000")),
+    ("compaction.size-ratio", ("0", "100")),
+    ("compaction.total-size-threshold", ("1 kb", "1 mb")),
+    ("compaction.incremental-size-threshold", ("1 b", "1 mb")),
+    ("compaction.offpeak-ratio", ("50",)),
+    ("force-lookup", ("true",)),
+    ("lookup-compact.max-interval", ("1", "3")),
+    ("file.compression.per.level", ("0:none,5:snappy", "0:lz4")),
+    ("file.suffix.include.compression", ("true",)),
+    ("data-file.prefix", ("d-",)),
+    ("changelog-file.prefix", ("data-",)),
+    ("changelog-file.compression", ("none",)),
+    ("changelog-file.stats-mode", ("none", "full")),
+    ("metadata.stats-mode.per.level", ("0:none", "0:none,5:full")),
+    ("fields.k.stats-mode", ("none",)),
+    ("fields.v.stats-mode", ("truncate(1)", "none")),
+    ("parquet.enable.dictionary", ("false",)),
+    ("parquet.page.size", ("100",)),
+    ("snapshot.ignore-empty-commit", ("false",)),
+    ("read.batch-size", ("1", "3")),
+    ("source.split.target-size", ("1 b",)),
+    ("source.split.open-file-cost", ("1 b",)),
+    ("spill-compression", ("none", "lz4")),
+    ("changelog-producer.row-deduplicate-ignore-fields", ("n",)),
+    ("metadata.iceberg.storage", ("table-location",)),
+    ("metadata.iceberg.delete-after-commit.enabled", ("false",)),
 )
 RESIDENT = {"write", "compact", "delete", "expire", "truncate", "drop_partition", "orphans", "alter", "tag", "rollback"}
 
@@ -46,6 +72,10 @@ def further_options(seed: int, kind: str, options: dict[str, str]) -> dict[str, 
         drawn = {key: value for key, value in drawn.items() if not key.startswith("dynamic-bucket")}
     if kind == "cross" or kind == "postpone" or kind == "append":
         drawn.pop("bucket-function.type", None)
+    if options.get("file.format", "parquet") != "parquet" or "file.format.per.level" in drawn:
+        drawn.pop("metadata.iceberg.storage", None)
+    if "compaction.offpeak-ratio" in drawn:
+        drawn |= {"compaction.offpeak.start.hour": "0", "compaction.offpeak.end.hour": "23"}
     if options.get("deletion-vectors.enabled") != "true":
         drawn.pop("deletion-vectors.modifiable", None)
     return drawn | options

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
 import fcntl
 import gc
 import logging
 import os
 import shutil
 import signal
+import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -129,6 +132,28 @@ def own_log_settings() -> Iterator[None]:
     yield
     own.setLevel(level)
     own.handlers[:] = handlers
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_process() -> Iterator[None]:
+    """Fail a test that leaves other settings of the process than it found: later tests would run under them."""
+    before = _settings_of_the_process()
+    yield
+    after = _settings_of_the_process()
+    left = {name: (before[name], value) for name, value in after.items() if value != before[name]}
+    assert not left, f"the test has left other settings of the process than it found: {left}"
+
+
+def _settings_of_the_process() -> dict[str, object]:
+    return {
+        "current folder": Path("/proc/self/cwd").readlink(),
+        "time zone": time.tzname,
+        "limit of sockets": socket.getdefaulttimeout(),
+        "turns of threads": sys.getswitchinterval(),
+        "garbage collection": gc.isenabled(),
+        "disabled logs": logging.root.manager.disable,
+        "decimal digits": decimal.getcontext().prec,
+    }
 
 
 @pytest.fixture(scope="module", autouse=True)

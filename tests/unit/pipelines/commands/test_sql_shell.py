@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -38,7 +39,8 @@ class Terminal:
             start_new_session=True,
         )
         os.close(other)
-        self._shown = ""
+        # A reading may end in the middle of a character.
+        self._shown, self._text = "", codecs.getincrementaldecoder("utf-8")()
         self._shows = select.poll()
         self._shows.register(self._own, select.POLLIN)
 
@@ -55,7 +57,7 @@ class Terminal:
                 return plain[: found.end()]
             assert time.monotonic() < end, f"{pattern} did not appear in {plain!r}"
             if self._shows.poll(200):
-                self._shown += os.read(self._own, 65536).decode()
+                self._shown += self._text.decode(os.read(self._own, 65536))
 
 
 @pytest.mark.slow

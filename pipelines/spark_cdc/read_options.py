@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.errors import ConfigError
 from penstock.ingest.connector import Connector, SourceConfig
 from penstock.ingest.connector_requests import SourceRequest, TableName, TableSelection
@@ -143,7 +146,7 @@ def _request(
     return SourceRequest(
         state=state,
         snapshot_requests=state.below("signals"),
-        zone=own.get("time-zone", "UTC"),
+        zone=_zone(own.get("time-zone", "UTC")),
         selection=selection,
         keyless=connector.keyless(config),
         all_as_text=mapping.to_string,
@@ -178,6 +181,17 @@ def _choice(own: Mapping[str, str], name: str, other: str) -> bool:
     if text not in {"fail", other}:
         raise ConfigError(f"{text!r} is not a value of {name}", option=name, hint=f"fail or {other}")
     return text == other
+
+
+def _zone(text: str) -> str:
+    try:
+        # Arrow converts values later. It knows offsets too.
+        pc.local_timestamp(pa.array([0], pa.timestamp("s", text)))
+    except pa.ArrowInvalid as reason:
+        raise ConfigError(
+            f"{text!r} is not a time zone", option="time-zone", hint="write for example Europe/Berlin, or +08:00"
+        ) from reason
+    return text
 
 
 def _limit(own: Mapping[str, str]) -> Limit:

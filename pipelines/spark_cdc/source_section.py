@@ -43,7 +43,7 @@ def _config_error(error: ValidationError) -> ConfigError:
     if isinstance(wrong, Wrong):
         return ConfigError(wrong.message, option=option, hint=wrong.hint, **wrong.facts)
     if fault["type"] == "missing":
-        return ConfigError(f"the option {option} is missing", hint=_PAGE)
+        return ConfigError(f"the option {option} is missing", hint=f'.option("{option}", ...); {_PAGE}')
     # Without the value, which may be a secret.
     return ConfigError(str(fault["msg"]).removeprefix("Value error, "), option=option, hint=_PAGE)
 

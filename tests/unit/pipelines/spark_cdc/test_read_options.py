@@ -71,6 +71,7 @@ def test_keys_with_dots_and_keys_of_any_name() -> None:
         ({"bad-records": "drop"}, "fail or skip"),
         ({"parallelism": "0"}, "not a positive number"),
         ({"max-batch.bytes": "many"}, "cannot be parsed"),
+        ({"time-zone": "Mars/X"}, "option: time-zone"),
         ({"state": "relative"}, "not an absolute path"),
         ({"server-id": "x"}, "neither a number nor a range"),
     ],

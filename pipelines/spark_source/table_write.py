@@ -25,6 +25,7 @@ from penstock.pipelines.spark_source.replaced_rows import warn_of_replaced_rows
 from penstock.pipelines.spark_source.spark_options import OVERWRITE_MODE, OVERWRITE_PARTITION
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
 from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.pipelines.spark_source.written_columns import as_written
 from penstock.row_kinds import ROWKIND, UPDATE_BEFORE, kind_texts
 from penstock.table.buckets.bucket_files import discard
 from penstock.table.buckets.input_rows import RowRefused
@@ -210,8 +211,7 @@ class TableWrite:
                 yield given
                 continue
             own = given if count is None else given.select(range(count))
-            batch = own.rename_columns(_as_the_table_spells(own.schema.names, schema.names))
-            _refuse_other_times(batch, schema)
+            batch = as_written(own, schema)
             if batch.num_rows:
                 yield batch
 
@@ -265,34 +265,3 @@ def _partition(text: str | None) -> dict[str, object]:
         )
         raise ConfigError(f"the partition {text!r} contains a column twice", option="overwrite-partition", hint=hint)
     return found
-
-
-def _as_the_table_spells(given: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the names as the table spells them.
-
-    Spark does not distinguish ID from id, so a name that differs from exactly one table column in case only means that
-    column.
-    """
-    by_letters: dict[str, list[str]] = {}
-    for name in known:
-        by_letters.setdefault(name.lower(), []).append(name)
-    alike = {name: by_letters.get(name.lower(), []) for name in given if name not in known}
-    spelt = [alike[name][0] if len(alike.get(name, ())) == 1 else name for name in given]
-    return spelt if len(set(spelt)) == len(spelt) else list(given)
-
-
-def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    """Raise RowRefused when an instant is written to a local time column, or the reverse.
-
-    Only the user knows the zone that converts them.
-    """
-    for field in batch.schema:
-        if not pa.types.is_timestamp(field.type) or field.name not in schema.names:
-            continue
-        wanted = schema.field(field.name).type
-        if pa.types.is_timestamp(wanted) and (wanted.tz is None) != (field.type.tz is None):
-            kind = "timestamp_ntz" if wanted.tz is None else "timestamp"
-            raise RowRefused(
-                f"column {field.name!r} does not fit: it is {field.type}, and the table needs {wanted}",
-                hint=f"cast it to {kind} in Spark",
-            )

@@ -109,7 +109,7 @@ def test_values_written_by_pypaimon_are_read_by_ours_as_by_java(
 
 
 @pytest.mark.parametrize("name", golden_cases())
-def test_golden_histories_written_by_us_are_read_by_pypaimon_if_it_reads_those_of_java(
+def test_pypaimon_reads_our_golden_histories_where_it_reads_those_of_java(
     pypaimon: Pypaimon, tmp_path: Path, name: str
 ) -> None:
     case, path, storage = Case(name), tmp_path / "golden.db" / name, LocalStorage(sync=False)

@@ -271,7 +271,7 @@ class History:
         SimStore(self.disk).delete_tree(ROOT)
         self.options, self.lines = self.random.choice(OPTIONS), {"main": Line()}
         self._create()
-        return f"dropped and made anew with {self.options}"
+        return f"dropped and created again with {self.options}"
 
     def hold(self) -> None:
         self.held = self.table("main")

@@ -1,7 +1,7 @@
 """Rows that the checks of a story read: they are read again only if something that they come from has changed.
 
 Most steps change few files, and the checks after each step and at the end read the same snapshots again and again. The
-plan of every scan is made anew each time. Its rows are those of an earlier scan if the schema and the splits are equal,
+plan of every scan is made each time. Its rows are those of an earlier scan if the schema and the splits are equal,
 and every data file, index file and schema file that the earlier scan read is the file that it read then.
 """
 
@@ -19,7 +19,7 @@ from penstock.table.schema.table_schema import TableSchema
 from tests.invariants.view import Reads
 from tests.simulation.store import Disk, SimStore
 
-# The plan depends on the files in these folders, and it is made anew for every scan.
+# The plan depends on the files in these folders, and it is made again for every scan.
 PLANNED_FROM = ("snapshot", "manifest", "changelog", "tag", "consumer")
 READS = ("read", "read_range", "open_input", "size")
 # A file of the disk: its bytes and its time. A file that is written again is another object.

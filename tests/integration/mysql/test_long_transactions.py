@@ -192,7 +192,7 @@ def test_the_lock_for_a_table_without_a_key_does_not_block_writers_for_long(
 
 @pytest.mark.mysql
 @pytest.mark.usefixtures("new_database")
-def test_a_table_that_another_session_locks_is_no_missing_right_and_no_server_that_is_away(
+def test_a_table_that_another_session_locks_is_reported_as_locked_and_retryable(
     mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = connection._SESSION.replace(f"lock_wait_timeout = {LOCK_WAIT_S}", "lock_wait_timeout = 1")

@@ -82,7 +82,7 @@ def test_values_of_partitions_are_read_again(server: PgPlayground, tmp_path: Pat
     assert {key: row["a"] for key, row in sync.rows("t").items()} == {1: 1, 2: 2, 3: 30}
 
 
-def test_a_default_for_each_row_that_was_dropped_before_the_next_batch_is_in_older_rows(
+def test_a_default_per_row_that_is_dropped_before_the_next_batch_is_in_older_rows(
     server: PgPlayground, tmp_path: Path
 ) -> None:
     sync = begin(server, tmp_path, "text")

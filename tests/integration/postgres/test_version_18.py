@@ -171,7 +171,7 @@ def test_slot_that_is_not_on_the_promoted_standby_is_reported(
     assert equal(sync)
 
 
-def test_a_column_with_another_expression_that_is_not_generated_any_more_has_its_last_values(
+def test_a_generated_column_that_gets_an_expression_and_then_none_keeps_its_last_values(
     server: PgPlayground, tmp_path: Path
 ) -> None:
     server.create("t", "id int PRIMARY KEY, v int, a int GENERATED ALWAYS AS (v * 2) STORED")

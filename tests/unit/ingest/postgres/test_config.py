@@ -17,7 +17,7 @@ LEAST = {
 }
 
 
-def test_defaults() -> None:
+def test_only_the_address_and_the_login_are_needed() -> None:
     config = PostgresConfig.model_validate(LEAST)
     assert (config.port, config.startup.mode, config.schema_name, config.keyless) == (
         5432,

@@ -27,7 +27,7 @@ from penstock.table.schema.type_text import written
         ),
     ],
 )
-def test_types(spark: str, paimon: str) -> None:
+def test_a_type_of_spark_becomes_a_type_of_paimon(spark: str, paimon: str) -> None:
     assert type_text(_parse_datatype_json_string(spark)) == paimon
 
 
@@ -50,7 +50,7 @@ def test_a_type_that_tables_do_not_have_is_refused() -> None:
         ("CAST(7 AS DECIMAL(10, 2))", "7"),
     ],
 )
-def test_defaults(sql: str | None, text: str | None) -> None:
+def test_a_default_of_spark_becomes_a_text(sql: str | None, text: str | None) -> None:
     assert default_text(sql) == text
 
 

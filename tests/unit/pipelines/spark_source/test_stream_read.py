@@ -145,7 +145,7 @@ def test_a_table_that_was_created_again_is_noticed_after_its_snapshots_expired(t
         TableStreamReader({"path": table.path}, schema).latestOffset(end, ReadAllAvailable())
 
 
-def test_a_stream_continues_behind_a_snapshot_that_has_expired_and_from_older_checkpoints(table: Table) -> None:
+def test_a_stream_continues_after_an_expired_snapshot_and_from_older_checkpoints(table: Table) -> None:
     for number in range(3):
         add(table, number)
     reader = TableStreamReader({"path": table.path}, spark_schema(table.schema))

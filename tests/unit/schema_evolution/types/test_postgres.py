@@ -36,7 +36,7 @@ from penstock.table.values.types import ArrayType, type_json
         ("numeric(40,2)[]", "STRING"),
     ],
 )
-def test_types(declared: str, paimon: str) -> None:
+def test_a_type_of_postgresql_becomes_a_type_of_paimon(declared: str, paimon: str) -> None:
     assert type_json(postgres_type(declared, TypeMapping())) == paimon
 
 

@@ -301,7 +301,7 @@ def test_least_recently_used_indexes_are_evicted(tmp_path: Path) -> None:
         write(table, ("1", "a", 1))
         write(table, ("1", "b", 2))
         assert [(folder / "index.json").exists() for folder in folders] == [place == number for place in range(3)]
-    for table in tables:  # made anew
+    for table in tables:  # created again
         write(table, ("1", "c", 3))
         assert content(table) == [("1", "c", 3)]
 

@@ -197,7 +197,7 @@ def test_a_rollback_while_a_repeated_commit_looks_for_its_first_try(
     assert {row[0] for row in content(table)} == {1, 3, 4}
 
 
-@pytest.mark.parametrize("change", ["rollback", "fast-forward", "made anew"])
+@pytest.mark.parametrize("change", ["rollback", "fast-forward", "created again"])
 def test_an_open_writer_detects_a_fast_forward(tmp_path: Path, change: str) -> None:
     catalog = Catalog(tmp_path)
     catalog.create_database("d")

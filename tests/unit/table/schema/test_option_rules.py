@@ -89,7 +89,7 @@ def test_an_option_that_names_a_column_dropped_by_java_refuses_only_its_own_chan
     assert refused.value.hint == "columns are b, c, k, d; remove a dropped one from the option"
 
 
-def test_ignored_fields_of_which_one_was_dropped_by_java_are_in_effect_until_none_is_left(tmp_path: Path) -> None:
+def test_ignored_fields_stay_in_effect_after_java_drops_one_of_them(tmp_path: Path) -> None:
     catalog = penstock.Catalog(tmp_path)
     catalog.create_database("db")
     option = "changelog-producer.row-deduplicate-ignore-fields"

@@ -115,7 +115,7 @@ def test_a_view_that_reads_itself_by_views_that_were_replaced_is_refused(shop: O
     assert shop.rows("SELECT id FROM u") == [(4,)]
 
 
-def test_a_common_table_expression_and_a_view_that_is_there_already_are_no_view_of_itself(shop: OrdersShop) -> None:
+def test_a_view_is_refused_as_reading_itself_only_if_it_does(shop: OrdersShop) -> None:
     shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM orders WHERE id > 2")
     with pytest.raises(ConfigError, match="would read itself"):
         shop.run("CREATE OR REPLACE TEMPORARY VIEW v AS WITH v AS (SELECT id FROM v) SELECT id FROM v")

@@ -42,7 +42,7 @@ SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("compaction.offpeak-ratio", ("50",)),
     ("force-lookup", ("true",)),
     ("lookup-compact.max-interval", ("1", "3")),
-    ("file.compression.per.level", ("0:none,5:snappy", "0:lz4")),
+    ("file.compression.per.level", ("0:none,5:snappy", "0:snappy")),
     ("file.suffix.include.compression", ("true",)),
     ("data-file.prefix", ("d-",)),
     ("changelog-file.prefix", ("data-",)),
@@ -72,7 +72,9 @@ def further_options(seed: int, kind: str, options: dict[str, str]) -> dict[str, 
         drawn = {key: value for key, value in drawn.items() if not key.startswith("dynamic-bucket")}
     if kind == "cross" or kind == "postpone" or kind == "append":
         drawn.pop("bucket-function.type", None)
-    if options.get("file.format", "parquet") != "parquet" or "file.format.per.level" in drawn:
+    # Iceberg metadata is refused for them.
+    vectors, formats = options.get("deletion-vectors.enabled") == "true", {options.get("file.format", "parquet")}
+    if vectors or formats != {"parquet"} or "file.format.per.level" in drawn:
         drawn.pop("metadata.iceberg.storage", None)
     if "compaction.offpeak-ratio" in drawn:
         drawn |= {"compaction.offpeak.start.hour": "0", "compaction.offpeak.end.hour": "23"}

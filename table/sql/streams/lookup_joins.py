@@ -31,7 +31,8 @@ class LookupJoin:
     """A dimension, which DuckDB reads under the name `view`.
 
     `keys` is the query of the keys to look up, in the order of the columns `by`, and of whether a new row has the key:
-    old rows and deletes need no match. `columns` are those to return, and `partitions` those that are looked up.
+    old rows and deletes need no match. `own` are the columns of the stream's table that are these keys, if the query
+    does nothing else than to read them. `columns` are those to return, and `partitions` those that are looked up.
     """
 
     source: StreamSource
@@ -41,6 +42,7 @@ class LookupJoin:
     columns: tuple[str, ...]
     place: TextPlace
     partitions: LookupPartitions | None = None
+    own: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -99,7 +101,11 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
         _refuse_unknown(query, join["condition"], alias, source)
         raise query.error(join, f"{source.name} is looked up without a column that equals one of the stream", _FORM)
     known = [conjunct for conjunct in _conjuncts(select["where_clause"]) if row.uses_own(conjunct)]
-    keys = _keys_query(query, join["left"], row.alias, list(pairs.values()), [*known, *row.conditions])
+    conditions = [*known, *row.conditions]
+    uses_own = all(row.uses_own(tree) for tree in (*pairs.values(), *conditions))
+    rows = _stream_of(join["left"]) if uses_own else join["left"]
+    keys = _keys_query(query, rows, row.alias, list(pairs.values()), conditions)
+    own = () if conditions else _own_columns(list(pairs.values()), row)
     if join["join_type"] == "INNER":
         first = next(iter(pairs))
         is_found = f"SELECT 1 WHERE {quoted(alias)}.{quoted(first)} IS NOT NULL OR {quoted(row.alias)}.{ROW} % 2 = 1"
@@ -109,7 +115,7 @@ def lookup_join(query: StreamText, select: Node, join: Node, row: JoinedRow) -> 
     columns = tuple(name for name in source.columns if name in pairs or _is_named(name, alias, select))
     place = query.place(offset_of(table))
     partitions = _partitions(query, table, source)
-    return LookupJoin(source, str(table["table_name"]), keys, tuple(pairs), columns, place, partitions)
+    return LookupJoin(source, str(table["table_name"]), keys, tuple(pairs), columns, place, partitions, own)
 
 
 def _refuse_unknown(query: StreamText, condition: Node, alias: str, source: StreamSource) -> None:
@@ -194,6 +200,24 @@ def _pairs(condition: Node, alias: str, columns: Sequence[str], row: JoinedRow) 
                 found.setdefault(names[str(side["column_names"][-1]).lower()], other)
                 break
     return found
+
+
+def _own_columns(keys: Sequence[Node], row: JoinedRow) -> tuple[str, ...]:
+    """Return the columns of the stream's table that are these keys; none if one is an expression, or another's."""
+    columns = {name.lower(): name for name, _ in row.outputs or ()}
+    names = [[str(name).lower() for name in key["column_names"]] for key in keys if key["class"] == "COLUMN_REF"]
+    # A longer name is a field of a column.
+    plain = [name[-1] for name in names if len(name) == 1 or name[:-1] == [row.alias.lower()]]
+    if not row.direct or len(plain) < len(keys) or not all(row.is_own(key) for key in keys):
+        return ()
+    return tuple(columns[name] for name in plain)
+
+
+def _stream_of(rows: Node) -> Node:
+    """Return the stream without the dimensions that were joined with it, which repeat rows but leave none out."""
+    while rows["type"] == "JOIN":
+        rows = rows["left"]
+    return rows
 
 
 def _keys_query(query: StreamText, left: Node, stream: str, keys: Sequence[Node], conditions: Sequence[Node]) -> str:

@@ -137,8 +137,7 @@ class StreamReader:
         for changed in whole_updates(batches.batches):
             batch = packed_updates(changed) if self.packs_updates else changed
             kinds = np.full(batch.num_rows, INSERT, np.int8) if self.shows_kinds else kind_numbers(batch.column(0))
-            self._register(pa.Table.from_batches([batch]), kinds)
-            self.lookups.register(self.stop)
+            self.lookups.register(self._registered(pa.Table.from_batches([batch]), kinds), self.stop)
             result = pa.Table.from_batches(list(self.session.prepared_batches(query)) or [pa.record_batch({ROW: []})])
             if result.num_rows == 0:
                 continue
@@ -149,7 +148,10 @@ class StreamReader:
             shown = pa.RecordBatch.from_arrays(rows.columns[1:], names=rows.schema.names[1:])
             yield ChangedRows(shown, numbers, ResultKinds(batch, kinds, keys).of(numbers))
 
-    def _register(self, changes: pa.Table, kinds: RowKinds) -> None:
+    def _registered(self, changes: pa.Table, kinds: RowKinds) -> pa.Table:
+        """Register the rows of changes, with their numbers, and return them."""
         rows = changes if self.shows_kinds else changes.select(range(1, changes.num_columns))
         numbers = pa.array(2 * np.arange(changes.num_rows, dtype=np.int64) + is_retract(kinds))
-        self.session.register(self.branch.view, rows.append_column(ROW, numbers))
+        numbered = rows.append_column(ROW, numbers)
+        self.session.register(self.branch.view, numbered)
+        return numbered

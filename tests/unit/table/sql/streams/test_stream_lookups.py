@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.interpreter import Interpreter
+from penstock.table.sql.queries.session import Session
 from penstock.table.sql.session_options import STREAMING
 from penstock.table.sql.streams.stream_lookups import StreamLookups
 from tests.invariants import check_invariants
@@ -54,6 +57,67 @@ def test_columns_of_several_dimensions_are_looked_up_one_from_the_other(lake: La
     ]
     inner = lake.stream(query.replace("LEFT JOIN", "JOIN"))
     assert kinds(inner, "id", "label") == [("+I", 10, "north")]
+
+
+@pytest.fixture
+def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queries that DuckDB runs for streams."""
+    run: list[str] = []
+    original = Session.prepared_batches
+
+    def recorded(session: Session, prepared: str) -> Iterator[pa.RecordBatch]:
+        run.append(prepared)
+        return original(session, prepared)
+
+    monkeypatch.setattr(Session, "prepared_batches", recorded)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("compared", "computed"),
+    [
+        ("s.g = u.k", "s.g + 0 = u.k"),
+        ("u.K = G", "u.k = g + 0"),
+        ("s.word = u.name AND s.g = u.k AND u.region = s.g", "s.word = u.name AND s.g + 0 = u.k AND u.region = s.g"),
+    ],
+)
+def test_keys_that_are_columns_of_the_stream_are_found_without_a_query(
+    lake: Lake, queries: list[str], compared: str, computed: str
+) -> None:
+    """The rows are those of the same keys as expressions, for which DuckDB is asked."""
+    draw = random.Random(5)
+    lake.batch("ALTER TABLE s ADD (word STRING); INSERT INTO u VALUES (1, 'a', 1), (2, 'b', 3), (3, 'a', 3)")
+    for number in range(6):
+        g, word = draw.choice([1, 2, 3, 4, "NULL"]), draw.choice(["NULL", "'a'", "'b'", "'c'"])
+        row = f"INSERT INTO s VALUES ({number % 4}, {g}, 0, {word}), ({number + 20}, 3, 0, 'a')"
+        lake.batch(row if number % 3 else f"DELETE FROM s WHERE id = {number % 4}; {row}")
+    for join in ("LEFT JOIN", "JOIN"):
+        query = f"SELECT s.id, s.g, s.word, u.k FROM s {ALL} {join} u {NOW} ON "
+        queries.clear()
+        rows = sorted(map(repr, lake.stream(query + compared)))
+        assert queries
+        assert not [text for text in queries if "GROUP BY" in text]
+        assert rows == sorted(map(repr, lake.stream(query + computed)))
+        assert [text for text in queries if "GROUP BY" in text]
+
+
+def test_keys_that_need_no_dimension_are_found_without_joining_one(lake: Lake, queries: list[str]) -> None:
+    lake.batch("INSERT INTO u VALUES (1, 'a', 7), (2, 'b', 7); INSERT INTO r VALUES (1, 'one'), (3, 'three')")
+    lake.batch("INSERT INTO log VALUES (10, 7, 0), (11, 8, 2)")
+    query = (
+        f"SELECT log.id, u.name, r.label FROM log {{}}JOIN u {NOW} ON u.region = log.g "
+        f"LEFT JOIN r {NOW} AS r ON r.region = log.v + 1"
+    )
+    matches = {("+I", 10, "a", "one"), ("+I", 10, "b", "one")}
+    assert set(kinds(lake.stream(query.format("LEFT ")), "id", "name", "label")) == {
+        *matches,
+        ("+I", 11, None, "three"),
+    }
+    assert not [text for text in queries if "GROUP BY" in text and "JOIN" in text]
+    queries.clear()
+    # An INNER JOIN leaves rows out, whose keys need not be looked up.
+    assert set(kinds(lake.stream(query.format("")), "id", "name", "label")) == matches
+    assert [text for text in queries if "GROUP BY" in text and "JOIN" in text]
 
 
 def test_the_newest_partition_of_a_dimension_is_looked_up(lake: Lake) -> None:

@@ -131,28 +131,8 @@ class _Join:
         old = {f"old_{at}": f"{self._target}.{quoted(field.name)}" for at, field in enumerate(fields)}
         if not self.table.primary_keys:
             old = {name: f"{self._target}.{name}" for name in place_columns(self.table)}
-        values, read = [self._values(clause) for clause in clauses], {text: name for name, text in old.items()}
-        given = self._types(values)
-        plain, inner, outer = self._plain(), list[str](), list[str]()
-        for at, (field, type_) in enumerate(zip(fields, types, strict=True)):
-            texts = [of_clause[field.name] for of_clause in values]
-            types_of_texts = [given.get(text) for text in texts]
-            is_plain = plain.issuperset(texts)
-            if is_plain:
-                # The time for which DuckDB plans expressions beside a join grows with the square of their number.
-                texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
-            stored = [
-                assigned_text(self.table.name, text, field, type_, of_text)
-                for text, of_text in zip(texts, types_of_texts, strict=True)
-            ]
-            cases = " ".join(f"WHEN {number} THEN {text}" for number, text in enumerate(stored))
-            if not is_plain:
-                inner.append(f"CASE {decided} {cases} END AS {new_column(at)}")
-                outer.append(new_column(at))
-            elif len(set(texts)) == 1:  # casts fail in changed rows only: the filter on clauses comes first
-                outer.append(f"{stored[0]} AS {new_column(at)}")
-            else:
-                outer.append(f"CASE clause {cases} END AS {new_column(at)}")
+        read = {text: name for name, text in old.items()}
+        inner, outer = self._new_values(types, decided, read)
         columns = ", ".join((*(f"{text} AS {name}" for text, name in read.items()), *inner))
         # In an inner query, so that the clause of a row is decided once, and all columns refer to its number.
         rows = f"SELECT CASE {numbers} END AS clause, {columns} FROM {self._joined(self.rows)}"
@@ -187,6 +167,36 @@ class _Join:
         _, schema = self.context.session.columns_of(f"SELECT {', '.join((*computed, *conditions))} FROM {rows}")
         given = {f"{self._source}.{quoted(name)}": type_ for name, type_ in self.source_columns.items()}
         return given | dict(zip(computed, schema.types, strict=False))
+
+    def _new_values(self, types: Sequence[str], decided: str, read: dict[str, str]) -> tuple[list[str], list[str]]:
+        """Return the SQL of the new columns in the inner query, which decides the clause of a row, and in the outer.
+
+        `decided` is the number of a row's clause in the inner query. `read` are the names of what the inner query reads
+        for the outer one; values that no clause computes are added to it.
+        """
+        values, plain = [self._values(clause) for clause in self.statement.clauses], self._plain()
+        given = self._types(values)
+        inner, outer = list[str](), list[str]()
+        for at, (field, type_) in enumerate(zip(self.table.definition.fields, types, strict=True)):
+            texts = [of_clause[field.name] for of_clause in values]
+            types_of_texts = [given.get(text) for text in texts]
+            is_plain = plain.issuperset(texts)
+            if is_plain:
+                # The time for which DuckDB plans expressions beside a join grows with the square of their number.
+                texts = [read.setdefault(text, f"read_{len(read)}") if text != "NULL" else text for text in texts]
+            stored = [
+                assigned_text(self.table.name, text, field, type_, of_text)
+                for text, of_text in zip(texts, types_of_texts, strict=True)
+            ]
+            cases = " ".join(f"WHEN {number} THEN {text}" for number, text in enumerate(stored))
+            if not is_plain:
+                inner.append(f"CASE {decided} {cases} END AS {new_column(at)}")
+                outer.append(new_column(at))
+            elif len(set(texts)) == 1:  # casts fail in changed rows only: the filter on clauses comes first
+                outer.append(f"{stored[0]} AS {new_column(at)}")
+            else:
+                outer.append(f"CASE clause {cases} END AS {new_column(at)}")
+        return inner, outer
 
     def _joined(self, rows: str) -> str:
         changed = {clause.rows for clause in self.statement.clauses}

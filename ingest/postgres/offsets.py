@@ -89,11 +89,12 @@ class PgBatch(PlannedBatch[KeyChunk]):
 class PgProgress(CopyProgress[KeyChunk]):
     """The state of a PostgreSQL source at the end of a batch.
 
-    Chunks may be read once no transaction older than `visible_from` runs. `fresh` are new tables that can be read as of
-    `exact_from` or later: earlier changes of them may be missing in the log. `emptied` are tables that the transaction
-    at the position of the log empties; their targets are empty already. `versions` are the versions of known tables at
-    the last plan, and `altered` the changes of tables that the log has not passed yet. `sample` is of the log before
-    its position, None if the server shows none.
+    Chunks may be read once no transaction older than `visible_from` runs. `fresh` are tables, new ones or such whose
+    targets were emptied, that can be read as of `exact_from` or later: their earlier changes in the log may be missing,
+    or not readable, and are left out. `emptied` are tables that the transaction at the position of the log empties;
+    their targets are empty already. `versions` are the versions of known tables at the last plan, and `altered` the
+    changes of tables that the log has not passed yet. `sample` is of the log before its position, None if the server
+    shows none.
     """
 
     server: str

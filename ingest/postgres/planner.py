@@ -25,7 +25,7 @@ from penstock.ingest.postgres.log_format import LogFormat
 from penstock.ingest.postgres.offsets import PgBatch, PgProgress
 from penstock.ingest.postgres.server.catalog import PgTableFacts, TableName, list_tables, relations
 from penstock.ingest.postgres.server.connection import PgConnection, kept_connected
-from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn
+from penstock.ingest.postgres.server.lsn import lsn_text, parse_lsn, reachable_end
 from penstock.ingest.postgres.server.server_identity import (
     identity_and_slot,
     require_same_past,
@@ -107,6 +107,23 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         begun = publication_noted(connection, settings, begun)
         return with_new(connection, begun, waiting) if is_behind else begun
 
+    def reset(self, connection: PgConnection, progress: PgProgress, names: Sequence[TableName]) -> PgProgress:
+        """Return a batch that empties the targets. The log is then read up to its present end without these tables.
+
+        Their changes until then need not be readable, and their rows are read after that.
+        """
+        emptied = self._emptied(progress, names)
+        if self.settings.reads_exactly:
+            # Other tables that are read as of the present position must not be passed by the log.
+            if not set(emptied.unread) <= set(names):
+                return emptied
+            position = exact_position(connection)
+        else:
+            position = reachable_end(connection)
+        fresh = tuple(dict.fromkeys([*progress.fresh, *names]))
+        # Commits before that position may not be visible yet.
+        return replace(emptied, exact_from=position, fresh=fresh, visible_from=next_transaction(connection))
+
     def empty_batch(self, position: int, barriers: tuple[Barrier, ...] = ()) -> PgBatch:
         return PgBatch(position, (), barriers)
 
@@ -168,7 +185,7 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         # The log is planned before chunks are cut. Its part begins at the end of the batch before, so a commit that is
         # logged but not yet visible to the read of a chunk comes through the log.
         progress = self._with_log(connection, progress, limit, until)
-        waits = self.settings.reads_exactly and progress.log > start
+        waits = (self.settings.reads_exactly or progress.fresh) and progress.log > start
         if progress.batch.barriers or not progress.reads_tables or waits:
             return progress
         # Both waits come before the chunks are cut: they are read in tasks right after this.
@@ -231,10 +248,11 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         return progress.reading(fresh) if reads else progress
 
     def _with_log(self, connection: PgConnection, progress: PgProgress, limit: Limit, until: int | None) -> PgProgress:
-        if self.settings.reads_exactly and progress.reads_tables:
-            if progress.log >= progress.exact_from:
-                # The log waits until the tables are read.
-                return replace(progress, exact_from=0, fresh=())
+        if progress.log >= progress.exact_from:
+            progress = replace(progress, exact_from=0, fresh=())
+            if self.settings.reads_exactly and progress.reads_tables:
+                return progress  # the log waits until the tables are read
+        if progress.exact_from:
             until, batch = progress.exact_from, replace(progress.batch, without=progress.fresh)
             end = min(until, progress.log + (wanted_bytes(limit) or self.settings.log_bytes))
             return self._before_truncate(connection, replace(progress, log=end, batch=batch))

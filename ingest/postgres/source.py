@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.errors import PenstockError, SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
+from penstock.ingest.database.emptied_tables import unread_before_reset
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.captured_tables import captured
@@ -69,9 +70,11 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
         batch = progress.batch
         planned = {PLANNED: [progress.server, progress.timeline, lsn_text(batch.start)]}
         as_of: dict[str, Any] = {AS_OF: lsn_text(batch.as_of)} if batch.as_of else planned
+        unread = unread_before_reset(self.settings, progress)
         parts: list[tuple[str, dict[str, Any], int]] = [
             (f"{chunk.schema}.{chunk.table}/{chunk.number}", {CHUNK: chunk.to_json(), **as_of}, CHUNK_WEIGHT)
             for chunk in batch.chunks
+            if chunk.name not in unread
         ]
         if batch.barriers:
             parts.append(("barriers", {BARRIERS: [barrier_json(barrier) for barrier in batch.barriers]}, 1))
@@ -93,8 +96,8 @@ class PgSource(DatabaseSource[PgSettings, PgPlanner]):
                 }
             if progress.sample is not None:
                 content[SAMPLE] = progress.sample.to_json()
-            if batch.without:
-                content[WITHOUT] = [list(name) for name in batch.without]
+            if without := dict.fromkeys([*batch.without, *unread]):
+                content[WITHOUT] = [list(name) for name in without]
             moved = reported(progress)
             if moved:
                 content[MOVED] = [[*name, lsn_text(position)] for name, position in moved.items()]

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.relation import Relation
 
 
-# With --reset of one table, the changes of the batch that failed would be read once more.
-_AGAIN = "then start with --resnapshot, which reads the tables again"
+_AGAIN = "then start with --reset TABLE, which reads the table again and passes these changes"
 
 
 def check_identity(relation: Relation, tag: Bytes, marker: Bytes, rule: ImageRule) -> None:

@@ -79,6 +79,11 @@ def is_unknown_topic(error: KafkaError) -> bool:
     return error.code() in _UNKNOWN_YET
 
 
+def stopped() -> KafkaException:
+    """Return the error of a request whose wait a stop has ended, which is that of a broker that does not answer."""
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT, "the wait for the answer of a Kafka broker was ended"))
+
+
 def patiently(
     ask: Callable[[], _T],
     *,

@@ -32,10 +32,12 @@ from penstock.ingest.kafka.broker_errors import (
     lacks_right,
     patiently,
     refused,
+    stopped,
 )
 from penstock.ingest.kafka.client import REQUEST_SECONDS, admin, check_reachable
 from penstock.ingest.patience import is_patient
 from penstock.ingest.source import Range
+from penstock.ingest.source_waits import ended_by_a_stop
 
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")
@@ -85,8 +87,7 @@ class KafkaCluster:
                 return answer.result(timeout=_LOOK_SECONDS)
             except TimeoutError as error:
                 if waits and not is_patient():
-                    why = "the wait for the answer of a Kafka broker was ended"
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT, why)) from error
+                    raise stopped() from error
 
     def topics_matching(self, pattern: str) -> list[str]:
         """Return the names that the pattern matches as a whole; Kafka's internal topics are excluded."""
@@ -96,7 +97,7 @@ class KafkaCluster:
 
     def _metadata(self) -> ClusterMetadata:
         try:
-            return self._admin.list_topics(timeout=self._seconds)
+            return ended_by_a_stop(lambda: self._admin.list_topics(timeout=self._seconds), stopped)
         except KafkaException:
             self._admin.poll(0)
             if self._refusal is not None:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, Message
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka.broker_errors import broker_error, is_passing, is_unknown_topic
+from penstock.ingest.patience import is_patient
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ class RangeProgress:
     def __init__(self, topic: str, partition: int, end: int, patience: float, *, accept_gap: bool = False) -> None:
         self.topic, self.partition, self.end, self._accept_gap = topic, partition, end, accept_gap
         self._patience = patience
+        self._waits = is_patient()  # otherwise a stop is no news: the records of a question are waited for anyway
         self._until = time.monotonic() + patience
         self._silence = patience / _FIRST_PART  # after which there is a new connection
         self._renew_at = self._next_renewal()
@@ -56,7 +58,11 @@ class RangeProgress:
             self._until = time.monotonic() + self._patience
             self._silence = self._patience / _FIRST_PART
             self._renew_at = self._next_renewal()
-        elif not self.done(position) and time.monotonic() > self._until:
+        elif self.done(position):
+            return records
+        elif self._waits and not is_patient():
+            raise self._error(SourceError, "a stop ended the wait for records from Kafka", position)
+        elif time.monotonic() > self._until:
             if self._reached < 0 or not self._accept_gap:
                 raise self._no_records(position)
             args = self.topic, self.partition, position, self.end
@@ -114,6 +120,9 @@ class RangeProgress:
         # during the plan.
         if self._reached >= 0:
             kind, message = PositionLost, "the Kafka partition ends before the planned end of the batch"
+        return self._error(kind, message, position)
+
+    def _error(self, kind: type[SourceError], message: str, position: int) -> SourceError:
         return kind(
             message,
             topic=self.topic,

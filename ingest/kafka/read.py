@@ -11,11 +11,12 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from penstock.formats.change import Messages
 from penstock.ingest.fetched_messages import Extra, FetchedMessages
-from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, is_unknown_topic, patiently
+from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, is_unknown_topic, patiently, stopped
 from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
 from penstock.ingest.kafka.cluster import place_of
 from penstock.ingest.kafka.range_progress import RangeProgress
 from penstock.ingest.source import Range
+from penstock.ingest.source_waits import ended_by_a_stop
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,8 @@ def _most(rows: int, size: int, bytes_per_row: float) -> int:
 def _first_left(client: Consumer, topic: str, partition: int, position: int) -> int:
     def ask() -> int:
         try:
-            first, _ = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_SECONDS)
+            place = TopicPartition(topic, partition)
+            first, _ = ended_by_a_stop(lambda: client.get_watermark_offsets(place, timeout=REQUEST_SECONDS), stopped)
         except KafkaException as error:
             # The client does not ask again by itself for a partition that was added since it learned of the topic.
             if is_unknown_topic(error.args[0]):

@@ -32,6 +32,7 @@ _PASSING = (
     pulsar.TooManyLookupRequestException,
     pulsar.UnknownError,
     pulsar.ConsumerBusy,
+    pulsar.Interrupted,  # by a signal of this process, which may be a stop
 )
 
 

@@ -12,6 +12,7 @@ import pulsar
 from _pulsar import Message
 
 from penstock.errors import SourceError
+from penstock.ingest.patience import is_patient
 from penstock.ingest.pulsar.answers import has_message
 from penstock.ingest.pulsar.client import late_chunks, reader
 from penstock.ingest.pulsar.errors import messages_gone, patiently
@@ -117,24 +118,29 @@ class PartitionReader:
 
     def _next(self) -> Message | None:
         """Return the next message; None if the end of the range is gone and the settings accept a gap."""
-        give_up, silences = time.monotonic() + self._patience, 0
+        give_up, silences, waits = time.monotonic() + self._patience, 0, is_patient()
         while True:
             try:
                 return self._read(_WAIT_MS)
             except pulsar.Timeout as error:
                 silences += 1
+                if waits and not is_patient():
+                    raise self._silent("a stop ended the wait for messages from Pulsar") from error
                 if silences >= _SILENCES and self._ends_earlier():
                     self._miss(self._end, None)
                     return None
                 if time.monotonic() > give_up:
-                    raise SourceError(
-                        f"no messages from Pulsar for {self._patience:g} s",
-                        broker=self._settings.service_url,
-                        topic=self._name,
-                        end=str(self._end),
-                        retryable=True,
-                        hint="look into the log of the broker; the next run or  on-error: {retries: N}  tries again",
-                    ) from error
+                    raise self._silent(f"no messages from Pulsar for {self._patience:g} s") from error
+
+    def _silent(self, message: str) -> SourceError:
+        return SourceError(
+            message,
+            broker=self._settings.service_url,
+            topic=self._name,
+            end=str(self._end),
+            retryable=True,
+            hint="look into the log of the broker; the next run or  on-error: {retries: N}  tries again",
+        )
 
     def _ends_earlier(self) -> bool:
         """Return whether the partition has no further message, although the end of the range is not reached."""

@@ -36,10 +36,14 @@ def note_from_now_on() -> None:
 @contextmanager
 def noted_sigterm() -> Iterator[Asked]:
     """Yield a function that returns whether SIGTERM came in this context, where SIGTERM does not end the process."""
+    from penstock.ingest.source_waits import RepeatedSignals
+
     numbers: list[int] = []
+    repeated = RepeatedSignals()
 
     def note(number: int, frame: FrameType | None) -> None:
         numbers.append(number)
+        repeated.came(number)
 
     # Only the main thread may set signal handlers.
     if current_thread() is not main_thread():
@@ -49,6 +53,7 @@ def noted_sigterm() -> Iterator[Asked]:
     try:
         yield lambda: bool(numbers or _noted)
     finally:
+        repeated.end()
         signal.signal(signal.SIGTERM, before)
 
 

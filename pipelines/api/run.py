@@ -84,9 +84,11 @@ def run_command(
 
 
 def _seems_to_need_spark(spec: PipelineSpec, master: str | None, settings: Mapping[str, str]) -> bool:
+    from penstock.ingest.source_waits import waiting_for_source
     from penstock.pipelines.api.start_order import may_run_here, seems_to_need_spark
 
-    return seems_to_need_spark(spec, runs_here=may_run_here(spec, master, settings))
+    with waiting_for_source():
+        return seems_to_need_spark(spec, runs_here=may_run_here(spec, master, settings))
 
 
 def run_here(
@@ -112,13 +114,14 @@ def run_here(
     from penstock.pipelines.spark.versions import check_version
 
     check_version()
+    from penstock.ingest.source_waits import waiting_for_source
     from penstock.pipelines.job.build import ready
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.driver_process import refuse_second_driver
     from penstock.pipelines.monitor.failed_start import failed_starts_noted
     from penstock.pipelines.spark.session import active_session
 
-    with failed_starts_noted(spec):
+    with failed_starts_noted(spec), waiting_for_source():
         job = ready(spec)  # reports errors in the description before a JVM is started
     if start is None:
         check_checkpoint_store(spec, settings or {})
@@ -164,9 +167,14 @@ def _ended(
 def _stopped_by_signals(running: Run, stops: list[int]) -> Iterator[None]:
     """Let SIGTERM and SIGINT stop a run after its batch. Their numbers are added to `stops`."""
 
+    from penstock.ingest.source_waits import RepeatedSignals
+
+    repeated = RepeatedSignals()
+
     def stop(number: int, frame: FrameType | None) -> None:
         stops.append(number)
         running.stop()
+        repeated.came(number)
 
     # Only the main thread may set signal handlers.
     numbers = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
@@ -175,6 +183,7 @@ def _stopped_by_signals(running: Run, stops: list[int]) -> Iterator[None]:
     try:
         yield
     finally:
+        repeated.end()
         for number, handler in before:
             signal.signal(number, handler)
 

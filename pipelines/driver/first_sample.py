@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.source import Range
+from penstock.ingest.source_waits import waiting_for_source
 from penstock.pipelines.driver.table_evolution import TableEvolution
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import OnBad
@@ -86,7 +87,8 @@ class FirstLook:
         """
         records = self.records
         while True:
-            ranges = self.ranges(records)
+            with waiting_for_source():
+                ranges = self.ranges(records)
             seen = self._look(reader, targets, ranges)
             unreadable = seen.bad_count and reader.errors.on_bad.action == "fail"
             # Fewer records than were asked for: the source has no more, and a larger sample would find the same.
@@ -99,7 +101,8 @@ class FirstLook:
         # Unreadable records are skipped here; the batches decide whether they stop the job.
         looking = replace(reader, errors=replace(reader.errors, on_bad=OnBad("skip")))
         task = TaskInput(tuple(ranges), {}, reader.warehouse.now_millis())
-        report = BatchReport(list(_reports(looking, task)))
+        with waiting_for_source():
+            report = BatchReport(list(_reports(looking, task)))
         # The sample is read without any table versions, so that existing tables are among the drifts as well.
         # Whether they differ from their sources is found by the first batch.
         new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}

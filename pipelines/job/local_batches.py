@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.batch_pace import BatchPace
 from penstock.ingest.source import TIMES_SMALL, Offsets
+from penstock.ingest.source_waits import waiting_for_source
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.compaction import due_buckets
 from penstock.pipelines.driver.local_runner import write_rows
@@ -75,13 +76,15 @@ class LocalBatches:
         """
         trigger, planner = self.job.trigger, self.planner
         pace = BatchPace(trigger.seconds, sleep=self.sleep, stopped=self.signals.interrupts)
-        pace.until = planner.available() if trigger.until_caught_up else None
+        with waiting_for_source():
+            pace.until = planner.available() if trigger.until_caught_up else None
         while not self.signals.stopped:
             if self.signals.paused:
                 self.signals.rest(self.sleep)
                 continue
-            start = planner.initial_offsets() if batch.start is None else batch.start
-            end = batch.end or pace.next_end(planner, start, trigger.limit)
+            with waiting_for_source():
+                start = planner.initial_offsets() if batch.start is None else batch.start
+                end = batch.end or pace.next_end(planner, start, trigger.limit)
             # As with Spark, the first batch of a checkpoint is taken even if it is empty.
             if end == start and batch.start is not None:
                 self.memory.used(0)
@@ -133,7 +136,8 @@ class LocalBatches:
         attempt = 1
         while True:
             try:
-                return self._rows_once(start, end)
+                with waiting_for_source():
+                    return self._rows_once(start, end)
             except (PenstockError, OSError) as error:
                 if attempt == READ_ATTEMPTS or not may_pass(error) or self.signals.interrupts():
                     raise

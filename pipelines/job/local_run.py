@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.ingest.patience import patience_unless
+from penstock.ingest.source_waits import waiting_for_source
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
 from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.driver.small_batches import LeftToSpark, copied, reread
@@ -128,7 +129,8 @@ class LocalRun:
                 if self.has_caught_up:
                     maintenance.maintain(now=True)
             finally:
-                planner.close()
+                with waiting_for_source():
+                    planner.close()
                 self.job = self.job.knowing(driver.targets.schemas)
 
     def _maintenance(self, driver: BatchDriver) -> Maintenance:

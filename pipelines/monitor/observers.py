@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from penstock.errors import PenstockError
 from penstock.ingest.connector import RECORDS, ROWS
 from penstock.ingest.patience import patience
+from penstock.ingest.source_waits import waiting_for_source
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.source_request import connector, request_of
@@ -103,7 +104,7 @@ def _log_backlog(spec: PipelineSpec, watch: RunMonitor) -> None:
         return
     try:
         # A run does not wait for a number that is only logged.
-        with patience(0.0):
+        with patience(0.0), waiting_for_source():
             lag = watch.source.lag(watch.initial() if reached is None else reached)
     except PenstockError as error:
         log.warning("event=no_backlog reason=%s", error.message)
@@ -119,7 +120,8 @@ def _copying(spec: PipelineSpec, watch: RunMonitor) -> Copying:
         return Copying()
     mapping = build.mapping_of(spec, build.job_warehouse(spec))
     try:
-        estimates = kind.estimates(spec.source, request)
+        with waiting_for_source():
+            estimates = kind.estimates(spec.source, request)
     except PenstockError as error:
         log.warning("event=no_estimates reason=%s", error.message)
         return Copying()

@@ -35,6 +35,7 @@ from penstock.table.catalog.settings import CatalogSettings
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+_LAST_LOOK_S = 3.0
 LOOK_SECONDS = 10.0
 RECENT = 50  # schema changes and errors that are remembered
 
@@ -97,8 +98,9 @@ class RunMonitor:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._over.set()
         if self._thread is not None:
-            # The thread must not write its status over the last one, which is written below.
-            self._thread.join(10)
+            # The thread should not write after the last status, which is written below. It may wait for a source that
+            # says nothing; what it would write after that are the facts of that status.
+            self._thread.join(_LAST_LOOK_S)
         with self._lock:
             known = error if isinstance(error, PenstockError) else None
             self._facts["state"] = "stopped" if error is None else "failed"

@@ -18,6 +18,7 @@ from penstock.ingest.deferred_ranges import (
 from penstock.ingest.freshness import Reading
 from penstock.ingest.joined_ranges import MOST_BYTES
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
+from penstock.ingest.source_waits import waiting_for_source
 from penstock.pipelines.ledger.batch_identity import LOOKUP_MARKS, LOOKUPS, NOW, planned_lookups
 from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
@@ -119,7 +120,8 @@ class BatchReader:
     def mirror(self, end: Offsets) -> None:
         """Publish the position up to which all tables have the changes."""
         deferred = bool(DeferredRanges.of(end).rules)
-        self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
+        with waiting_for_source():
+            self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
 
     def _is_small(self, ranges: Sequence[Range], times: int = 1) -> bool:
         return sum(range_.weight for range_ in ranges) <= times * self._small_weight

@@ -17,7 +17,8 @@ class Proxy:
 
     With `piece`, so many bytes arrive at a time, both ways. With `delay`, each reading arrives so many seconds later.
     `replaced` are texts of the server and what the client gets instead, of the same length, such as an address that
-    would lead past the proxy.
+    would lead past the proxy. Once `most` bytes from the server were carried, all connections stay open and carry
+    nothing more, also new ones.
     """
 
     port: int
@@ -27,6 +28,9 @@ class Proxy:
     piece: int = 0
     replaced: dict[bytes, bytes] = field(default_factory=dict)
     delay: float = 0.0
+    most: int | None = None
+    carried: int = 0  # from the server
+    swallowed: int = 0
     _generation: int = 0
     _paused_until: float = 0.0
     _silent: list[socket.socket] = field(default_factory=list)
@@ -63,16 +67,20 @@ class Proxy:
             self._ends += [client, server]
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # otherwise pieces are joined on their way
-            threading.Thread(target=self._carry, args=(client, server, -1), daemon=True).start()
-            threading.Thread(target=self._carry, args=(server, client, left), daemon=True).start()
+            threading.Thread(target=self._carry, args=(client, server, -1, 0), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, left, 1), daemon=True).start()
 
-    def _carry(self, source: socket.socket, sink: socket.socket, left: int) -> None:
+    def _carry(self, source: socket.socket, sink: socket.socket, left: int, counted: int) -> None:
         generation = self._generation
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
                 time.sleep(max(self.delay, self._paused_until - time.monotonic()))
                 if generation != self._generation:
                     continue
+                if self.most is not None and self.carried >= self.most:
+                    self.swallowed += len(data)
+                    continue
+                self.carried += counted * len(data)
                 for text, instead in self.replaced.items():
                     data = data.replace(text, instead)
                 if 0 <= left <= len(data):

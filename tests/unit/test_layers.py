@@ -133,7 +133,7 @@ FLOORS = {
     ],
     "ingest": [
         {"source", "carried_errors", "patience", "sync_actions", "freshness"},
-        {"batch_pace", "fetched_messages"},
+        {"batch_pace", "fetched_messages", "source_waits"},
         {"decoded_source", "deferred_ranges", "paired_messages", "spark_admission", "spark_stream", "source_draft"},
         {"connector_requests", "freshness_source", "joined_ranges"},
         {"connector_answers"},

@@ -7,8 +7,9 @@ import time
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from penstock.errors import PositionLost
+from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka.range_progress import RangeProgress
+from penstock.ingest.patience import patience, patience_unless
 
 ERROR = KafkaError(KafkaError._AUTO_OFFSET_RESET)
 
@@ -48,3 +49,16 @@ def test_each_further_connection_gets_more_time_until_records_arrive(monkeypatch
     progress.records([Message(topic="t", partition=1, offset=11)], 11)
     now += 20
     assert progress.is_stuck()
+
+
+def test_a_stop_ends_the_wait_for_records() -> None:
+    asked: list[None] = []
+    with patience_unless(lambda: bool(asked)):
+        progress = RangeProgress("t", 1, 13, 60)
+        assert progress.records([], 10) == []
+        asked.append(None)
+        with pytest.raises(SourceError, match="a stop ended") as ended:
+            progress.records([], 10)
+        assert ended.value.retryable
+    with patience(0.0):  # a question, which no stop has ended
+        assert RangeProgress("t", 1, 13, 60).records([], 10) == []

@@ -1,0 +1,94 @@
+"""Stops of waits for a source that the libraries of its clients do not end: a server that is there and says nothing.
+
+A stop only sets flags, which waits look at as far as Penstock waits itself. Within a library they may last for minutes.
+So a signal is repeated while the stop has not been obeyed, and then ends what waits by an error. Nothing is written in
+such a place, and an error that may pass is what a lost connection gives.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TypeVar
+
+from penstock.errors import SourceError
+from penstock.ingest.patience import is_patient
+
+_T = TypeVar("_T")
+_LOOK_S = 0.2
+# In seconds. Within this time most waits end by themselves, without an error in the middle of a library.
+GRACE_S = 2.0
+_waits: list[None] = []  # one for each such context that the main thread is in
+
+
+@contextmanager
+def waiting_for_source() -> Iterator[None]:
+    """Let a signal that is repeated end the context at any place: it only reads from a source."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _waits.append(None)
+    try:
+        yield
+    finally:
+        _waits.pop()
+
+
+class RepeatedSignals:
+    """Repeats signals to this process. Signal handlers call `came`, in the main thread."""
+
+    def __init__(self, grace: float = GRACE_S) -> None:
+        self._grace = grace
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._repeats = False
+
+    def came(self, number: int) -> None:
+        """Note a signal. If it is repeated, end the wait for the source that it interrupts by a SourceError."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._repeat, args=(number,), name="penstock-stop", daemon=True)
+            self._thread.start()
+        elif self._repeats and _waits:
+            raise SourceError("a stop ended the wait for the source", retryable=True)
+
+    def end(self) -> None:
+        """Repeat nothing more. To be called before the handlers are removed."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _repeat(self, number: int) -> None:
+        while not self._over.wait(self._grace):
+            self._repeats = True
+            # Of this thread alone, so that a call of the system which it waits in ends.
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+
+def ended_by_a_stop(work: Callable[[], _T], ended: Callable[[], Exception]) -> _T:
+    """Return the result of a call of a library that no signal can end. After a stop, raise `ended` instead.
+
+    The call goes on in a thread of its own, whose result nobody gets.
+    """
+    waits = is_patient()
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    answer: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(work())
+        except BaseException as error:  # noqa: BLE001 -- raised where the answer is awaited
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="penstock-request", daemon=True).start()
+    while True:
+        try:
+            return answer.result(timeout=_LOOK_S)
+        except TimeoutError:
+            if answer.done():
+                raise
+            if waits and not is_patient():
+                raise ended() from None

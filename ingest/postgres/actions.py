@@ -20,7 +20,7 @@ from penstock.ingest.sync_actions import (
 
 _PLAIN = (
     *("hostname", "port", "username", "password", "database-name", "schema-name", "table-name"),
-    *("slot.name", "connect.timeout"),
+    *("slot.name", "connect.timeout", "answer-timeout"),
 )
 _OTHERS = {"scan.newly-added-table.enabled": "newly-added-tables", "slot.failover": "failover"}
 _SSL = {

@@ -76,6 +76,11 @@ class PostgresConfig(RelationalConfig):
     startup: PostgresStartup = PostgresStartup()
     snapshot: PostgresSnapshot = PostgresSnapshot()
     ssl: PostgresSsl = PostgresSsl()
+    answer_timeout: Seconds = Field(
+        default=0.0,
+        description="seconds without a byte after which a statement is given up, for connections through a pooler, "
+        "which hides whether the server still works on it; 0: as long as the server works, or may do so",
+    )
     heartbeat: Seconds = Field(
         default=10.0,
         description="seconds between two queries of the server's position, for freshness, and between two batches that "

@@ -86,5 +86,6 @@ def server_address(config: PostgresConfig) -> PgAddress:
         tuple((name, value) for name, value in files.items() if value),
         name=f"penstock/{config.slot_name}",
         connect_timeout=config.connect_timeout,
+        answer_timeout=config.answer_timeout or float("inf"),
         patience=PATIENCE_SECONDS,
     )

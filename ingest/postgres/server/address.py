@@ -24,6 +24,7 @@ class PgAddress:
     name: str = "penstock"  # shown as application_name
     connect_timeout: float = 30.0
     patience: float = 0.0
+    answer_timeout: float = float("inf")  # seconds without a byte after which a statement is given up
 
     @property
     def where(self) -> str:

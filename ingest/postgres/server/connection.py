@@ -64,7 +64,9 @@ class PgConnection:
 
     def wait_for_slow_statements(self) -> None:
         """Wait for an answer as long as the server works on it."""
-        self.silence = Silence(lambda: doubt(partial(_asked, self.server), self.server.where, self._backend))
+        server = self.server
+        asks = partial(doubt, partial(_asked, server), server.where, self._backend)
+        self.silence = Silence(asks, most_s=server.answer_timeout)
 
     @property
     def version(self) -> int:

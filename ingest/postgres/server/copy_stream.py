@@ -36,6 +36,8 @@ _LONGEST, _LONGEST_DATA = 1 << 24, (1 << 30) + 64  # bytes of a frame; a value m
 _READ_BYTES, _BUFFER_BYTES = 1 << 20, 5 << 20
 # What arrives within these times in seconds is read at once: a reading costs as much as decoding some hundred rows.
 _GATHERED_S, _GATHERED_LONGEST_S, _LATE_S = 0.001, 0.01, 0.02
+# A server takes the few bytes that are sent at once, unless it is stuck or gone without a word.
+_WRITE_S = 60.0
 # If a reading has at least this many bytes, the next one waits for more, for this long.
 _MUCH_BYTES, _MUCH_S = 64 << 10, 0.05
 
@@ -251,7 +253,8 @@ class SocketStream:
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            is_ready(self.socket.fileno(), select.POLLOUT)
+            if not is_ready(self.socket.fileno(), select.POLLOUT, _WRITE_S):
+                raise TimeoutError(f"the server reads no byte for {_WRITE_S:g} s")
             rest = rest[self.socket.send(rest) :]
 
 

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 _STATE = "SELECT pg_backend_pid(), pid, state, wait_event FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_stat_activity"
 # libpq's text of an error that the server sent has this after the severity, which may be in any language.
 _SENT, _UNANSWERED = ":  ", "the server does not answer"
+_HIDDEN = "a pooler hides the processes of the server; answer-timeout limits how long such a statement is waited for"
 # The server is asked after each of these times without a byte. A single doubt may be chance: the answer may be on its
 # way, or another connection may have failed.
 _LONGEST_S, _DOUBTS = 60.0, 2
@@ -33,11 +34,16 @@ class ServerRefused(Exception):
 
 @dataclass(slots=True)
 class Silence:
-    """The time without a byte of the server. `doubt` returns why no answer can come any more, None if one may come."""
+    """The time without a byte of the server. `doubt` returns why no answer can come any more, None if one may come.
+
+    After `most_s` the wait ends in any case: a pooler hides whether the server works on a statement.
+    """
 
     doubt: Callable[[], str | None]
     longest_s: float = field(default_factory=lambda: _LONGEST_S)
     doubts: int = _DOUBTS
+    most_s: float = float("inf")
+    _began: float = field(default_factory=time.monotonic, repr=False)
     _since: float = field(default_factory=time.monotonic, repr=False)
     _counted: int = field(default=0, repr=False)
 
@@ -48,17 +54,21 @@ class Silence:
 
     def ended(self) -> None:
         """Note that bytes have arrived, or that a wait begins."""
-        self._since, self._counted = time.monotonic(), 0
+        self._began, self._counted = time.monotonic(), 0
+        self._since = self._began
 
     @property
     def left_s(self) -> float:
         """How long to wait for a byte before `lasts` is called."""
-        return max(0.0, self._since + self.longest_s - time.monotonic())
+        ends = min(self._since + self.longest_s, self._began + self.most_s)
+        return max(0.0, ends - time.monotonic())
 
     def lasts(self) -> None:
         """Note that nothing has arrived so far. Raise ServerRefused if it is certain that nothing will."""
         if self.left_s:
             return
+        if time.monotonic() >= self._began + self.most_s:
+            raise ServerRefused("", f"no byte of an answer for {self.most_s:g} s, the answer-timeout of the source")
         why = self.doubt()
         self._counted = self._counted + 1 if why else 0
         self._since = time.monotonic()
@@ -82,7 +92,7 @@ def doubt(ask: Callable[[str], tuple[int, Sequence[str | None]]], where: str, ba
         log.warning("event=slow_statement server=%s pid=%d not_asked=%s", where, backend, reason)
         return None
     if own != str(known):
-        log.warning("event=slow_statement server=%s not_asked=a pooler hides the processes of the server", where)
+        log.warning("event=slow_statement server=%s not_asked=%s", where, _HIDDEN)
         return None
     if found is None:
         return f"the server has no process {backend} any more"

@@ -323,3 +323,13 @@ def test_a_buffer_that_the_first_reading_fills_does_not_end_the_connection(monke
         servers.sendall(data)
         assert len(stream.read_now(LIMIT_S)) == 1
     stream.close()
+
+
+def test_a_server_that_reads_no_byte_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_stream, "_WRITE_S", 0.1)
+    ours, servers = socket.socketpair()
+    ours.setblocking(False)
+    stream = SocketStream(ours, Silence(lambda: None))
+    with servers, pytest.raises(TimeoutError, match="reads no byte"):
+        stream.send(b"x" * (64 << 20))
+    stream.close()

@@ -29,6 +29,14 @@ def test_the_server_gets_no_question_before_the_time_is_over() -> None:
     Silence(lambda: pytest.fail("asked"), 3600.0).lasts()
 
 
+def test_a_limit_ends_the_wait_for_a_server_that_may_be_at_work() -> None:
+    silence = Silence(lambda: None, 0.0, most_s=3600.0)
+    for _ in range(5):
+        silence.lasts()
+    with pytest.raises(ServerRefused, match="answer-timeout"):
+        Silence(lambda: None, 3600.0, most_s=0.0).lasts()
+
+
 def test_statements_of_no_duration_have_a_limit() -> None:
     with pytest.raises(ServerRefused, match="does not answer"):
         Silence.at_most(0.0).lasts()

@@ -229,6 +229,18 @@ def test_a_target_that_is_declared_again_keeps_its_key(catalog: Catalog) -> None
     assert "cannot be made nullable" in altered(catalog, nullable)["error"]
 
 
+def test_a_target_of_an_auto_cdc_flow_keeps_its_key(catalog: Catalog) -> None:
+    # Spark 4.3 leaves out the properties that the table has: only the columns are declared again, as nullable.
+    catalog.create_table("shop.t", [*COLUMNS, ("__spark_autocdc_metadata", "STRING")], ["id"], options={"bucket": "1"})
+    nullable = {"kind": "UpdateColumnNullability", "name": ["id"], "nullable": True}
+    assert "error" not in altered(catalog, nullable)
+    assert catalog.table("shop.t").definition.id == 0, "nothing has changed"
+    assert "error" not in altered(catalog, nullable, {"kind": "SetProperty", "key": "pipelines.note", "value": "x"})
+    table = catalog.table("shop.t")
+    assert not table.definition.fields[0].type.nullable
+    assert table.options["pipelines.note"] == "x"
+
+
 def test_tables_of_sys_describe_the_catalog(catalog: Catalog) -> None:
     catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "3"})
     assert of(catalog, "tables", database="sys") == ["all_table_options", "catalog_options", "partitions", "tables"]

@@ -24,6 +24,7 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "tables_read_again": ("tables are emptied and read again, as requested or because the log was lost", ""),
         "tables_not_read_again": ("tables that were to be read again do not exist any more", ""),
         "outdated_tables_emptied": ("a target has rows of an earlier table with the same name, and is emptied", ""),
+        "changes_not_read": ("a batch leaves changes out of tables that the next one empties and reads", ""),
         "part_read_again": ("rows that meet a condition are read again, as `penstock signal` asked for", ""),
         "part_not_read": (
             "the table was altered after the signal, and the rest of the rows is not read",
@@ -68,10 +69,6 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "ddl_not_read": (
             "the names in a statement of the binlog cannot be read, so it is not followed",
             "see it with `mysqlbinlog`; " + _READ_AGAIN,
-        ),
-        "changes_not_read": (
-            "a batch leaves changes out of tables that the next one empties and reads",
-            "if the run ends before that, start the next one with `--reset` too",
         ),
         "xa_rows_may_be_missing": (
             "an XA transaction was committed that was prepared before the pipeline began",

@@ -90,6 +90,10 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "option_of_missing_table": ("an option in the session names a table that does not exist", "correct the name"),
         "overwrite_not_followed": ("a streaming read passes over an overwrite", "`streaming-read-overwrite` reads it"),
+        "rows_of_others_replaced": (
+            "an overwrite by path replaced rows that other jobs committed after its query began",
+            "if the query reads this table, roll back, and overwrite it by its name in the catalog",
+        ),
         "truncate_ignored": ("a stream of changes cannot contain TRUNCATE", ""),
         "bad_records_skipped": ("a stream of changes left records out that cannot be read", ""),
         "values_without_rows": (

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from penstock.storage.private_folder import private_folder
 from tests import busy
@@ -29,7 +29,15 @@ from tests.order import FileScheduling, further_place, rank
 
 JVMS = 3  # as many as `make test` has workers
 # The same examples for each change, so that a red run is the change's own doing; new ones every night.
-settings.register_profile("change", max_examples=40, deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "change",
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    # They compare instants, which a busy machine makes late.
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("check", settings.get_profile("change"), max_examples=20)
 settings.register_profile("night", max_examples=10_000, deadline=None, database=None, print_blob=True)
 # What a mark needs on the PATH, and cannot fetch for itself.

@@ -59,7 +59,7 @@ FURTHER = (
     r"integration/kafka/test_(freshness|every_table|running_job)",
     r"integration/mysql/test_(running_job|memory)",
     "integration/postgres/test_while_written",
-    r"integration/spark_sources/test_(streams|on_a_cluster)",
+    r"integration/spark_sources/test_(streams|on_a_cluster|auto_cdc)",
     r"chaos/test_(sql_kills|sql_stream_kills|compaction_kills|created_tables|soak|mariadb_kills)",
     "integration/pulsar/test_restarts",
     # Types, conditions and settings of the catalog on Spark.

@@ -56,6 +56,7 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
         rereads_parts=True,
         names_rows=True,
         reads_flink_cdc=True,
+        resumes_from_tables=False,  # the definitions that the log lacks are in the checkpoint
         keeps_state=True,
         reads_exactly=True,
         passes_places=True,

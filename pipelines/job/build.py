@@ -92,8 +92,8 @@ def _check_capabilities(spec: PipelineSpec) -> None:
         )
     if spec.pipeline.resume_from_tables and not capabilities.resumes_from_tables:
         raise ConfigError(
-            f"only the checkpoint records how far a source of type {spec.source.type} was read, not the tables",
-            hint="--accept-replay  reads everything again",
+            f"a source of type {spec.source.type} needs its checkpoint to continue: the tables do not suffice",
+            hint="restore the checkpoint;  --accept-replay  reads everything again",
         )
 
 

@@ -1,0 +1,25 @@
+"""Sources that cannot continue with a new checkpoint at the position of the tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.job.build import ready
+
+SECTIONS = {
+    "files": "path: inbox, value.format: json",
+    "mysql": "hostname: '127.0.0.1', port: 1, username: u, password: p, tables: [a.b]",
+}
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_resume_from_tables_is_refused_before_the_source_is_asked(kind: str) -> None:
+    spec = yaml_file.read(
+        "pipeline: {resume-from-tables: true}\n"
+        f"source: {{type: {kind}, {SECTIONS[kind]}}}\n"
+        "sink: {catalog: {warehouse: /w}, database: ods}\n"
+    )
+    with pytest.raises(ConfigError, match=f"type {kind} needs its checkpoint"):
+        ready(spec)

@@ -15,7 +15,7 @@ SECTIONS = {
 
 
 @pytest.mark.parametrize("kind", SECTIONS)
-def test_resume_from_tables_is_refused_before_the_source_is_asked(kind: str) -> None:
+def test_resume_from_tables_is_refused_before_the_source_gets_a_request(kind: str) -> None:
     spec = yaml_file.read(
         "pipeline: {resume-from-tables: true}\n"
         f"source: {{type: {kind}, {SECTIONS[kind]}}}\n"

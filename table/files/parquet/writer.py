@@ -23,6 +23,8 @@ class ParquetWriter:
         first = stored_rows(sample.slice(0, SAMPLE_ROWS), self._fields, self._stored)
         codings = codings_of(first, fields, encoding, sample)
         self._random = codings.random
+        # A small file has nothing but its sample, whose columns are not made again.
+        self._sample = (sample, first) if len(sample) <= SAMPLE_ROWS else None
         self._writer = pq.ParquetWriter(
             stream,
             self._stored,
@@ -47,8 +49,14 @@ class ParquetWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Append rows as a row group."""
-        rows = stored_rows(rows, self._fields, self._stored)
-        self._writer.write_table(rows, row_group_size=max(len(rows), 1))
+        stored = self._stored_rows(rows)
+        self._writer.write_table(stored, row_group_size=max(len(stored), 1))
+
+    def _stored_rows(self, rows: pa.Table) -> pa.Table:
+        sample, self._sample = self._sample, None
+        if sample is not None and sample[0] is rows:
+            return sample[1]
+        return stored_rows(rows, self._fields, self._stored)
 
     def close(self) -> Any:
         """End the file without closing the stream, and return its footer."""

@@ -36,6 +36,8 @@ def describe(request: Request) -> dict[str, Any] | None:
     read = {CATALOG_TABLE.key: CatalogTable(request.settings, base).text(), **request.texts("read"), "path": path}
     given = request.texts("session"), str(request.given["catalog"]), request.database, base.partition(".")[2]
     session = session_reads(*given, request.catalog.table_exists)
+    if request.given.get("newest"):
+        session = {}
     if system is not None:
         session = followed_options(system, session)
     # A statement that names a snapshot reads that one, whatever the session has set.

@@ -24,8 +24,7 @@ def session_reads(
         check_read_option(
             name,
             text,
-            f"spark.conf.unset({PREFIX + name!r}); set options of writes with ALTER TABLE t SET TBLPROPERTIES, or "
-            "for one statement with INSERT INTO t WITH (...)",
+            f"spark.conf.unset({PREFIX + name!r}); {_instead(name)}",
         )
         names, _ = table_and_key(name)
         if names is not None and name not in _REPORTED and names[0] in {catalog, ANY} and ANY not in names[1:]:
@@ -33,3 +32,12 @@ def session_reads(
             if not exists(".".join(names[1:])):
                 log.warning("event=option_of_missing_table option=%s table=%s", PREFIX + name, ".".join(names[1:]))
     return reads_of(options, (catalog, database, table))
+
+
+def _instead(name: str) -> str:
+    """Return what does the same as an option of writes."""
+    if table_and_key(name)[1].startswith("write.merge-schema"):
+        return "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT ..., or MERGE WITH SCHEMA EVOLUTION INTO t"
+    return (
+        "set options of writes with ALTER TABLE t SET TBLPROPERTIES, or for one statement with INSERT INTO t WITH (...)"
+    )

@@ -137,15 +137,18 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
     }
 
     PenstockTable load(Identifier identifier, Map given) throws NoSuchTableException {
-        return load(identifier, given, sessionOptions(), false);
+        return load(identifier, given, false, false);
     }
 
-    /** With tableOnly, a view of this name is refused: the statement cannot mean one, and Spark would find nothing. */
-    private PenstockTable load(Identifier identifier, Map given, Map session, boolean tableOnly)
+    /**
+     * With newest, the options of the session are only checked: a statement changes the newest rows, whatever the session
+     * reads. With tableOnly, a view of this name is refused: the statement cannot mean one, and Spark would find nothing.
+     */
+    private PenstockTable load(Identifier identifier, Map given, boolean newest, boolean tableOnly)
             throws NoSuchTableException {
         Request request = request("describe").table(identifier).with("read", given)
-            .with("catalog", name).with("session", session);
-        request.asked.put("table_only", tableOnly);
+            .with("catalog", name).with("session", sessionOptions());
+        request.asked.put("newest", newest).put("table_only", tableOnly);
         JsonNode described = request.answer();
         if (described.isNull()) throw new NoSuchTableException(identifier);
         return PenstockTable.of(this, identifier, described);
@@ -190,10 +193,8 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
                 given.put("scan.timestamp-millis", String.valueOf(Math.floorDiv(micros, 1000L)));
             }
         }
-        // A statement changes the newest rows, whatever the session reads.
-        Map session = context.writePrivileges().isEmpty() ? sessionOptions() : new HashMap();
-        boolean tableOnly = !given.isEmpty() || !context.writePrivileges().isEmpty();
-        PenstockTable table = load(identifier, given, session, tableOnly);
+        boolean writes = !context.writePrivileges().isEmpty();
+        PenstockTable table = load(identifier, given, writes, writes || !given.isEmpty());
         if (table instanceof StoredTable) ((StoredTable) table).changed = changesRows(context.writePrivileges());
         return table;
     }

@@ -28,6 +28,7 @@ from penstock.pipelines.spark_catalog.tag_statements import TAG_PARAMETERS, TAG_
 from penstock.pipelines.spark_source.spark_options import READ_OPTIONS
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named, too_many
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
+from penstock.table.sql.queries.newest_partitions import newest_partition
 from penstock.table.values.sql_text import backquoted, name_parts
 
 
@@ -185,6 +186,9 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "check_row_changes": row_statements.check_row_changes,
     "can_delete": row_statements.can_delete,
     "delete": row_statements.delete,
+    "newest_partition": lambda request: newest_partition(
+        request.catalog.table(_full_name(request.given["table"], request.database))
+    ),
     "procedures": lambda _: sorted(PROCEDURES),
     "procedure": _procedure,
     "call": _call,

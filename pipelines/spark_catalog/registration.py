@@ -105,7 +105,6 @@ def place_of(warehouse: str | PathLike[str], options: Mapping[str, str]) -> str:
 def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str, str]) -> None:
     from penstock.pipelines.spark.versions import Feature
     from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME
-    from penstock.pipelines.spark_catalog.change_functions import register_change_functions
 
     Feature.CATALOG.require()
     if not catalog.isidentifier() or catalog == "spark_catalog":
@@ -126,7 +125,6 @@ def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str,
     _add_jar(session)
     for key, value in wanted.items():
         session.conf.set(key, value)
-    register_change_functions(session)
 
 
 def _add_jar(session: SparkSession) -> None:

@@ -60,13 +60,15 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
 
     Request request(String verb) { return new Request(verb, options); }
 
-    // functions: only the one by which Spark sends changes to tasks
+    // functions: sys.max_pt, and the one by which Spark sends changes to tasks
 
     public Identifier[] listFunctions(String[] namespace) { return new Identifier[0]; }
 
     public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
-        if (!identifier.name().equals(BucketFunction.NAME)) throw new NoSuchFunctionException(identifier);
-        return new BucketFunction();
+        if (identifier.name().equals(BucketFunction.NAME)) return new BucketFunction();
+        boolean named = identifier.name().equalsIgnoreCase(NewestPartition.NAME);
+        if (!named || !String.join(".", identifier.namespace()).equals("sys")) throw new NoSuchFunctionException(identifier);
+        return new NewestPartition(this);
     }
 
     // databases

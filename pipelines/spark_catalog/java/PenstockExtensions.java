@@ -20,20 +20,26 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * For the setting spark.sql.extensions: Paimon's statements about tags, which Spark's parser does not know, and refusals
- * of statements that would change only Spark's own catalog.
+ * For the setting spark.sql.extensions: Paimon's statements about tags, which Spark's parser does not know, its functions
+ * and ANALYZE TABLE, and refusals of statements that would change only Spark's own catalog.
  */
 public class PenstockExtensions extends AbstractFunction1 {
     public Object apply(Object extensions) {
         ((SparkSessionExtensions) extensions).injectParser(new TagParserBuilder());
         ((SparkSessionExtensions) extensions).injectCheckRule(new SessionNamesBuilder());
         ((SparkSessionExtensions) extensions).injectPreCBORule(new ReadOnceBuilder());
+        ((SparkSessionExtensions) extensions).injectPreCBORule(new TableStatementsBuilder());
+        ChangeFunctions.addTo((SparkSessionExtensions) extensions);
         return BoxedUnit.UNIT;
     }
 }
 
 class ReadOnceBuilder extends AbstractFunction1 {
     public Object apply(Object session) { return new ReadOnce(); }
+}
+
+class TableStatementsBuilder extends AbstractFunction1 {
+    public Object apply(Object session) { return new TableStatements(); }
 }
 
 class TagParserBuilder extends AbstractFunction2 {
@@ -46,6 +52,9 @@ class TagParser implements ParserInterface {
     private static final Pattern CHANGE = pattern("~*+ALTER~++TABLE~++" + NAME
         + "~++(?:CREATE|CREATE~++OR~++REPLACE|REPLACE|DELETE|DROP|RENAME)~++TAG\\b.*");
     private static final Pattern LIST = pattern("~*+SHOW~++TAGS~++" + NAME + "(?:~|;)*+");
+
+    private static final Pattern LOAD = pattern("~*+COPY~++INTO~++([^']).*");
+    private static final Pattern UNLOAD = pattern("~*+COPY~++INTO~++'.*");
 
     private final ParserInterface parser;
 
@@ -89,6 +98,8 @@ class TagParser implements ParserInterface {
             for (int i = 0; i < bytes.length; i++) code.append(String.format("%02X", new Object[] {Byte.valueOf(bytes[i])}));
             return "CALL " + catalog + "sys.alter_table_tag(CAST(X'" + code + "' AS STRING))";
         }
+        if (LOAD.matcher(text).matches()) refuseCopy("INSERT INTO t SELECT * FROM csv.`/data/files`");
+        if (UNLOAD.matcher(text).matches()) refuseCopy("INSERT OVERWRITE DIRECTORY '/export' USING csv SELECT * FROM t");
         Matcher list = LIST.matcher(text);
         if (!list.matches()) throw unknown;
         String[] names = names(list.group(1));
@@ -96,6 +107,10 @@ class TagParser implements ParserInterface {
         StringBuilder table = new StringBuilder();
         for (int i = 0; i < names.length; i++) table.append(i == 0 ? "" : ".").append(quoted(names[i]));
         return "SELECT tag_name AS tag FROM " + table + " ORDER BY tag";
+    }
+
+    private static void refuseCopy(String instead) {
+        Request.fail("COPY INTO is not supported\n  to repair: " + instead, null);
     }
 
     private String[] names(String text) throws ParseException {

@@ -1,5 +1,7 @@
 package penstock.spark;
 
+import org.apache.spark.sql.catalyst.plans.logical.AnalyzeColumn;
+import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -21,6 +23,12 @@ class RunningStatement {
     static boolean saysIfExists() {
         LogicalPlan plan = plan();
         return plan instanceof UnsetTableProperties && ((UnsetTableProperties) plan).ifExists();
+    }
+
+    /** Whether it is ANALYZE TABLE, and not EXPLAIN of one. */
+    static boolean analyzes() {
+        LogicalPlan plan = plan();
+        return plan instanceof AnalyzeTable || plan instanceof AnalyzeColumn;
     }
 
     /** Whether it makes a table with ROW FORMAT or STORED AS: alone, ROW FORMAT DELIMITED gives the table no property. */

@@ -4,11 +4,16 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.collection.immutable.Seq;
 
-/** The rules for a session that runs already: its optimizer sees plans after they are analyzed, and before they run. */
+/**
+ * The rules and functions for a session that runs already: its optimizer sees plans after they are analyzed, and before
+ * they run.
+ */
 public class SessionRules {
     public static void addTo(SparkSession session) {
         add(session, new SessionNames());
         add(session, new ReadOnce());
+        add(session, new TableStatements());
+        ChangeFunctions.addTo(session);
     }
 
     private static void add(SparkSession session, Rule rule) {

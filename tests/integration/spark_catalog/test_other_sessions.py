@@ -60,6 +60,9 @@ if url.startswith("spark:"):
     print("compacted in stages", [stage for job in jobs for stage in job.stageIds])
 tagged = spark.sql("SELECT * FROM lake.shop.orders VERSION AS OF 'merged'")
 print("rows", spark.table("lake.shop.orders").count(), tagged.count())
+spark.sql("ANALYZE TABLE lake.shop.log COMPUTE STATISTICS").collect()
+[[counted]] = spark.sql("SELECT mergedRecordCount FROM lake.shop.`log$statistics`").collect()
+print("counted", counted, spark.sql("SELECT * FROM paimon_incremental_query('lake.shop.orders', 0, 1)").count())
 spark.stop()
 """
 
@@ -109,6 +112,7 @@ def test_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="CANNOT RUN HERE: pip install 'pyspark[connect]'")
     said = run_session("local[2]", tmp_path / "warehouse", "spark.sql.shuffle.partitions=2")
     assert "rows 1150 1250" in said
+    assert "counted 950 1000" in said
     check_orders(tmp_path / "warehouse")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit
 
@@ -211,19 +212,47 @@ def test_plans_read_few_columns_and_broadcast_small_tables(spark: SparkSession) 
     assert "Filter (dt" not in plan
 
 
-@pytest.mark.parametrize(
-    ("call", "option"),
-    [
-        ("paimon_incremental_query('orders', 1, 3)", "incremental-between"),
-        ("paimon_incremental_between_timestamp('orders', '2026-01-01', '2026-01-02')", "incremental-between-timestamp"),
-        ("paimon_incremental_to_auto_tag('orders', '2026-01-02')", "incremental-to-auto-tag"),
-    ],
-)
-def test_functions_for_changes_are_refused_with_the_option_that_reads_them(
-    spark: SparkSession, call: str, option: str
-) -> None:
-    with pytest.raises(AnalysisException, match=f"SELECT . FROM orders WITH .`{option}`"):
-        spark.sql(f"SELECT * FROM {call}")
+def test_functions_read_the_changes_of_a_table(spark: SparkSession) -> None:
+    fresh(spark, "changing", "(1, 'new', 1, 'a')")
+    spark.sql("INSERT INTO changing VALUES (2, 'new', 1, 'b')")
+    later = [("+I", 2, "b")]
+    for table in ("changing", "shop.changing", "`lake`.shop.`changing`"):
+        assert rows(spark, f"SELECT rowkind, id, dt FROM paimon_incremental_query('{table}', 1, 2)") == later
+    both = "paimon_incremental_between_timestamp('changing', '2020-01-01 00:00:00', '2999-01-01 00:00:00')"
+    assert rows(spark, f"SELECT c.id FROM {both} c JOIN changing USING (id)") == [(1,), (2,)]
+    assert rows(spark, "SELECT id FROM paimon_incremental_to_auto_tag('changing', '2026-01-02')") == []
+    text = refusal(spark, "SELECT * FROM paimon_incremental_query('changing', 1)")
+    assert "paimon_incremental_query('TABLE', 'START', 'END')" in text
+    assert "neither a snapshot id nor a tag" in refusal(
+        spark, "SELECT * FROM paimon_incremental_query('changing', 1, 'none')"
+    )
+
+
+def test_a_query_reads_the_newest_partition(spark: SparkSession) -> None:
+    fresh(spark, "days", "(1, 'new', 1, 'a')", "(2, 'new', 1, 'b')")
+    assert rows(spark, "SELECT id, sys.max_pt('days') FROM days WHERE dt = sys.max_pt('shop.days')") == [(2, "b")]
+    [[plan]] = rows(spark, "EXPLAIN SELECT id FROM days WHERE dt = lake.sys.max_pt('days')")
+    assert "EqualTo(dt,b)" in plan
+    spark.sql("TRUNCATE TABLE days")
+    assert rows(spark, "SELECT sys.max_pt('days')") == [(None,)]
+    spark.sql("CREATE TABLE unparted (id INT)")
+    assert "needs a table with partitions" in refusal(spark, "SELECT sys.max_pt('unparted')")
+
+
+def test_statistics_are_computed_by_the_statement_of_spark(spark: SparkSession) -> None:
+    fresh(spark, "counted", "(1, 'new', 1, 'a'), (2, 'old', 1, 'b')")
+    spark.sql("EXPLAIN ANALYZE TABLE counted COMPUTE STATISTICS").collect()
+    assert rows(spark, "SELECT * FROM `counted$statistics`") == []
+    assert rows(spark, "ANALYZE TABLE counted COMPUTE STATISTICS") == []
+    assert rows(spark, "SELECT mergedRecordCount FROM `counted$statistics`") == [(2,)]
+    assert rows(spark, "SELECT count(*) FROM `counted$snapshots`") == [(2,)]
+    for columns, found in (("COLUMNS status", {"status"}), ("ALL COLUMNS", {"id", "status", "amount", "dt"})):
+        spark.sql(f"ANALYZE TABLE lake.shop.counted COMPUTE STATISTICS FOR {columns}")
+        [[text]] = rows(spark, "SELECT colstat FROM `counted$statistics`")
+        assert json.loads(text).keys() == found
+    assert "remove NOSCAN" in refusal(spark, "ANALYZE TABLE counted COMPUTE STATISTICS NOSCAN")
+    assert "remove PARTITION" in refusal(spark, "ANALYZE TABLE counted PARTITION (dt = 'a') COMPUTE STATISTICS")
+    assert "has nothing to do" in refusal(spark, "MSCK REPAIR TABLE counted")
 
 
 def test_all_threads_of_a_driver_use_the_catalog(spark: SparkSession, tmp_path: Path) -> None:

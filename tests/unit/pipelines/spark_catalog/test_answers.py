@@ -258,3 +258,22 @@ def test_tables_of_sys_describe_the_catalog(catalog: Catalog) -> None:
     reader = CatalogDataSource(found["read"]).reader(schema)
     rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
     assert rows == [{"value": "3", "key": "bucket"}]
+
+
+def test_options_of_the_session_are_checked_also_for_a_table_that_is_written(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", COLUMNS, ["id"])
+    older = {"spark.paimon.scan.mode": "latest-full"}
+    assert described(catalog, "t", session=older)["read"]["scan.mode"] == "latest-full"
+    assert "scan.mode" not in described(catalog, "t", session=older, newest=True)["read"]
+    place = {"database": "shop", "table": "t", "read": {}, "catalog": "lake", "newest": True}
+    refused = asked(catalog, "describe", **place, session={"spark.paimon.write-buffer-size": "1 mb"})["error"]
+    assert "INSERT INTO t WITH" in refused
+    refused = asked(catalog, "describe", **place, session={"spark.paimon.*.*.t.write.merge-schema": "true"})["error"]
+    assert "INSERT WITH SCHEMA EVOLUTION INTO t" in refused
+
+
+def test_the_newest_partition_is_found_by_the_name_that_a_query_has(catalog: Catalog) -> None:
+    catalog.create_table("shop.t", COLUMNS, ["id"])
+    refused = asked(catalog, "newest_partition", database="shop", table="t")["error"]
+    assert refused == asked(catalog, "newest_partition", database="other", table="`lake`.shop.`t`")["error"]
+    assert "needs a table with partitions" in refused

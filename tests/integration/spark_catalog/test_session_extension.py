@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pyspark
 import pytest
 
-from penstock.pipelines.commands.main import main
-from penstock.pipelines.spark.session_settings import prepare_environment
 from penstock.pipelines.spark_catalog.catalog_jar import CLASS_NAME, EXTENSIONS
 from penstock.table.catalog.catalog import Catalog
+from tests.integration.spark_catalog.extended_session import answers, session_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# Each line is a statement and what it shows; a refusal is shown behind "refused: ".
-SESSION = r"""
-import sys
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-import penstock
-
-warehouse, jar, extensions = sys.argv[1:]
-builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-spark = builder.config("spark.jars", jar).config("spark.sql.extensions", extensions).getOrCreate()
-penstock.register(spark, catalog="lake", warehouse=warehouse, options={"local.sync": "false"})
-for line in sys.stdin.read().splitlines():
-    try:
-        shown = [tuple(row) for row in spark.sql(line.replace("\\n", "\n")).collect()]
-    except PySparkException as refused:
-        shown = "refused: " + " ".join(str(refused).split())[:300]
-    print("ANSWER", shown)
-spark.stop()
-"""
 SETUP = ["CREATE DATABASE lake.shop", "USE lake.shop", "CREATE TABLE t (id INT, tag STRING)"]
 SETUP += ["INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (2, 'b')"]
 STEPS = [
@@ -55,6 +34,9 @@ STEPS = [
     (r"-- a note\n/* of two\n lines */ ALTER TABLE t /* here */ CREATE -- and here\n TAG noted", "[]"),
     (r"-- a note\nSHOW TAGS /* of */ t -- one", r"""[("it's\\\\2",), ('noted',), ('three',)]"""),
     ("ALTER TABLE t DELETE TAG noted", "[]"),
+    ("ALTER TABLE t CREATE TAG four", "[]"),
+    ("ALTER TABLE t CREATE TAG five", "[]"),
+    ("ALTER TABLE t DELETE TAG `four,five`", "[]"),
     ("ALTER TABLE t DROP TAG three", "DELETE TAG 'x'"),
     ("ALTER TABLE t CREATE TAG x RETAIN 3 YEARS", "RETAIN 7 DAYS, HOURS or MINUTES"),
     ("ALTER TABLE spark_catalog.default.t CREATE TAG x", "spark_catalog does not support procedures"),
@@ -68,24 +50,11 @@ STEPS = [
 NO_TABLE = "CREATE TABLE spark_catalog.default.made (id INT) USING penstock"
 
 
-def session_jar(folder: Path) -> Path:
-    prepare_environment()
-    jar = folder / "penstock-spark.jar"
-    assert main(["spark-jar", str(jar)]) == 0
-    return jar
-
-
 def test_statements_about_tags(tmp_path: Path) -> None:
     jar, warehouse = session_jar(tmp_path), tmp_path / "warehouse"
-    statements = "\n".join([*SETUP, *(statement for statement, _ in STEPS)])
-    command = [sys.executable, "-c", SESSION, str(warehouse), str(jar), EXTENSIONS]
-    done = subprocess.run(
-        command, input=statements, capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
-    answers = [line.removeprefix("ANSWER ") for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
-    assert answers[: len(SETUP)] == ["[]"] * len(SETUP)
-    for (statement, expected), answer in zip(STEPS, answers[len(SETUP) :], strict=True):
+    shown = answers(tmp_path, jar, warehouse, [*SETUP, *(statement for statement, _ in STEPS)])
+    assert shown[: len(SETUP)] == ["[]"] * len(SETUP)
+    for (statement, expected), answer in zip(STEPS, shown[len(SETUP) :], strict=True):
         assert expected in answer, (statement, answer)
     assert sorted(Catalog(str(warehouse)).table("shop.t").tags) == ["it's\\\\2", "three"]
 

@@ -1,6 +1,6 @@
 """The statements of Paimon's guides for Spark, in one session: each works, or its refusal names what to use instead.
 
-It takes a minute on an idle machine: there are some 150 statements, and each is a job of Spark or more.
+It takes longer than other tests: there are some 150 statements, and each is a job of Spark or more.
 """
 
 from __future__ import annotations

@@ -52,7 +52,11 @@ class RepeatedSignals:
             self._thread = threading.Thread(target=self._repeat, args=(number,), name="penstock-stop", daemon=True)
             self._thread.start()
         elif self._repeats and _waits:
-            raise SourceError("a stop ended the wait for the source", retryable=True)
+            raise SourceError(
+                "a stop ended the wait for the source",
+                hint="start the pipeline again: it goes on from its last commit",
+                retryable=True,
+            )
 
     def end(self) -> None:
         """Repeat nothing more. To be called before the handlers are removed."""

@@ -287,5 +287,5 @@ class _Join:
 
 def _is_label(before: str, known: Collection[str]) -> bool:
     """Return whether a name belongs to the word before it: a column of a table, or the name of a value."""
-    is_value = before.lower() in known or before[:1] in {"'", '"'} or before.isdigit()
+    is_value = before.lower() in known or before[:1] in {"'", '"'} or before.isdecimal()
     return is_value or before.lower() in {".", ")", "as", "end"}

@@ -54,7 +54,7 @@ class Work:
             "username=cdc",
             "password=cdc",
             "jdbc.properties.useSSL=false",
-            "jdbc.properties.allowPublicKeyRetrieval=true",  # MySQL 8 asks for more without TLS
+            "jdbc.properties.allowPublicKeyRetrieval=true",  # MySQL 8 and later ask for more without TLS
         ]
         conf += ["database-name=shop", f"table-name={self.table}", "server-time-zone=UTC", *self.begins]
         flags = ["--warehouse", str(warehouse), "--database", "ods", "--table", "orders"]

@@ -141,6 +141,12 @@ class RestCatalogServer:
                 return None
             case "POST", ["tables", "rename"]:
                 return self._rename(body)
+            case "POST", ["views", "rename"]:
+                names = self._renamed(body)
+                if names[0] not in self.views:
+                    raise Refusal(404, f"view {names[0][1]} does not exist", "VIEW", names[0][1])
+                self.views[names[1]] = self.views.pop(names[0])
+                return None
             case _, ["databases", name, *rest]:
                 if name in self.forbidden:
                     raise Refusal(403, f"no permission for database {name}", "DATABASE", name)
@@ -201,6 +207,8 @@ class RestCatalogServer:
             case "POST", []:
                 keys(body, {"identifier", "schema"})
                 keys(body["schema"], {"fields", "query", "dialects", "options"}, {"comment"})
+                if (database, body["identifier"]["object"]) in self.views:
+                    raise Refusal(409, "the view exists", "VIEW", body["identifier"]["object"])
                 self.views[database, body["identifier"]["object"]] = body["schema"]
                 return None
             case "GET" | "DELETE", [view]:
@@ -313,12 +321,16 @@ class RestCatalogServer:
         place = {"id": found.id, "name": name, "path": f"file:{found.folder}", "isExternal": found.external}
         return {**place, "schemaId": schema.id, "schema": node, **AUDIT}
 
-    def _rename(self, body: Node) -> None:
+    def _renamed(self, body: Node) -> list[tuple[str, str]]:
         keys(body, {"source", "destination"})
         names = []
         for identifier in (body["source"], body["destination"]):
             keys(identifier, {"database", "object"}, {"branch"})
             names.append((identifier["database"], identifier["object"]))
+        return names
+
+    def _rename(self, body: Node) -> None:
+        names = self._renamed(body)
         if names[0] not in self.tables:
             raise Refusal(404, f"table {names[0][1]} does not exist", "TABLE", names[0][1])
         if names[1] in self.tables:

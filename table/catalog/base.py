@@ -103,7 +103,7 @@ class CatalogBackend(ABC):
     def views(self, database: str) -> list[str]:
         """Return the names, without the database, of the views of a database that exists, in order.
 
-        A kind overrides this, `view` and `drop_view` if it keeps views.
+        A kind overrides this and the methods of views below if it keeps views.
         """
         return []
 
@@ -111,9 +111,21 @@ class CatalogBackend(ABC):
         """Return a view; None if the catalog has no view of this name."""
         return None
 
+    def create_view(self, view: KeptView) -> bool:
+        """Create a view in a database that exists. Return False, with nothing changed, if it exists."""
+        raise keeps_no_views(view.name)
+
+    def replace_view(self, view: KeptView) -> None:
+        """Replace a view that exists."""
+        raise keeps_no_views(view.name)
+
+    def rename_view(self, name: str, new_name: str) -> None:
+        """Rename a view that exists; no table and no view has the new name."""
+        raise keeps_no_views(name)
+
     def drop_view(self, name: str) -> None:
         """Delete a view that exists."""
-        raise ConfigError("this kind of catalog keeps no views", view=name, hint="metastore = hive and rest keep views")
+        raise keeps_no_views(name)
 
     @abstractmethod
     def has_table(self, name: str) -> bool:
@@ -203,3 +215,12 @@ def on_branch(name: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
         )
     parts = [base, *([f"{_BRANCH}{named}"] if named != "main" else []), *([system] if system else [])]
     return "$".join(parts), remaining
+
+
+def keeps_no_views(name: str) -> ConfigError:
+    """Return the error for a change of views in a catalog that has tables only."""
+    return ConfigError(
+        "this kind of catalog keeps no views",
+        view=name,
+        hint="CREATE TEMPORARY VIEW lasts as long as the session; catalogs with metastore = hive or rest keep views",
+    )

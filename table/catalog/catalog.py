@@ -170,11 +170,43 @@ class Catalog:
             raise ConfigError(f"there is no view {name!r}", warehouse=self.warehouse, hint=hint)
         return found
 
-    def drop_view(self, name: str, ignore_if_missing: bool = False) -> None:
-        """Delete a view that the catalog keeps."""
+    def create_view(self, view: KeptView, *, replace: bool = False, ignore_if_exists: bool = False) -> None:
+        """Create a view that the catalog keeps; `replace` replaces one of its name."""
+        database, name = split_name(view.name)
+        check_name(name, "view")
+        self._check_database(database)
+        self._refuse_table(view.name)
+        former = self.backend.view(view.name) if replace else None
+        if former is not None:
+            self.backend.replace_view(view)
+        elif not self.backend.create_view(view) and not ignore_if_exists:
+            raise self._view_exists(view.name)
+
+    def rename_view(self, name: str, new_name: str) -> None:
+        """Give a view that the catalog keeps another name."""
+        database, new = split_name(new_name)
+        check_name(new, "view")
+        self._check_database(database)
+        self._refuse_table(name)
+        found = self.view(name)
+        self._refuse_table(new_name)
+        if self.backend.view(new_name) is not None:
+            raise self._view_exists(new_name)
+        self.backend.rename_view(found.name, new_name)
+
+    def _view_exists(self, name: str) -> ConfigError:
+        hint = "choose another name;  CREATE OR REPLACE VIEW  replaces a view"
+        return ConfigError(f"view {name!r} exists already", warehouse=self.warehouse, hint=hint)
+
+    def _refuse_table(self, name: str) -> None:
+        """Refuse a table in the place of a view."""
         if self.table_exists(name):
             hint = "DROP TABLE deletes it with its rows"
             raise ConfigError(f"{name} is a table, and not a view", warehouse=self.warehouse, hint=hint)
+
+    def drop_view(self, name: str, ignore_if_missing: bool = False) -> None:
+        """Delete a view that the catalog keeps."""
+        self._refuse_table(name)
         if ignore_if_missing and self.backend.view(name) is None:
             return
         self.backend.drop_view(self.view(name).name)
@@ -306,6 +338,8 @@ class Catalog:
                 " that lacks files",
             )
         self._check_database(database)
+        if self.backend.view(new_name) is not None:
+            raise view_instead(new_name)
         entry = self._iceberg_entry(name)
         self.backend.rename_table(name, new_name)
         remove_entry(entry)

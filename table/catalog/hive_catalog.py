@@ -28,12 +28,14 @@ from penstock.table.metastore.hive_objects import (
     is_view,
     new_database,
     new_table,
+    new_view,
     view_type,
 )
 from penstock.table.options.definition import PATH
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_folder import delete_table_folder
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import read_type
 
 log = logging.getLogger(__name__)
 
@@ -116,9 +118,11 @@ class HiveCatalog(CatalogBackend):
             )
 
     def drop_database(self, database: str) -> None:
-        """Delete the Paimon tables of the database, and then the database. Refused if it has other tables."""
+        """Delete the Paimon tables and the views of the database, and then it. Refused if it has other tables."""
         for table in self.tables(database):
             self.drop_table(f"{database}.{table}")
+        for view in self.views(database):
+            self.drop_view(f"{database}.{view}")
         with self._metastore.session() as client:
             # The metastore deletes no files, and refuses a database that still has tables of other kinds.
             client.drop_database(database, deleteData=False, cascade=False)
@@ -138,6 +142,24 @@ class HiveCatalog(CatalogBackend):
         columns = tuple(ViewColumn(item.name, view_type(item.type), item.comment) for item in found.sd.cols or ())
         query = found.viewExpandedText or found.viewOriginalText or ""
         return KeptView(name, query, columns, options.pop("comment", None), options=options)
+
+    def create_view(self, view: KeptView) -> bool:
+        for name in split_name(view.name):
+            _check_case(name, "view")
+        try:
+            self._metastore.create(_described(view))
+        except NameExists:
+            return False
+        return True
+
+    def replace_view(self, view: KeptView) -> None:
+        self._metastore.alter(*split_name(view.name), _described(view))
+
+    def rename_view(self, name: str, new_name: str) -> None:
+        found = self._metastore.table(*split_name(name))
+        found.dbName, found.tableName = split_name(new_name)
+        _check_case(found.tableName, "view")
+        self._metastore.alter(*split_name(name), found)
 
     def drop_view(self, name: str) -> None:
         with self._metastore.session() as client:
@@ -318,6 +340,12 @@ class HiveCatalog(CatalogBackend):
         return not SchemaFiles(*self._folders.open(location)).ids() and bool(
             SchemaFiles(*self._folders.open(usual)).ids()
         )
+
+
+def _described(view: KeptView) -> Any:
+    columns = [(column.name, read_type(column.type), column.comment) for column in view.columns]
+    parameters = {**view.options, **({"comment": view.comment} if view.comment else {})}
+    return new_view(*split_name(view.name), view.query, columns, parameters)
 
 
 def _forget(root: str) -> None:

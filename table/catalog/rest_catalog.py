@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import ConfigError, counted
+from penstock.errors import ConfigError, PenstockError, counted
 from penstock.json_answers import expected, expected_texts, named
 from penstock.storage.base import Storage
 from penstock.storage.catalog_options import split_options
@@ -20,7 +20,7 @@ from penstock.table.catalog.rest_login import LOGIN, LOGIN_PREFIX, check_login
 from penstock.table.catalog.rest_replies import RestExists, RestMissing, RestUnsupported
 from penstock.table.catalog.rest_schemas import schema_node
 from penstock.table.catalog.rest_storage import DATA_TOKEN, TokenStorage
-from penstock.table.catalog.rest_views import view_of
+from penstock.table.catalog.rest_views import view_node, view_of
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.options.kinds import parse_boolean
 from penstock.table.schema.table_schema import TableSchema
@@ -104,6 +104,28 @@ class RestCatalog(CatalogBackend):
         with self._server.replying(*_view_path(name)):
             return view_of(name, reply)
 
+    def create_view(self, view: KeptView) -> bool:
+        database, name = split_name(view.name)
+        body = {"identifier": {"database": database, "object": name}, "schema": view_node(view)}
+        try:
+            self._server.post("databases", database, "views", body=body)
+        except RestExists:
+            return False
+        return True
+
+    def replace_view(self, view: KeptView) -> None:
+        """Drop the view and create it again, as Java does: the protocol cannot change the query of a view."""
+        self.drop_view(view.name)
+        try:
+            self.create_view(view)
+        except PenstockError as error:
+            error.facts.setdefault("view", view.name)
+            error.hint = "the former view is dropped, and the new one may be missing: run the statement again"
+            raise
+
+    def rename_view(self, name: str, new_name: str) -> None:
+        self._rename("views", name, new_name)
+
     def drop_view(self, name: str) -> None:
         self._server.delete(*_view_path(name))
 
@@ -184,12 +206,15 @@ class RestCatalog(CatalogBackend):
     def rename_table(self, name: str, new_name: str) -> None:
         """Rename the table. Whether its files move is decided by the server."""
         _, root = self._place(name, self._table(name))
+        self._rename("tables", name, new_name)
+        _forget(root)
+
+    def _rename(self, kind: str, name: str, new_name: str) -> None:
         names = {}
         for role, given in (("source", name), ("destination", new_name)):
-            database, table = split_name(given)
-            names[role] = {"database": database, "object": table}
-        self._server.post("tables", "rename", body=names)
-        _forget(root)
+            database, renamed = split_name(given)
+            names[role] = {"database": database, "object": renamed}
+        self._server.post(kind, "rename", body=names)
 
 
 def _view_path(name: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.json_answers import WrongAnswer, expected, expected_texts, named
 from penstock.table.catalog.kept_views import KeptView, ViewColumn
-from penstock.table.schema.type_text import written
-from penstock.table.values.types import parse_field
+from penstock.table.schema.type_text import read_type, written
+from penstock.table.values.types import Field, field_json, parse_field
 
 
 def view_of(name: str, reply: Mapping[str, Any]) -> KeptView:
@@ -23,6 +23,21 @@ def view_of(name: str, reply: Mapping[str, Any]) -> KeptView:
         expected_texts(schema.get("dialects"), "schema.dialects"),
         expected_texts(schema.get("options"), "schema.options"),
     )
+
+
+def view_node(view: KeptView) -> dict[str, object]:
+    """Return the JSON object of a new view."""
+    columns = [
+        field_json(Field(number, column.name, read_type(column.type), column.comment))
+        for number, column in enumerate(view.columns)
+    ]
+    node: dict[str, object] = {
+        "fields": columns,
+        "query": view.query,
+        "dialects": dict(view.dialects),
+        "options": dict(view.options),
+    }
+    return node if view.comment is None else {**node, "comment": view.comment}
 
 
 def _column(node: object) -> ViewColumn:

@@ -76,6 +76,15 @@ class TablesByPath(CatalogBackend):
     def view(self, name: str) -> KeptView | None:
         return None if name in self._paths else self._catalog.view(name)
 
+    def create_view(self, view: KeptView) -> bool:
+        return self._catalog.create_view(view)
+
+    def replace_view(self, view: KeptView) -> None:
+        self._catalog.replace_view(view)
+
+    def rename_view(self, name: str, new_name: str) -> None:
+        self._catalog.rename_view(name, new_name)
+
     def drop_view(self, name: str) -> None:
         self._catalog.drop_view(name)
 

@@ -22,6 +22,10 @@ _SERDE = "org.apache.paimon.hive.PaimonSerDe"
 _ANY_INPUT_FORMAT = "org.apache.hadoop.mapred.FileInputFormat"
 _ANY_OUTPUT_FORMAT = "org.apache.hadoop.mapred.FileOutputFormat"
 _ANY_SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+# Hive names these for tables without files.
+_VIEW_INPUT_FORMAT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
+_VIEW_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
+_VIEW_SERDE = "org.apache.hadoop.hive.serde2.MetadataTypedColumnsetSerDe"
 _HANDLER = "org.apache.paimon.hive.PaimonStorageHandler"
 # The greatest lengths that Hive allows.
 _LONGEST = {"CHAR": 255, "VARCHAR": 65535}
@@ -75,7 +79,24 @@ def new_iceberg_table(database: str, table: str, location: str, schema: TableSch
     return described
 
 
-def _table(database: str, table: str, location: str, parameters: dict[str, str]) -> Any:
+def new_view(
+    database: str,
+    view: str,
+    query: str,
+    columns: Iterable[tuple[str, DataType, str | None]],
+    parameters: dict[str, str],
+) -> Any:
+    """Return the description of a view as Java Paimon writes it: the text of its query, and no files."""
+    described = _table(database, view, None, parameters)
+    described.sd.cols = [ttypes.FieldSchema(name=name, type=hive_type(type_), comment=c) for name, type_, c in columns]
+    described.sd.inputFormat, described.sd.outputFormat = _VIEW_INPUT_FORMAT, _VIEW_OUTPUT_FORMAT
+    described.sd.serdeInfo.serializationLib = _VIEW_SERDE
+    described.viewOriginalText = described.viewExpandedText = query
+    described.tableType = "VIRTUAL_VIEW"
+    return described
+
+
+def _table(database: str, table: str, location: str | None, parameters: dict[str, str]) -> Any:
     now = int(time.time())  # for people: nothing depends on it
     storage = ttypes.StorageDescriptor(
         location=location,

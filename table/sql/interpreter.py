@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.sql.ddl import definitions
+from penstock.table.sql.ddl import definitions, view_statements
 from penstock.table.sql.ddl.replacements import replace_table
 from penstock.table.sql.ddl.tag_statements import alter_tag
 from penstock.table.sql.dml.inserts import create_table_as, insert
@@ -44,12 +44,14 @@ from penstock.table.sql.grammar.table_statements import (
     Analyze,
     CreateTable,
     CreateTag,
+    CreateView,
     DeleteTag,
     DropPartitions,
     DropTable,
     DropView,
     RenameTable,
     RenameTag,
+    RenameView,
     TruncateTable,
 )
 from penstock.table.sql.listings import describe, show
@@ -152,7 +154,7 @@ class Interpreter:
             case SqlQuery():
                 return context.session.query(statement.text)
             case View() if statement.or_kept and statement.name.lower() not in context.session.views:
-                return definitions.drop_view(context, DropView((statement.name,), not statement.must_exist))
+                return view_statements.drop_view(context, DropView((statement.name,), not statement.must_exist))
             case View():
                 context.session.run_view(statement)
                 return done()
@@ -204,8 +206,12 @@ class Interpreter:
                 return definitions.create_table(context, statement)
             case DropTable():
                 return definitions.drop_table(context, statement)
+            case CreateView():
+                return view_statements.create_view(context, statement)
+            case RenameView():
+                return view_statements.rename_view(context, statement)
             case DropView():
-                return definitions.drop_view(context, statement)
+                return view_statements.drop_view(context, statement)
             case RenameTable():
                 return definitions.rename_table(context, statement)
             case AlterTable():

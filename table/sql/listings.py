@@ -15,6 +15,7 @@ from penstock.table.catalog.kept_views import KeptView
 from penstock.table.handle import Table
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
 from penstock.table.schema.type_text import written
+from penstock.table.sql.ddl.view_statements import create_statement_of_view
 from penstock.table.sql.grammar.statements import Describe, Show
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES
 from penstock.table.sql.queries.context import SqlContext, one_column
@@ -55,6 +56,8 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
                     f"{name} is a system table: no statement creates it", hint="DESCRIBE  shows its columns"
                 )
             return one_column("statement", [create_statement(name, context.catalog.table(name))])
+        case "create view":
+            return one_column("statement", [create_statement_of_view(context.catalog.view(context.full_name(names)))])
         case "partitions":
             return one_column("partition", _partitions(context.table(names), statement.partition))
         case "columns":

@@ -296,3 +296,25 @@ def test_a_view_of_java_is_listed_read_and_dropped(lake: Lake) -> None:
             interpreter.last_result("DROP TABLE shop.dear")
         interpreter.last_result("DROP VIEW shop.dear")
     assert lake.java("views", database="shop")["views"] == []
+
+
+def test_java_finds_a_view_as_it_was_created_replaced_and_renamed(lake: Lake) -> None:
+    ours = lake.ours
+    ours.create_database("shop")
+    ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+    with Interpreter(ours, "shop") as interpreter:
+        interpreter.last_result(
+            "CREATE VIEW dear (number COMMENT 'of the order', v) COMMENT 'c' AS SELECT id, v FROM orders"
+        )
+        found = lake.java("view", view="shop.dear")
+        assert (found["query"], found["comment"]) == ("SELECT id, v FROM orders", "c")
+        assert found["columns"] == [["number", "INT", "of the order"], ["v", "STRING", None]]
+        interpreter.last_result("CREATE OR REPLACE VIEW dear TBLPROPERTIES ('k' = 'l') AS SELECT max(id) FROM orders")
+        interpreter.last_result("ALTER VIEW dear RENAME TO most")
+    assert lake.java("views", database="shop")["views"] == ["most"]
+    found = lake.java("view", view="shop.most")
+    assert (found["query"], found["comment"]) == ("SELECT max(id) FROM orders", None)
+    assert (found["columns"], found["options"]["k"]) == ([["max(id)", "INT", None]], "l")
+    assert lake.java("tables")["tables"] == ["shop.orders"]
+    ours.drop_database("shop", cascade=True)
+    assert "shop" not in ours.databases()

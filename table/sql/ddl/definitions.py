@@ -28,13 +28,11 @@ from penstock.table.sql.grammar.table_statements import (
     CreateTable,
     DropPartitions,
     DropTable,
-    DropView,
     ModifyColumn,
     RenameTable,
     TruncateTable,
 )
 from penstock.table.sql.queries.context import SqlContext, done
-from penstock.table.sql.queries.engine_errors import missing_view
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE
 from penstock.table.sql.queries.table_partitions import check_droppable
 from penstock.table.values.arrow_types import NO_ID
@@ -150,20 +148,6 @@ def copied_column(column: Field) -> Field:
 def drop_table(context: SqlContext, statement: DropTable) -> pa.Table:
     """Run DROP TABLE."""
     context.catalog.drop_table(_plain_name(context, statement.name), statement.if_exists)
-    return done()
-
-
-def drop_view(context: SqlContext, statement: DropView) -> pa.Table:
-    """Run DROP VIEW of a view that the catalog keeps. A name without a database may also miss a temporary view."""
-    has_database = len(statement.name) > 1 or context.database is not None
-    name = context.full_name(statement.name) if has_database else None
-    if len(statement.name) == 1 and (name is None or context.catalog.backend.view(name) is None):
-        if statement.if_exists:
-            return done()
-        is_table = name is not None and context.catalog.table_exists(name)
-        raise missing_view(statement.name[0], context.session.views, is_table=is_table)
-    if name is not None:
-        context.catalog.drop_view(name, statement.if_exists)
     return done()
 
 

@@ -186,7 +186,7 @@ def create_table_as(context: SqlContext, statement: CreateTable) -> pa.Table:
     if statement.if_not_exists and context.catalog.table_exists(name):
         return done()
     _, schema = context.session.columns_of(query)
-    columns = tuple(_columns(schema))
+    columns = tuple(query_columns(schema))
     context.catalog.create_table(
         name, columns, statement.keys, statement.partitions, dict(statement.options), statement.comment
     )
@@ -200,7 +200,8 @@ def create_table_as(context: SqlContext, statement: CreateTable) -> pa.Table:
             context.catalog.drop_table(name)
 
 
-def _columns(schema: pa.Schema) -> Iterator[Field]:
+def query_columns(schema: pa.Schema) -> Iterator[Field]:
+    """Yield the columns of a query, in the types that a table of its rows has."""
     for field in schema:
         if pa.types.is_null(field.type):
             raise ConfigError(f"the column {field.name!r} has no type", hint=f"CAST(... AS VARCHAR) AS {field.name}")

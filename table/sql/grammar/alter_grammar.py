@@ -33,6 +33,7 @@ from penstock.table.sql.grammar.database_grammar import alter_database, comment_
 from penstock.table.sql.grammar.statements import AlterDatabase, Statement
 from penstock.table.sql.grammar.table_statements import AlterTable, DropPartitions, ModifyColumn, RenameTable
 from penstock.table.sql.grammar.tag_grammar import alter_tag
+from penstock.table.sql.grammar.view_grammar import alter_view
 
 Changes = list[SchemaChange | ModifyColumn]
 # What to write instead of clauses of other engines.
@@ -52,10 +53,12 @@ def alter(cursor: Cursor) -> Statement:
     cursor.expect("alter")
     if cursor.skip_any("database", "schema", "namespace"):
         return alter_database(cursor)
+    if cursor.skip("view"):
+        return alter_view(cursor)
     if not cursor.skip("table"):
         cursor.fail(
             f"ALTER {cursor.word().upper()} is not supported",
-            hint=NOT_KEPT.get(cursor.word(), "ALTER TABLE or ALTER DATABASE"),
+            hint=NOT_KEPT.get(cursor.word(), "ALTER TABLE, ALTER VIEW or ALTER DATABASE"),
         )
     if_exists = cursor.skip("if", "exists")
     name = cursor.names()

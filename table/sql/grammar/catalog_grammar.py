@@ -12,7 +12,6 @@ OURS = {"paimon", "penstock"}
 # What to write instead of statements on what the catalogs do not keep.
 NOT_KEPT = {
     "function": "write the expression into the query; functions are those of DuckDB",
-    "view": "CREATE OR REPLACE TEMPORARY VIEW changes a view, which lasts as long as the script",
 }
 # What to write instead of tables of other kinds.
 _FILES = "query the files: SELECT * FROM 'files/*.parquet', read_csv('f.csv'); CREATE TABLE t AS SELECT copies them"
@@ -20,7 +19,8 @@ _OTHER_KINDS = {
     "format-table": _FILES,
     "filesystem": _FILES,
     "object-table": "query the list of files: SELECT * FROM glob('folder/*')",
-    "view": NOT_KEPT["view"],
+    "view": "CREATE VIEW db.v AS SELECT ... in a catalog that keeps views; CREATE TEMPORARY VIEW lasts as long as the "
+    "script",
     "materialized-table": "INSERT INTO t SELECT ... as a stream keeps a table up to date:  penstock sql --stream",
 }
 

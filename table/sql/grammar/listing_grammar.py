@@ -71,9 +71,10 @@ def _show_current(cursor: Cursor) -> Show:
 
 
 def _show_create(cursor: Cursor) -> Show:
-    if not cursor.skip("table"):
-        cursor.fail("SHOW needs an object", hint="SHOW CREATE TABLE database.table")
-    return Show("create", cursor.names())
+    kind = cursor.skip_any("table", "view")
+    if kind is None:
+        cursor.fail("SHOW needs an object", hint="SHOW CREATE TABLE database.table, or SHOW CREATE VIEW database.view")
+    return Show("create" if kind == "table" else "create view", cursor.names())
 
 
 def _show_of_table(listed: str) -> Callable[[Cursor], Show]:
@@ -91,7 +92,8 @@ def _show_of_table(listed: str) -> Callable[[Cursor], Show]:
 
 
 _SHOW_HINT = (
-    "SHOW CATALOGS, DATABASES, TABLES, VIEWS, CREATE TABLE, PARTITIONS, COLUMNS, TBLPROPERTIES, TAGS or PROCEDURES"
+    "SHOW CATALOGS, DATABASES, TABLES, VIEWS, CREATE TABLE, CREATE VIEW, PARTITIONS, COLUMNS, TBLPROPERTIES, TAGS or "
+    "PROCEDURES"
 )
 _SHOWN: Mapping[str, Callable[[Cursor], Show]] = {
     "catalogs": _show_names("catalogs"),

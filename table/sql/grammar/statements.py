@@ -24,12 +24,14 @@ from penstock.table.sql.grammar.table_statements import (
     Analyze,
     CreateTable,
     CreateTag,
+    CreateView,
     DeleteTag,
     DropPartitions,
     DropTable,
     DropView,
     RenameTable,
     RenameTag,
+    RenameView,
     TruncateTable,
 )
 
@@ -108,6 +110,8 @@ Statement: TypeAlias = (
     | DropDatabase
     | CreateTable
     | DropTable
+    | CreateView
+    | RenameView
     | DropView
     | AlterTable
     | RenameTable

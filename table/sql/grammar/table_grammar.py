@@ -12,6 +12,7 @@ from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.sql.grammar.session_statements import View
 from penstock.table.sql.grammar.statements import Statement
 from penstock.table.sql.grammar.table_statements import CreateTable
+from penstock.table.sql.grammar.view_grammar import create_view
 from penstock.table.values.types import Field
 
 _ONE_CONSTRAINT = ("only PRIMARY KEY constraints are supported", "leave it out, and check rows before they are written")
@@ -51,13 +52,10 @@ def create(cursor: Cursor) -> Statement:
             cursor.back_to(begin)
             return View(name, cursor.rest(), unless_exists=unless_exists)
         case "view":
-            cursor.fail(
-                "views of the catalog are read, and not created",
-                hint="CREATE TEMPORARY VIEW: it lasts as long as the script",
-            )
+            return create_view(cursor, replaced=replaced)
         case "catalog":
             return create_catalog(cursor)
-    hint = _CREATED_INSTEAD.get(cursor.word(), "CREATE DATABASE, TABLE or TEMPORARY VIEW")
+    hint = _CREATED_INSTEAD.get(cursor.word(), "CREATE DATABASE, TABLE, VIEW or TEMPORARY VIEW")
     raise cursor.error(f"CREATE {cursor.word().upper()} is not supported", hint)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.table.schema.changes import SchemaChange
 from penstock.table.sql.grammar.row_statements import Names
@@ -38,6 +38,31 @@ class DropTable:
 
     name: Names
     if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE VIEW of a view that the catalog keeps, or ALTER VIEW ... AS, with its columns and their comments.
+
+    `replaces` is "any" for OR REPLACE, and "existing" for ALTER VIEW, which keeps the comment and the options.
+    """
+
+    name: Names
+    query: str
+    columns: tuple[tuple[str, str | None], ...] = ()
+    comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    if_not_exists: bool = False
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameView:
+    """ALTER VIEW ... RENAME TO."""
+
+    name: Names
+    if_exists: bool
+    new_name: Names
 
 
 @dataclass(frozen=True, slots=True)

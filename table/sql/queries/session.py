@@ -208,6 +208,11 @@ class Session:
             rows = self._connection.sql(f"SELECT * FROM ({prepared}) LIMIT 0").to_arrow_table()
             return list(self._connection.sql(prepared).columns), rows.schema
 
+    def columns_of_view(self, view: str, sql: str) -> tuple[list[str], pa.Schema]:
+        """Return the columns of the query of a view to create, `database.view`, which must not read itself."""
+        with self._names_of_kept_view(split_name(view)[0]), self._view_queries.creating(view):
+            return self.columns_of(sql)
+
     def bound(self, threads: int | None, folder: str) -> None:
         """Limit the threads (None: one per core), and name the folder that DuckDB writes to when memory is short."""
         if threads is not None:

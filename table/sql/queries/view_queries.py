@@ -33,12 +33,19 @@ class ViewQueries:
         if name in self._entered:
             path = " > ".join([*self._entered, name])
             raise ConfigError(f"the view {name} reads itself", views=path, hint=f"DROP VIEW {name}, or correct it")
+        with self.creating(name):
+            try:
+                yield self._catalog.view(name).text(_DIALECT)
+            except TableMissing as missing:
+                missing.facts.setdefault("view", name)
+                raise
+
+    @contextmanager
+    def creating(self, name: str) -> Iterator[None]:
+        """Refuse queries that read this view, which may exist."""
         self._entered.append(name)
         try:
-            yield self._catalog.view(name).text(_DIALECT)
-        except TableMissing as missing:
-            missing.facts.setdefault("view", name)
-            raise
+            yield
         finally:
             self._entered.pop()
 

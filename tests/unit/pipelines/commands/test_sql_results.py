@@ -53,7 +53,7 @@ def test_sql_shows_and_describes_tables(shop: Shop) -> None:
         "CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n"
     )
     assert "\\n" not in shop.words("sql", "EXPLAIN SELECT id FROM shop.orders", "--warehouse", shop.warehouse)
-    assert "SHOW needs an object" in shop.words("sql", "show create view x", "--warehouse", shop.warehouse, expect=2)
+    assert "SHOW needs an object" in shop.words("sql", "show create tag x", "--warehouse", shop.warehouse, expect=2)
 
 
 def test_sql_accepts_time_travel_of_flink_and_spark(shop: Shop) -> None:

@@ -105,7 +105,7 @@ REFUSED = {
     "temporary table without a path": ("CREATE TEMPORARY TABLE f (a INT)", 1, 33),
     "table that is not at its path": ("CREATE TABLE f (a INT) WITH ('path' = '/none')", 1, 1),
     "query into a path": ("CREATE TABLE f LOCATION '/tmp/f' AS SELECT 1 AS a", 1, 50),
-    "permanent view": ("CREATE VIEW v AS SELECT 1", 1, 8),
+    "permanent view": ("CREATE VIEW v AS SELECT 1", 1, 1),
     "replace of a missing table": ("REPLACE TABLE f (a INT)", 1, 1),
     "replace into": ("REPLACE INTO log VALUES (1)", 1, 9),
     "replace if not exists": ("CREATE OR REPLACE TABLE IF NOT EXISTS log (a INT)", 1, 25),

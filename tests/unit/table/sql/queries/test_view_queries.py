@@ -155,3 +155,69 @@ def test_a_database_with_a_view_is_not_empty(lake: Lake) -> None:
     with pytest.raises(ConfigError, match="database 'views' is not empty"):
         lake.run("DROP DATABASE views")
     assert lake.run("SELECT n FROM views.v") == [{"n": 1}]
+
+
+def test_a_view_is_created_replaced_renamed_and_dropped(lake: Lake) -> None:
+    query = "SELECT id, price * 2 FROM orders WHERE price > 10"
+    lake.run(f"CREATE VIEW dear (id COMMENT 'its number', twice) COMMENT 'what is dear' AS {query}", "shop")
+    kept = lake.server.views["shop", "dear"]
+    assert (kept["query"], kept["dialects"], kept["comment"]) == (query, {"duckdb": query}, "what is dear")
+    assert kept["fields"] == [
+        {"id": 0, "name": "id", "type": "INT", "description": "its number"},
+        {"id": 1, "name": "twice", "type": "INT"},
+    ]
+    assert lake.run("SELECT * FROM shop.dear") == [{"id": 2, "twice": 40}]
+    [[created]] = [row.values() for row in lake.run("SHOW CREATE VIEW shop.dear")]
+    lake.run("DROP VIEW shop.dear")
+    lake.run(str(created))
+    assert lake.server.views["shop", "dear"] == kept
+    lake.run("CREATE VIEW IF NOT EXISTS shop.dear AS SELECT 1 AS other")
+    assert lake.server.views["shop", "dear"] == kept
+    lake.run("ALTER VIEW shop.dear AS SELECT id FROM shop.orders ORDER BY id; ALTER VIEW shop.dear RENAME TO all_ids")
+    assert lake.catalog.views("shop") == ["all_ids"]
+    assert lake.run("SELECT * FROM shop.all_ids; ") == [{"id": 1}, {"id": 2}]
+    assert lake.catalog.view("shop.all_ids").comment == "what is dear"
+    lake.run("CREATE OR REPLACE VIEW shop.all_ids AS SELECT max(price) AS most FROM shop.orders")
+    assert lake.run("SELECT * FROM shop.all_ids") == [{"most": 20}]
+    assert lake.catalog.view("shop.all_ids").comment is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("CREATE VIEW shop.v AS SELECT 1 AS n", r"view 'shop\.v' exists already"),
+        ("CREATE OR REPLACE VIEW shop.v AS SELECT * FROM shop.v", r"the view shop\.v reads itself"),
+        ("CREATE OR REPLACE VIEW shop.v AS SELECT * FROM shop.again", r"the view shop\.v reads itself"),
+        ("CREATE VIEW shop.orders AS SELECT 1 AS n", r"shop\.orders is a table, and not a view"),
+        ("ALTER VIEW shop.v RENAME TO orders", r"shop\.orders is a table, and not a view"),
+        ("ALTER VIEW shop.v RENAME TO again", r"view 'shop\.again' exists already"),
+        ("ALTER VIEW shop.none AS SELECT 1 AS n", r"there is no view 'shop\.none'"),
+        ("CREATE OR REPLACE VIEW shop.v AS SELECT * FROM shop.none", "there is no table"),
+        ("CREATE OR REPLACE VIEW shop.v (a, b) AS SELECT 1", "the query has 1 columns, and the view 2"),
+        ("CREATE OR REPLACE VIEW shop.v (a, A) AS SELECT 1, 2", "two columns of the view are named 'A'"),
+        ("CREATE OR REPLACE VIEW shop.v AS SELECT NULL AS a", "the column 'a' has no type"),
+        ("CREATE TEMPORARY VIEW t AS SELECT 1; CREATE VIEW shop.w AS SELECT * FROM t", "t is a temporary view"),
+        ("USE other; CREATE VIEW shop.w AS SELECT * FROM orders", "names without a database mean tables of shop"),
+        ("CREATE VIEW nowhere.w AS SELECT 1 AS n", "there is no database 'nowhere'"),
+        ("ALTER TABLE shop.orders RENAME TO shop.v", r"shop\.v is a view, and not a table"),
+    ],
+)
+def test_what_no_view_can_be_changes_nothing(lake: Lake, statement: str, message: str) -> None:
+    lake.keep("shop.v", "SELECT id FROM shop.orders", "id")
+    lake.keep("shop.again", "SELECT id FROM shop.v", "id")
+    before = dict(lake.server.views)
+    with pytest.raises(ConfigError, match=message):
+        lake.run(statement)
+    assert lake.server.views == before
+    assert lake.catalog.tables("shop") == ["orders"]
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE VIEW shop.v AS SELECT 1 AS n", "CREATE OR REPLACE VIEW shop.v AS SELECT 1"]
+)
+def test_a_catalog_without_views_names_temporary_ones(tmp_path: Path, statement: str) -> None:
+    with Interpreter(Catalog(tmp_path)) as interpreter:
+        interpreter.last_result("CREATE DATABASE shop")
+        with pytest.raises(ConfigError, match="this kind of catalog keeps no views") as caught:
+            interpreter.last_result(statement)
+    assert "CREATE TEMPORARY VIEW" in str(caught.value.hint)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
 _LOOK_S = 1.0
+_WRITE_S = 60.0  # for the few bytes of a report, which a server takes at once
 
 
 @dataclass(slots=True)
@@ -73,8 +74,17 @@ class LibpqStream:
         return Received.of(messages)
 
     def send(self, message: bytes) -> None:
+        # Otherwise libpq waits without end for a server that reads nothing.
+        self.raw.nonblocking = 1
         self.raw.put_copy_data(message)
-        self.raw.flush()
+        until = time.monotonic() + _WRITE_S
+        while self.raw.flush():
+            left_s = until - time.monotonic()
+            # libpq may have to read before it can write, as TLS may have to.
+            if left_s <= 0 or not is_ready(self.raw.socket, select.POLLIN | select.POLLOUT, left_s):
+                raise TimeoutError(f"the server reads no byte for {_WRITE_S:g} s")
+            self.raw.consume_input()
+        self.raw.nonblocking = 0
 
     def close(self) -> None:
         """Do nothing: the connection is closed by its owner."""

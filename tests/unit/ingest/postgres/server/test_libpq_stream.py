@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from penstock.ingest.postgres.server import libpq_stream
 from penstock.ingest.postgres.server.libpq_stream import LibpqStream, run
 from penstock.ingest.postgres.server.silence import Silence
 
@@ -68,3 +70,46 @@ def test_a_message_of_the_log_is_complete_without_another_byte(raw: PGconn, sile
     stream = LibpqStream(raw, silence, is_open=True)
     raw.consume_input()
     assert len(stream.read_now(0.0)) == 1
+
+
+class Unsent:
+    """A connection to a server that reads nothing; it may go on to send."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self.ours, self.socket, self.nonblocking, self.unsent = ours, ours.fileno(), 0, b""
+
+    def put_copy_data(self, data: bytes) -> None:
+        self.unsent = data
+
+    def flush(self) -> int:
+        assert self.nonblocking, "libpq waits without end"
+        try:
+            self.unsent = self.unsent[self.ours.send(self.unsent, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            return 1
+        return int(bool(self.unsent))
+
+    def consume_input(self) -> None: ...
+
+
+@pytest.mark.parametrize("sends", [False, True], ids=["silent", "sends"])
+def test_a_server_that_reads_no_byte_ends_the_stream(
+    monkeypatch: pytest.MonkeyPatch, silence: Silence, sends: bool
+) -> None:
+    monkeypatch.setattr(libpq_stream, "_WRITE_S", 0.1)
+    ours, servers = socket.socketpair()
+    with ours, servers:
+        if sends:
+            servers.send(b"x")
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match="reads no byte"):
+            LibpqStream(cast("PGconn", Unsent(ours)), silence, is_open=True).send(b"x" * (64 << 20))
+        assert time.monotonic() - began >= 0.1
+
+
+def test_a_report_that_the_server_accepts_leaves_libpq_as_it_was(silence: Silence) -> None:
+    ours, servers = socket.socketpair()
+    with ours, servers:
+        raw = Unsent(ours)
+        LibpqStream(cast("PGconn", raw), silence, is_open=True).send(b"report")
+        assert (servers.recv(100), raw.nonblocking) == (b"report", 0)

@@ -35,7 +35,9 @@ def with_emptied_released(settings: FollowSettings, progress: Progress) -> Progr
     waits = progress.log.is_before(progress.emptied_at) and not progress.by_gtid
     # A table that is read exactly as of a position must not be passed by the log.
     others = settings.snapshot == "exact" and not set(progress.unread) <= set(progress.emptied)
-    return progress if waits and not others else replace(progress, emptied=(), emptied_at=None)
+    if waits and not others:
+        return progress
+    return replace(progress.lacking_prepared(progress.emptied), emptied=(), emptied_at=None)
 
 
 def unread_in(settings: FollowSettings, progress: Progress) -> list[TableName]:

@@ -109,7 +109,9 @@ class LoggedDdlRules:
         )
         # At the end of the log all its transactions were seen, in any order: from there on positions suffice.
         by_gtid = progress.by_gtid and not plan.caught_up
-        progress = replace(progress, log=plan.end, by_gtid=by_gtid, prepared=plan.prepared, batch=batch)
+        progress = replace(
+            progress, log=plan.end, by_gtid=by_gtid, prepared=plan.prepared, lacking=plan.lacking, batch=batch
+        )
         return progress.reading(moved) if moved and self.settings.reads_tables else progress
 
     def _defined(self, seen: LoggedDdl) -> DefinitionVersion | None:

@@ -1,7 +1,7 @@
-"""XA transactions that were prepared before a pipeline began to read the log, and committed since.
+"""XA transactions that were prepared before a pipeline read the log, or a table of it, and committed since.
 
-The log has their rows before the position at which the pipeline began. A table has them only if it was first read
-after the commit.
+The log has their rows before the position at which the pipeline began, or where it passed them because they concerned
+no table that it captured. A table has them only if it was first read after the commit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.log_plan import LogPlan
+    from penstock.ingest.mysql.binlog.prepared_transactions import LoneCommit
     from penstock.ingest.mysql.offsets import Progress
     from penstock.ingest.mysql.server.catalog import TableName
     from penstock.ingest.mysql.settings import FollowSettings
@@ -29,18 +30,36 @@ def check_lone_commits(
     It is logged instead if gaps are accepted, if tables are not read at all, or if the offsets do not say which
     transactions were prepared before.
     """
-    if not plan.lone_commits or set(captured()) <= set(before.waiting):
+    if not plan.lone_commits:
         return
-    first = plan.lone_commits[0]
-    if not settings.accept_gap and settings.reads_tables and plan.prepared is not None:
-        raise UnsupportedBinlogEvent(
-            "an XA transaction was committed that was prepared before the pipeline began",
-            transaction=first.name,
-            file=first.file,
-            pos=first.pos,
-            hint="if it changed captured tables, their rows are missing: read the tables again (--resnapshot); "
-            "if it did not, continue with --accept-gap",
-        )
+    everything, waiting = captured(), set(before.waiting)
+    lone = [
+        (commit, unread)
+        for commit in plan.lone_commits
+        if (unread := set(everything).intersection(commit.tables or everything) - waiting)
+    ]
+    if not lone:
+        return
+    for commit, tables in lone:
+        if not settings.accept_gap and settings.reads_tables and (commit.tables or plan.prepared is not None):
+            raise _missing(commit, tables)
     # In one line: if it is not known what was prepared before, each of many commits may be one.
+    first, _ = lone[0]
     text = "event=xa_rows_may_be_missing transactions=%d first=%s file=%s pos=%d"
-    log.warning(text, len(plan.lone_commits), first.name, first.file, first.pos)
+    log.warning(text, len(lone), first.name, first.file, first.pos)
+
+
+def _missing(commit: LoneCommit, lacking: Collection[TableName]) -> UnsupportedBinlogEvent:
+    began, which, names = "the pipeline began", "captured tables", None
+    again = "read the tables again (--resnapshot)"
+    if commit.tables:
+        began, which, names = "some tables were read", "these tables", ", ".join(sorted(map(".".join, lacking)))
+        again = "request the tables again (penstock signal PIPELINE snapshot TABLE) and start the pipeline"
+    return UnsupportedBinlogEvent(
+        f"an XA transaction was committed that was prepared before {began}",
+        tables=names,
+        transaction=commit.name,
+        file=commit.file,
+        pos=commit.pos,
+        hint=f"if it changed {which}, their rows are missing: {again}; if it did not, continue with --accept-gap",
+    )

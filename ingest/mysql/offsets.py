@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.ingest.database.table_parts import TablePart, parts_besides, parts_from
 from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
@@ -16,6 +16,9 @@ from penstock.ingest.mysql.position import LogPosition, LogSample
 from penstock.ingest.mysql.server.catalog import TableName
 from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
 from penstock.ingest.source import Barrier, Offsets
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.binlog.prepared_transactions import Lacking
 
 VERSION = 1
 
@@ -43,8 +46,9 @@ class Progress:
     `waiting` are tables whose snapshot has not begun, `cursors` those being cut into chunks. `settle` is the binlog
     position after which the snapshot tables equal the source at one moment; `unsettled` while it is still to be
     recorded. `parts` are parts of tables that wait to be read again, `refused` those that could not be, with reasons.
-    `prepared` are the XA transactions that are prepared, None in offsets of former versions. `emptied` are tables whose
-    targets were emptied at `emptied_at`, and whose changes are not read until the log has passed this position.
+    `prepared` are the XA transactions that are prepared, None in offsets of former versions, and `lacking` those whose
+    rows were passed before some tables were read, with these tables. `emptied` are tables whose targets were emptied at
+    `emptied_at`, and whose changes are not read until the log has passed this position.
     """
 
     server: str
@@ -59,6 +63,7 @@ class Progress:
     parts: tuple[TablePart, ...] = ()
     refused: tuple[str, ...] = ()
     prepared: tuple[str, ...] | None = None
+    lacking: Lacking = ()
     emptied: tuple[TableName, ...] = ()
     emptied_at: LogPosition | None = None
     batch: BatchContent = field(default_factory=BatchContent)
@@ -97,6 +102,15 @@ class Progress:
         """
         return replace(self, parts=parts_besides([*self.parts, *parts], self.waiting))
 
+    def lacking_prepared(self, names: Sequence[TableName]) -> Progress:
+        """Return this state in which these tables lack the rows of the transactions that are prepared now.
+
+        The log is past these rows, and a table that is read before their commit does not have them either.
+        """
+        known = dict(self.lacking)
+        lacking = {xa: tuple(dict.fromkeys([*known.get(xa, ()), *names])) for xa in self.prepared or ()}
+        return replace(self, lacking=tuple((known | lacking).items())) if names else self
+
     def to_json(self) -> Offsets:
         """Return the state as offsets; parts with default values are omitted."""
         offsets: Offsets = {
@@ -125,6 +139,8 @@ class Progress:
             offsets["refused"] = list(self.refused)
         if self.prepared is not None:
             offsets["prepared"] = list(self.prepared)
+        if self.lacking:
+            offsets["lacking"] = {name: [list(table) for table in tables] for name, tables in self.lacking}
         if self.emptied_at is not None:
             offsets["emptied"] = [list(name) for name in self.emptied]
             offsets["emptied_at"] = self.emptied_at.to_json()
@@ -148,6 +164,7 @@ class Progress:
             parts_from(value.get("parts", ())),
             tuple(value.get("refused", ())),
             tuple(value["prepared"]) if "prepared" in value else None,
+            tuple((name, _names(tables)) for name, tables in value.get("lacking", {}).items()),
             _names(value.get("emptied", ())),
             None if emptied_at is None else LogPosition.from_json(emptied_at),
             _batch_from(value.get("batch", {})),

@@ -212,7 +212,7 @@ class Planner:
             if progress.by_gtid:
                 raise _not_its_position(progress)
             # The binlog waits until the tables are read.
-            return LogPlan((), progress.log, prepared=progress.prepared)
+            return LogPlan((), progress.log, prepared=progress.prepared, lacking=progress.lacking)
         # The planner reads headers only and does not count rows, so a limit in rows is converted by an estimate.
         most = limit.bytes or self.settings.log_bytes
         if limit.rows is not None:
@@ -221,7 +221,14 @@ class Planner:
         # are read it is not known yet, and positions of another server cannot be compared with `until`.
         stop = None if progress.reads_tables or progress.by_gtid else _later(until, progress.settle if until else None)
         stop = progress.emptied_at or stop
-        limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid, progress.prepared)
+        limits = PlanLimits(
+            most,
+            min(_RANGE_BYTES, max(1 << 16, most // 8)),
+            stop,
+            progress.by_gtid,
+            progress.prepared,
+            progress.lacking,
+        )
         return plan_log(
             self.settings.server,
             self._idle.unread_from(progress),

@@ -80,5 +80,5 @@ def with_added_tables(
     recorded.store(progress.server)
     if fresh and settings.new_tables and settings.reads_tables:
         log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
-        progress = progress.reading(fresh)
+        progress = progress.reading(fresh).lacking_prepared(fresh)
     return progress

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.binlog.prepared_transactions import LoneCommit
+    from penstock.ingest.mysql.binlog.prepared_transactions import Lacking, LoneCommit
     from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
     from penstock.ingest.mysql.ddl.tables import TableChange
     from penstock.ingest.mysql.position import LogPosition
@@ -28,7 +28,8 @@ class LogPlan:
     `barrier` contains DDL that must be applied between batches: such a plan contains nothing else and no ranges.
     `at_barrier` is true for such a plan and for the plan that ends just before it. `caught_up` is true if the plan
     reached the current end of the binlog, `adds_cascade` if a statement adds a foreign key that changes other rows.
-    `prepared` are the XA transactions that are prepared at its end, None if they are not known.
+    `prepared` are the XA transactions that are prepared at its end, None if they are not known, and `lacking` those
+    whose rows some tables lack.
     """
 
     ranges: tuple[BinlogRange, ...]
@@ -40,6 +41,7 @@ class LogPlan:
     adds_cascade: bool = False
     prepared: tuple[str, ...] | None = None
     lone_commits: tuple[LoneCommit, ...] = ()
+    lacking: Lacking = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class PlanLimits:
     """The limits of a plan: a batch ends at the first transaction start after `bytes`, ranges have about `range_bytes`.
 
     `until` stops the plan there at the latest. With `by_gtid` the server finds the start by the position's GTID set.
-    `prepared` are the XA transactions that are prepared at the start, None if they are not known.
+    `prepared` are the XA transactions that are prepared at the start, None if they are not known, and `lacking` those
+    whose rows some tables lack.
     """
 
     bytes: int = 1 << 30
@@ -55,3 +58,4 @@ class PlanLimits:
     until: LogPosition | None = None
     by_gtid: bool = False
     prepared: tuple[str, ...] | None = None
+    lacking: Lacking = ()

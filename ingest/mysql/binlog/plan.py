@@ -100,7 +100,7 @@ class RangePlanner:
         self.limits, self.history, self.is_barrier, self.includes = limits, history, is_barrier, includes
         self.transactions = Transactions(start, mariadb=history.mariadb)
         self.cut = RangeCutter(start, CapturedRows(includes), by_gtid=limits.by_gtid)
-        self.savepoints, self.xa = Savepoints(), PreparedTransactions(limits.prepared)
+        self.savepoints, self.xa = Savepoints(), PreparedTransactions(limits.prepared, limits.lacking)
         self.ddl: list[LoggedDdl] = []
         self.barrier: list[LoggedDdl] = []
         self.at_barrier = self.adds_cascade = False
@@ -124,9 +124,18 @@ class RangePlanner:
     def _finished(self, end: LogPosition, *, caught_up: bool) -> LogPlan:
         # The end is in the file of the last segment, or where the plan began.
         end = replace(end, time_ms=self.seconds * 1000, begun=self.cut.begun, sample=self.sample)
-        ddl, barrier = tuple(self.ddl), tuple(self.barrier)
-        ranges, lone = tuple(self.cut.ranges), tuple(self.xa.lone)
-        return LogPlan(ranges, end, ddl, barrier, caught_up, self.at_barrier, self.adds_cascade, self.xa.names, lone)
+        return LogPlan(
+            tuple(self.cut.ranges),
+            end,
+            tuple(self.ddl),
+            tuple(self.barrier),
+            caught_up,
+            self.at_barrier,
+            self.adds_cascade,
+            self.xa.names,
+            tuple(self.xa.lone),
+            self.xa.lacking,
+        )
 
     def _end_in(self, segment: Segment) -> LogPosition | None:
         """Process a segment and return the end of the plan if it is within the segment."""

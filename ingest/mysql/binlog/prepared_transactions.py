@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -13,27 +13,43 @@ from penstock.ingest.mysql.binlog import segment as events
 if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.ddl.query import Query
+    from penstock.ingest.mysql.server.catalog import TableName
+
+    # The names of transactions, each with the tables that lack its rows.
+    Lacking: TypeAlias = tuple[tuple[str, tuple[TableName, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LoneCommit:
-    """The commit of a transaction that was prepared before the log was read."""
+    """The commit of a transaction that was prepared before the log was read, or before it was read for some tables.
+
+    `tables` are these tables, None for all.
+    """
 
     name: str
     file: str
     pos: int
+    tables: tuple[TableName, ...] | None = None
 
 
 class PreparedTransactions:
-    """The transactions that are prepared and neither committed nor rolled back; None if not all are known."""
+    """The transactions that are prepared and neither committed nor rolled back; None if not all are known.
 
-    def __init__(self, names: Iterable[str] | None = ()) -> None:
+    `lacking` are those of them whose rows were passed before some tables were captured, with these tables.
+    """
+
+    def __init__(self, names: Iterable[str] | None = (), lacking: Lacking = ()) -> None:
         self._names, self._has_all = dict.fromkeys(names or ()), names is not None
+        self._lacking = dict(lacking)
         self.lone: list[LoneCommit] = []
 
     @property
     def names(self) -> tuple[str, ...] | None:
         return tuple(self._names) if self._has_all else None
+
+    @property
+    def lacking(self) -> Lacking:
+        return tuple(self._lacking.items())
 
     def follow(self, segment: Segment, begin: int, end: int) -> None:
         kinds = segment.kind[begin:end]
@@ -52,10 +68,10 @@ class PreparedTransactions:
         if len(words) < 3 or words[0] != "xa" or words[1] not in {"commit", "rollback"}:
             return
         name = words[2].strip()
-        if name in self._names:
-            del self._names[name]
-        elif words[1] == "commit":
-            self.lone.append(LoneCommit(name, file, pos))
+        tables, is_known = self._lacking.pop(name, None), name in self._names
+        self._names.pop(name, None)
+        if words[1] == "commit" and (tables or not is_known):
+            self.lone.append(LoneCommit(name, file, pos, tables))
 
 
 def _name(body: bytes) -> str:

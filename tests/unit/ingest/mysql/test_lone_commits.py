@@ -60,5 +60,19 @@ def test_a_commit_that_may_concern_no_table_is_logged(
     ]
 
 
+LATE = LoneCommit("x'62',x'',1", "binlog.000001", 300, (("shop", "users"),))
+
+
+def test_a_commit_of_rows_that_one_table_lacks_is_an_error_once_this_table_was_read() -> None:
+    plan, before = LogPlan((), AT, lone_commits=(LATE,)), Progress("server", AT)
+    waiting = Progress("server", AT, waiting=(("shop", "users"),))
+    check_lone_commits(cast("FollowSettings", Settings()), waiting, plan, lambda: CAPTURED)
+    check_lone_commits(cast("FollowSettings", Settings()), before, plan, lambda: [("shop", "orders")])
+    with pytest.raises(UnsupportedBinlogEvent) as caught:
+        check_lone_commits(cast("FollowSettings", Settings()), before, plan, lambda: CAPTURED)
+    assert caught.value.facts["tables"] == "shop.users"
+    assert "snapshot TABLE" in (caught.value.hint or "")
+
+
 def test_a_plan_without_such_commits_is_accepted() -> None:
     check(Settings(), [], commits=0)

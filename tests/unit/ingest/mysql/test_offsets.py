@@ -65,6 +65,15 @@ def test_emptied_tables_are_kept_in_a_checkpoint() -> None:
     assert Progress.from_json(written) == progress
 
 
+def test_prepared_transactions_whose_rows_tables_lack_are_kept_in_a_checkpoint() -> None:
+    users, orders = ("shop", "users"), ("shop", "orders")
+    before = progress_of(prepared=("a",)).lacking_prepared([users])
+    end = replace(before, prepared=("a", "b")).lacking_prepared([orders])
+    assert end.lacking == (("a", (users, orders)), ("b", (orders,)))
+    assert Progress.from_json(json.loads(json.dumps(end.to_json()))) == end
+    assert end.lacking_prepared([]) == end
+
+
 def test_part_is_superfluous_if_the_whole_table_waits() -> None:
     parts = [TablePart(NAME, "id > 1"), TablePart(("shop", "u"), "id > 1")]
     # The table that is being cut is not narrowed, and its first rows were read before.

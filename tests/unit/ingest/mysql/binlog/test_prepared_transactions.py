@@ -51,6 +51,24 @@ def test_a_commit_of_an_unknown_transaction_is_alone_and_a_rollback_is_not() -> 
     assert (found.names, [commit.name for commit in found.lone]) == ((), ["x'63',x'',1"])
 
 
+def test_a_commit_of_rows_that_a_table_lacks_is_alone_once() -> None:
+    name, tables = "x'61',x'',1", (("shop", "users"),)
+    found = PreparedTransactions([name], ((name, tables),))
+    end(found, "COMMIT", "a")
+    follow(found, Prepared("a"))
+    end(found, "COMMIT", "a")
+    assert ([(commit.name, commit.tables) for commit in found.lone], found.lacking) == ([(name, tables)], ())
+
+
+def test_a_name_is_used_again_after_a_rollback_of_rows_that_a_table_lacks() -> None:
+    name = "x'61',x'',1"
+    found = PreparedTransactions([name], ((name, (("shop", "users"),)),))
+    end(found, "ROLLBACK", "a")
+    follow(found, Prepared("a"))
+    end(found, "COMMIT", "a")
+    assert found.lone == []
+
+
 def test_a_compressed_transaction_may_hide_a_preparation() -> None:
     found = PreparedTransactions(())
     follow(found, Prepared("a"))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
+from types import FrameType
 from typing import TypeVar
 
 from penstock.errors import SourceError
@@ -24,17 +24,21 @@ GRACE_S = 2.0
 _waits: list[None] = []  # one for each such context that the main thread is in
 
 
-@contextmanager
-def waiting_for_source() -> Iterator[None]:
-    """Let a signal that is repeated end the context at any place: it only reads from a source."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    _waits.append(None)
-    try:
-        yield
-    finally:
-        _waits.pop()
+class waiting_for_source:  # noqa: N801 -- as a function that returns a context
+    """Let a signal that is repeated end the context at any place: it only reads from a source.
+
+    No signal ends it while it begins or ends. A context that was left half way would count as one for ever, and a later
+    signal would end a commit. A generator as a context would run code of the library there.
+    """
+
+    def __enter__(self) -> None:
+        self._counts = threading.current_thread() is threading.main_thread()
+        if self._counts:
+            _waits.append(None)
+
+    def __exit__(self, *_: object) -> None:
+        if self._counts:
+            _waits.pop()
 
 
 class RepeatedSignals:
@@ -46,12 +50,15 @@ class RepeatedSignals:
         self._thread: threading.Thread | None = None
         self._repeats = False
 
-    def came(self, number: int) -> None:
-        """Note a signal. If it is repeated, end the wait for the source that it interrupts by a SourceError."""
+    def came(self, number: int, frame: FrameType | None) -> None:
+        """Note a signal. If it is repeated, end the wait for the source that it interrupts by a SourceError.
+
+        `frame` is the code that the signal interrupts.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._repeat, args=(number,), name="penstock-stop", daemon=True)
             self._thread.start()
-        elif self._repeats and _waits:
+        elif self._repeats and _waits and not _is_boundary(frame):
             raise SourceError(
                 "a stop ended the wait for the source",
                 hint="start the pipeline again: it goes on from its last commit",
@@ -69,6 +76,13 @@ class RepeatedSignals:
             self._repeats = True
             # Of this thread alone, so that a call of the system which it waits in ends.
             signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+
+def _is_boundary(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_code in _BOUNDARIES
+
+
+_BOUNDARIES = {waiting_for_source.__enter__.__code__, waiting_for_source.__exit__.__code__}
 
 
 def ended_by_a_stop(work: Callable[[], _T], ended: Callable[[], Exception]) -> _T:

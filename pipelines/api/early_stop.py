@@ -43,7 +43,7 @@ def noted_sigterm() -> Iterator[Asked]:
 
     def note(number: int, frame: FrameType | None) -> None:
         numbers.append(number)
-        repeated.came(number)
+        repeated.came(number, frame)
 
     # Only the main thread may set signal handlers.
     if current_thread() is not main_thread():

@@ -174,7 +174,7 @@ def _stopped_by_signals(running: Run, stops: list[int]) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         stops.append(number)
         running.stop()
-        repeated.came(number)
+        repeated.came(number, frame)
 
     # Only the main thread may set signal handlers.
     numbers = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()

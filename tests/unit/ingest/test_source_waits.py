@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from types import FrameType
 import pytest
 
 from penstock.errors import SourceError
+from penstock.ingest import source_waits
 from penstock.ingest.patience import patience_unless
 from penstock.ingest.source_waits import RepeatedSignals, ended_by_a_stop, waiting_for_source
 from tests.waiting import LIMIT_S, until
@@ -25,7 +27,7 @@ def repeating() -> Iterator[list[int]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        repeated.came(number)
+        repeated.came(number, frame)
 
     before = signal.signal(signal.SIGUSR1, note)
     try:
@@ -86,3 +88,41 @@ def test_results_and_errors_of_such_a_call_are_its_own() -> None:
     assert ended_by_a_stop(lambda: 7, AssertionError) == 7
     with pytest.raises(KeyError, match="own"):
         ended_by_a_stop(fail, AssertionError)
+
+
+def test_a_context_that_a_signal_meets_at_any_instruction_is_counted_right() -> None:
+    """A context that still counted after its end would let a later signal end a commit."""
+    repeated, steps = RepeatedSignals(0.0), 0
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    repeated.came(signal.SIGUSR1, None)
+    repeated.end()
+    repeated._repeats = True
+    while True:
+        left = steps
+
+        def look(frame: FrameType, event: str, _: object) -> object:
+            nonlocal left
+            frame.f_trace_opcodes = True
+            if event == "opcode" and frame.f_code is not body.__code__:
+                left -= 1
+                if left == 0:
+                    repeated.came(signal.SIGUSR1, frame)
+            return look
+
+        def body() -> None:
+            with waiting_for_source():
+                pass
+
+        before = sys.gettrace()
+        sys.settrace(look)
+        try:
+            body()
+        except SourceError:
+            pass
+        finally:
+            sys.settrace(before)
+        assert not source_waits._waits, f"after a signal at instruction {steps}"
+        if left > 0:
+            break
+        steps += 1
+    assert steps > 10

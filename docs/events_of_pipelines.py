@@ -81,6 +81,10 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
             "the table has the batch already, committed before a restart; nothing is added",
             "",
         ),
+        "position_not_published": (
+            "a stop ended the wait for a source that should note the position of the batch, which is finished",
+            "",
+        ),
         "batch_committed_by_another_process": (
             "another process of the same pipeline committed the batch first; the files of this one are deleted",
             "make sure that only one process runs the pipeline",

@@ -24,6 +24,10 @@ GRACE_S = 2.0
 _waits: list[None] = []  # one for each such context that the main thread is in
 
 
+class WaitEnded(SourceError):
+    """The error of a wait for the source that a stop has ended."""
+
+
 class waiting_for_source:  # noqa: N801 -- as a function that returns a context
     """Let a signal that is repeated end the context at any place: it only reads from a source.
 
@@ -51,7 +55,7 @@ class RepeatedSignals:
         self._repeats = False
 
     def came(self, number: int, frame: FrameType | None) -> None:
-        """Note a signal. If it is repeated, end the wait for the source that it interrupts by a SourceError.
+        """Note a signal. If it is repeated, end the wait for the source that it interrupts by WaitEnded.
 
         `frame` is the code that the signal interrupts.
         """
@@ -59,7 +63,8 @@ class RepeatedSignals:
             self._thread = threading.Thread(target=self._repeat, args=(number,), name="penstock-stop", daemon=True)
             self._thread.start()
         elif self._repeats and _waits and not _is_boundary(frame):
-            raise SourceError(
+        elif self._repeats and _waits and not _is_boundary(frame):
+            raise WaitEnded(
                 "a stop ended the wait for the source",
                 hint="start the pipeline again: it goes on from its last commit",
                 retryable=True,

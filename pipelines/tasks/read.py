@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +19,7 @@ from penstock.ingest.deferred_ranges import (
 from penstock.ingest.freshness import Reading
 from penstock.ingest.joined_ranges import MOST_BYTES
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
-from penstock.ingest.source_waits import waiting_for_source
+from penstock.ingest.source_waits import WaitEnded, waiting_for_source
 from penstock.pipelines.ledger.batch_identity import LOOKUP_MARKS, LOOKUPS, NOW, planned_lookups
 from penstock.pipelines.ledger.lineage import LastBatch
 from penstock.pipelines.mapping.table_mapping import TableMapping
@@ -27,6 +28,8 @@ from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy
 from penstock.pipelines.tasks.joined_reader import ranges_together, read_together
 from penstock.pipelines.tasks.task_input import TaskContext, TaskInput
 from penstock.table.catalog.settings import CatalogSettings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -120,8 +123,13 @@ class BatchReader:
     def mirror(self, end: Offsets) -> None:
         """Publish the position up to which all tables have the changes."""
         deferred = bool(DeferredRanges.of(end).rules)
-        with waiting_for_source():
-            self.source.mirror(deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end)
+        reached = deferring_source(self.source).oldest(deferred_positions(end)) if deferred else end
+        try:
+            with waiting_for_source():
+                self.source.mirror(reached)
+        except WaitEnded as reason:
+            # The tables have the batch, which still has to be noted as finished.
+            log.warning("event=position_not_published reason=%s", reason.message)
 
     def _is_small(self, ranges: Sequence[Range], times: int = 1) -> bool:
         return sum(range_.weight for range_ in ranges) <= times * self._small_weight

@@ -11,7 +11,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SourceError, StoreError, TableCorrupt
+from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.patience import patience_seconds
+from penstock.ingest.source import Offsets
+from penstock.ingest.source_waits import WaitEnded
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.job import build, local_batches
 from penstock.pipelines.job.job import Job, RetryPolicy
@@ -243,3 +246,21 @@ def test_a_stop_while_spark_starts_is_no_error(shop: Shop) -> None:
     running = LocalRun(job, folder(shop), lambda job: (_ for _ in ()).throw(ConnectionError), takes_batches=False)
     with pytest.raises(ConnectionError):
         running.run()
+
+
+def test_a_batch_is_finished_when_a_stop_ends_the_wait_for_a_source_that_notes_its_position(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_a_file(shop)
+    found, done = local(shop, pipeline={"until": "forever", "trigger": "0s"}), []
+
+    def silent(source: DecodedSource, offsets: Offsets) -> None:
+        found.stop()
+        raise WaitEnded("a stop ended the wait for the source", retryable=True)
+
+    monkeypatch.setattr(DecodedSource, "mirror", silent)
+    found.on_batch = lambda identity, report: done.append(identity.number)
+    found.run()
+    assert (shop.ids("orders"), done) == ([1, 2], [1])
+    progress = folder(shop).batches.progress()
+    assert progress.planned == progress.done == 1

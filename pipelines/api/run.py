@@ -121,7 +121,7 @@ def run_here(
     from penstock.pipelines.monitor.failed_start import failed_starts_noted
     from penstock.pipelines.spark.session import active_session
 
-    with failed_starts_noted(spec), waiting_for_source():
+    with failed_starts_noted(spec, asked), waiting_for_source():
         job = ready(spec)  # reports errors in the description before a JVM is started
     if start is None:
         check_checkpoint_store(spec, settings or {})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SourceError
 from penstock.ingest.spark_admission import PASSES_START, BoundedRun
 from penstock.ingest.spark_stream import changes_source
 from penstock.pipelines.driver.batch_driver import BatchDriver, OnBatch
@@ -80,6 +80,9 @@ class JobRun:
                 ended = self._jvm_ended(error) if isinstance(error, WorkerLate | TasksLost) else None
                 if ended is not None:
                     return self._over(ended, error)
+                if self._ended_a_wait(error):
+                    log.warning("event=stopped_at_start pipeline=%s reason=%s", self.job.name, error)
+                    return None
                 failures += 1
                 if not self._may_retry(error, failures):
                     raise
@@ -92,6 +95,10 @@ class JobRun:
                 if not self._may_retry(error, failures):
                     raise
                 self._pause(failures, str(error))
+
+    def _ended_a_wait(self, error: PenstockError) -> bool:
+        """Return whether the error is that of a source which is away, and which a stop does not wait for."""
+        return self._stopped and isinstance(error, SourceError) and error.retryable
 
     def _jvm_ended(self, error: BaseException) -> SparkEnded | None:
         return jvm_ended(error, stopping=self._stopped)

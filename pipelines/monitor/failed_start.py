@@ -9,12 +9,13 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job.job import may_pass
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import has_ended, is_silent
 from penstock.pipelines.monitor.failure_facts import failure_facts
@@ -25,12 +26,16 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def failed_starts_noted(spec: PipelineSpec) -> Iterator[None]:
-    """Write the failure to the status of the pipeline and send the event `failed`, as after a batch that fails."""
+def failed_starts_noted(spec: PipelineSpec, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Write the failure to the status of the pipeline and send the event `failed`, as after a batch that fails.
+
+    `asked` returns whether the run was asked to stop, which ends the wait for a source that is away: no failure.
+    """
     try:
         yield
     except Exception as error:
-        for note in (_write_status, _notify):
+        is_stop = asked() and may_pass(error)
+        for note in () if is_stop else (_write_status, _notify):
             try:
                 note(spec, error)
             except NOT_NOTED as reason:

@@ -87,6 +87,21 @@ def test_a_run_that_is_stopped_has_not_caught_up(monkeypatch: pytest.MonkeyPatch
     assert not job.has_caught_up
 
 
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_stop_that_ends_the_wait_for_a_source_is_no_failure(monkeypatch: pytest.MonkeyPatch, is_away: bool) -> None:
+    job, pauses = running(monkeypatch, 5)
+    job.job = cast(Any, SimpleNamespace(retry=job.job.retry, name="shop"))
+
+    def stopped(self: JobRun) -> bool:
+        self.stop()
+        raise SourceError("a stop ended the wait for the source", retryable=is_away)
+
+    monkeypatch.setattr(JobRun, "_run_once", stopped)
+    with nullcontext() if is_away else pytest.raises(SourceError):
+        job.run()
+    assert (job.has_caught_up, pauses) == (False, [])
+
+
 @pytest.mark.parametrize("ended", [False, True, None])
 def test_lost_tasks_are_retried_unless_spark_gave_up_the_application(
     ended: bool | None, monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,19 @@ def test_the_first_start_of_a_pipeline_that_fails_is_shown(tmp_path: Path, capsy
     assert "door" not in capsys.readouterr().out
 
 
+def test_a_start_that_a_stop_ends_has_not_failed(tmp_path: Path) -> None:
+    with receiver() as (url, events):
+        spec = Shop(tmp_path).spec(observe={"notify": {"webhook": url, "events": ["failed"]}})
+        with pytest.raises(SourceError), failed_starts_noted(spec, lambda: True):
+            raise SourceError("a stop ended the wait for the source", retryable=True)
+        assert events == []
+        assert CheckpointFolder(spec.checkpoint).status() is None
+        # What a later start cannot mend is a failure, whenever it is found.
+        with pytest.raises(ConfigError), failed_starts_noted(spec, lambda: True):
+            raise ConfigError("the door is closed")
+        assert [event["event"] for event in events] == ["failed"]
+
+
 def test_a_start_that_fails_again_and_again_is_notified_once_in_a_while(tmp_path: Path) -> None:
     with receiver() as (url, events):
         notify = {"webhook": url, "events": ["failed"], "at-most-every": "1h"}

@@ -17,6 +17,7 @@ from penstock.storage.options import azure_config, check_known, gcs_config, s3_c
 # A scheme has two characters at least, so that the drive letter of a path is not one.
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>/.*)?", re.DOTALL)
 _KNOWN = "file, s3, s3a, gs, abfs, abfss, hdfs"
+_SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}  # names of other clients for one store
 
 
 class StoreUnsafe(ConfigError):
@@ -59,18 +60,18 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Return whether two paths or URLs are spellings of the same place, such as `x` and `x/`."""
+    """Return whether two paths or URLs are spellings of the same place, such as `x` and `x/`, or `s3:` and `s3a:`."""
     return _place(one) == _place(other)
 
 
 def one_place(flag: str, given: str | None, option: str, named: str | None) -> str | None:
-    """Return the place that a flag or an option of a catalog names, None if neither does.
+    """Return the place that a flag or an option of a catalog names, None if neither does. An empty text names none.
 
     Raise ConfigError if they name different places: whichever won, rows would get to a place that nobody looks at.
     """
-    if given is not None and named is not None and not is_same_place(given, named):
+    if given and named and not is_same_place(given, named):
         raise ConfigError(f"{flag} is {given}, and {option} warehouse={named}", hint="leave one of them out")
-    return given if given is not None else named
+    return given or named or None
 
 
 def _place(url: str) -> tuple[str, str, str]:
@@ -78,7 +79,7 @@ def _place(url: str) -> tuple[str, str, str]:
     if match is None:
         return "file", "", _absolute(url)
     scheme = match["scheme"].lower()
-    return scheme, match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
+    return _SAME_STORE.get(scheme, scheme), match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
 
 
 def _absolute(path: str) -> str:

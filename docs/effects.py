@@ -21,7 +21,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "retry-parked": "parked tables first apply the batches they missed; for one run: `penstock run --retry`",
         "on-error": "how transient errors are retried",
         "accept-replay": "continue with a new checkpoint, although rows may be written twice",
-        "resume-from-tables": "start a new checkpoint at the position of the tables",
+        "resume-from-tables": "start a new checkpoint at the position of the tables; not from files, MySQL or MariaDB",
         "accept-gap": "continue where the source begins now, although the changes in between are lost",
         "schema.change.behavior": "how schema changes of the source are handled",
     },

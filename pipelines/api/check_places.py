@@ -11,6 +11,7 @@ from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.build import filled_tables, mapping_of
 from penstock.pipelines.job.forced_snapshots import refuse_forced
+from penstock.pipelines.job.source_request import connector
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.holes import where_sources_go
 from penstock.pipelines.mapping.target_tables import settings_of
@@ -48,6 +49,12 @@ def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
     yield Finding("warehouse", "ok", f"{found}; {_tables(opened.backend)}")
 
 
+def _continuing(spec: PipelineSpec) -> str:
+    """Return the flags with which a new checkpoint over tables of the pipeline can begin."""
+    replays = "--accept-replay"
+    return f"--resume-from-tables  or  {replays}" if connector(spec).capabilities.resumes_from_tables else replays
+
+
 def _tables(catalog: CatalogBackend) -> str:
     counts = {database: len(catalog.tables(database)) for database in catalog.databases()}
     return f"{counted(sum(counts.values()), 'table')} in {counted(len(counts), 'database')}"
@@ -68,7 +75,7 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
             "tables",
             "error",
             f"{len(state.tables)} tables were written by this pipeline with another checkpoint",
-            "use the old checkpoint, or add  --resume-from-tables  or  --accept-replay",
+            f"use the old checkpoint, or add  {_continuing(spec)}",
             9,
         )
     elif state.tables:

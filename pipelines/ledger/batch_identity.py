@@ -148,8 +148,8 @@ def another_checkpoint(table: str, last: Snapshot) -> CheckpointMismatch:
         table=table,
         snapshot=last.id,
         reached=last.properties.get(END),
-        hint="continue with the old checkpoint;  --resume-from-tables  starts a new one at the position of the tables,"
-        "  --accept-replay  reads changes again that the tables may contain",
+        hint="continue with the old checkpoint;  --resume-from-tables  starts a new one at the position of the tables"
+        " (not from files, MySQL or MariaDB),  --accept-replay  reads changes again that the tables may contain",
     )
 
 

@@ -167,7 +167,8 @@ class BatchLogs:
             f"{OFFSETS}/{number}",
             content,
             "if the batch of this number is in no table yet, delete the file, and it is planned again;  "
-            "--checkpoint NEW --resume-from-tables  continues at the position of the tables",
+            "--checkpoint NEW --resume-from-tables  continues at the position of the tables (not from files, MySQL or "
+            "MariaDB),  --checkpoint NEW --accept-replay  reads everything again",
         )
 
     def _read(self, log: str, number: int) -> bytes:

@@ -36,7 +36,10 @@ _SOURCES = {"files": "files", "mysql": "mysql/history"}  # other kinds: sources/
 
 # What to do when a file is damaged.
 _WRITTEN_AGAIN = "delete the file; the next run writes it again"
-_FOLLOWED = "delete the file, and run once with  --resume-from-tables"
+_FOLLOWED = (
+    "delete the file, and run once with  --accept-replay : it continues at the position of the checkpoint.  If that has"
+    " no batch yet, run with the flag that it was begun with"
+)
 _ACCEPTED = (
     "restore the file from a backup of the checkpoint, or delete it: the tables are then accepted as they are, and"
     " penstock verify  compares them with their source"

@@ -30,8 +30,8 @@ COPIES = (
 )
 READS_ON = (
     "--checkpoint NEW --from earliest --accept-replay  reads again all that the source still has;  if all tables were"
-    " rolled back together,  --checkpoint NEW --resume-from-tables  continues at their position;  --accept-gap "
-    " continues with the tables as they are, without the missing rows"
+    " rolled back together,  --checkpoint NEW --resume-from-tables  continues at their position, but not from files; "
+    " --accept-gap  continues with the tables as they are, without the missing rows"
 )
 
 

@@ -9,14 +9,14 @@ from random import Random
 import pytest
 
 import penstock
-from penstock.errors import DecodeError, PenstockError, SchemaConflict
+from penstock.errors import CheckpointDamaged, DecodeError, PenstockError, SchemaConflict
 from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch
-from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
+from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES, FOLLOWS
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.table.commit.committer import Committer
-from tests.here import run
+from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
 
 
@@ -291,6 +291,28 @@ def test_a_new_checkpoint_over_tables_of_the_pipeline_is_refused_unless_accepted
     run(shop.spec(checkpoint="third", pipeline={"accept-replay": True}))
     assert shop.ids("orders") == [1]
     run(shop.spec(checkpoint="fourth", name="another-pipeline"))
+
+
+def test_a_lost_list_of_followed_checkpoints_is_made_again_as_its_error_says(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    run(shop.spec())
+    (shop.inbox / "1.json").unlink()
+    shop.put("2.json", insert("orders", {"id": 2}))
+    other, accepting = shop.spec(checkpoint="other"), shop.spec(checkpoint="other", pipeline={"accept-replay": True})
+    run(accepting)
+    note_as_spark_does(shop.folder / "other")
+    follows = shop.folder / "other" / FOLLOWS
+    shop.put("3.json", insert("users", {"id": 3}))
+    follows.write_text("[")
+    with pytest.raises(CheckpointDamaged) as damaged:
+        run(other)
+    assert "delete the file, and run once with  --accept-replay" in str(damaged.value.hint)
+    follows.unlink()
+    run(accepting)
+    shop.put("4.json", insert("users", {"id": 4}))
+    run(other)
+    assert (shop.ids("orders"), shop.ids("users")) == ([1, 2], [1, 3, 4])
+    assert shop.snapshots("users") == 3
 
 
 def test_a_rewound_checkpoint_is_refused(shop: Shop) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.pipelines.api.check_places import check_tables
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.job.build import ready
+from tests.here import run
+from tests.shop import Shop, insert
 
 SECTIONS = {
     "files": "path: inbox, value.format: json",
@@ -23,3 +28,11 @@ def test_resume_from_tables_is_refused_before_the_source_gets_a_request(kind: st
     )
     with pytest.raises(ConfigError, match=f"type {kind} needs its checkpoint"):
         ready(spec)
+
+
+def test_check_does_not_advise_what_a_run_refuses(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(shop.spec())
+    [found] = [finding for finding in check_tables(shop.spec(checkpoint="other")) if finding.level == "error"]
+    assert found.fix == "use the old checkpoint, or add  --accept-replay"

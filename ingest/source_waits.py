@@ -27,6 +27,8 @@ _waits: list[None] = []  # one for each such context that the main thread is in
 class WaitEnded(SourceError):
     """The error of a wait for the source that a stop has ended."""
 
+    advice = "run it again: it continues after its last batch"
+
 
 class waiting_for_source:  # noqa: N801 -- as a function that returns a context
     """Let a signal that is repeated end the context at any place: it only reads from a source.

@@ -23,6 +23,7 @@ from penstock.pipelines.errors import SparkEnded, TasksLost, WorkerLate
 from penstock.pipelines.job.foreach_batch import BatchSink, SparkTasks, compacted_by_spark
 from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
+from penstock.pipelines.job.run_control import pause_before_retry
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT
 from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.spark.checkpoint_files import accept_left_files, prefer_quick_files
@@ -119,7 +120,7 @@ class JobRun:
     def _pause(self, failures: int, reason: str) -> None:
         pause = self.job.retry.pause(failures)
         log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, reason)
-        self.sleep(pause)
+        pause_before_retry(pause, self.sleep, lambda: self._stopped or self._paused)
 
     def _over(self, ended: SparkEnded, error: BaseException) -> None:
         """Handle the end of Spark's JVM.

@@ -26,7 +26,7 @@ from penstock.pipelines.driver.small_batches import LeftToSpark, copied, reread
 from penstock.pipelines.job.batch_memory import BatchMemory
 from penstock.pipelines.job.job import Job, may_pass
 from penstock.pipelines.job.local_batches import LocalBatches, RunSignals
-from penstock.pipelines.job.run_control import Run
+from penstock.pipelines.job.run_control import Run, pause_before_retry
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT
 from penstock.pipelines.ledger.batch_logs import NextBatch
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -91,7 +91,7 @@ class LocalRun:
                     raise
                 pause = self.job.retry.pause(failures)
                 log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, error)
-                self.sleep(pause)
+                pause_before_retry(pause, self.sleep, self._signals.interrupts)
 
     def _check_start(self) -> None:
         """Raise LeftToSpark if the run has more to do than its batches, or if its checkpoint is not as expected."""

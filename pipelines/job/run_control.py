@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from penstock.pipelines.driver.batch_driver import OnBatch
+
+_LOOK_S = 0.5
+
+
+def pause_before_retry(seconds: float, sleep: Callable[[float], None], is_over: Callable[[], bool]) -> None:
+    """Sleep for so long, which may be minutes, or until a signal: handlers of signals do not end a sleep."""
+    while seconds > 0 and not is_over():
+        sleep(min(seconds, _LOOK_S))
+        seconds -= _LOOK_S
 
 
 class RunControl(Protocol):

@@ -113,7 +113,7 @@ def ended_by_a_stop(work: Callable[[], _T], ended: Callable[[], Exception]) -> _
         try:
             return answer.result(timeout=_LOOK_S)
         except TimeoutError:
-            if answer.done():
-                raise
+            if answer.done():  # meanwhile, or this error is its own
+                return answer.result()
             if waits and not is_patient():
                 raise ended() from None

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
 
@@ -81,13 +82,30 @@ def test_a_stop_ends_the_wait_for_a_call_that_no_signal_can_end() -> None:
     over.set()
 
 
+def test_a_result_that_comes_as_the_wait_for_it_ends_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(Future[int]):
+        def result(self, timeout: float | None = None) -> int:
+            found = super().result()
+            if timeout is not None:
+                raise TimeoutError
+            return found
+
+    monkeypatch.setattr(source_waits, "Future", Late)
+    assert ended_by_a_stop(lambda: 7, AssertionError) == 7
+
+
 def test_results_and_errors_of_such_a_call_are_its_own() -> None:
     def fail() -> None:
         raise KeyError("own")
 
     assert ended_by_a_stop(lambda: 7, AssertionError) == 7
+    def expire() -> None:
+        raise TimeoutError("own")
+
     with pytest.raises(KeyError, match="own"):
         ended_by_a_stop(fail, AssertionError)
+    with pytest.raises(TimeoutError, match="own"):
+        ended_by_a_stop(expire, AssertionError)
 
 
 def test_a_context_that_a_signal_meets_at_any_instruction_is_counted_right() -> None:

@@ -65,7 +65,6 @@ class RepeatedSignals:
             self._thread = threading.Thread(target=self._repeat, args=(number,), name="penstock-stop", daemon=True)
             self._thread.start()
         elif self._repeats and _waits and not _is_boundary(frame):
-        elif self._repeats and _waits and not _is_boundary(frame):
             raise WaitEnded(
                 "a stop ended the wait for the source",
                 hint="start the pipeline again: it goes on from its last commit",

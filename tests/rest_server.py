@@ -89,7 +89,6 @@ class RestCatalogServer:
         self.overrides: dict[str, str] = {}
         self.token = TOKEN
         self.data_tokens: list[Node] = []
-        self.done: list[Node] = []
         self.authorize: Callable[[str, str, Mapping[str, str], bytes, Mapping[str, str]], bool] = self._bearer
         self._lock = threading.RLock()
         self._storage = LocalStorage(sync=False)

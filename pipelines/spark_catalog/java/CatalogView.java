@@ -26,4 +26,11 @@ class CatalogView {
         builder.withQueryColumnNames(new String[0]);
         return builder.build();
     }
+
+    /** Adds what Spark's parser made of the statement to a request. */
+    static Request described(Request request, String catalog, View view) {
+        request.with("query", view.queryText()).with("schema", view.schema().json()).with("properties", view.properties());
+        request.asked.put("of_this_catalog", catalog.equals(view.currentCatalog()));
+        return request.with("current_database", String.join(".", view.currentNamespace()));
+    }
 }

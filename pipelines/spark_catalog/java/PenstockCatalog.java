@@ -355,15 +355,19 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
         return request("drop_view").table(identifier).answer().asBoolean();
     }
 
-    public View createView(Identifier identifier, View view) { return refusedView(identifier); }
+    public View createView(Identifier identifier, View view) {
+        CatalogView.described(request("create_view").table(identifier), name, view).answer();
+        return view;
+    }
 
-    public View replaceView(Identifier identifier, View view) { return refusedView(identifier); }
+    public View replaceView(Identifier identifier, View view) {
+        CatalogView.described(request("replace_view").table(identifier), name, view).answer();
+        return view;
+    }
 
-    public void renameView(Identifier from, Identifier to) { refusedView(from); }
-
-    private View refusedView(Identifier identifier) {
-        request("refuse_view").table(identifier).answer();
-        throw new IllegalStateException(identifier.toString());
+    public void renameView(Identifier from, Identifier to) {
+        Request request = request("rename_view").table(from).with("new_database", String.join(".", to.namespace()));
+        request.with("new_table", to.name()).answer();
     }
 
     // procedures

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.ingest.mysql.binlog.server_positions import earliest, owned_transactions, transactions_in
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogPurged, BinlogReset, GtidDiverged
 from penstock.ingest.mysql.position import LogPosition, MySqlGtidSet, file_number, transaction_set
-from penstock.ingest.mysql.server.connection import ask, log_files
+from penstock.ingest.mysql.server.connection import ask, log_files, variables
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, ServerFacts
@@ -42,7 +42,9 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
             check_position(connection, stored)
         except BinlogPurged:
             oldest = earliest(connection, facts)
-            if not _contains(stored.gtid, oldest.gtid, mariadb=facts.is_mariadb):
+            # The server lists the transactions that it purged by their GTIDs: others may be gone unread.
+            all_named = facts.is_mariadb or variables(connection, "gtid_mode").get("gtid_mode") == "ON"
+            if not all_named or not _contains(stored.gtid, oldest.gtid, mariadb=facts.is_mariadb):
                 raise
             # The log of an idle server was rotated and purged: all purged transactions had been read.
             return Resume(oldest, by_gtid=False)

@@ -14,7 +14,7 @@ from penstock.errors import ConfigError, PenstockError, PositionLost
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.database.findings import MissingGrant, SourceNotReady
 from penstock.ingest.mysql import read_range as reading
-from penstock.ingest.mysql.errors import RowImageError
+from penstock.ingest.mysql.errors import BinlogPurged, RowImageError
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import read_chunk
@@ -256,6 +256,28 @@ def test_a_snapshot_resumes_at_its_chunk_if_the_driver_is_killed_after_a_commit(
     assert sync.ids() == list(range(1000))
     assert set(read) & set(first) <= set(first[-2:])  # the last batch is looked at again, and nothing before it
     assert json.loads(before.properties["penstock.end"])["cursors"]  # where the copy stands travels in the commit
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("unread", [False, True], ids=["all read", "not all read"])
+def test_a_purged_log_of_transactions_without_gtids_may_lack_unread_ones(
+    mysql: Playground, tmp_path: Path, unread: bool
+) -> None:
+    """No list of the server has them, so it looks as if all that is gone had been read."""
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    sync = Sync(mysql, tmp_path, "t", ["table-name=t"])
+    sync.run()
+    try:
+        mysql.run(*(f"SET GLOBAL gtid_mode = {mode}" for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE")))
+        if unread:
+            mysql.run("INSERT INTO t VALUES (2)")
+        mysql.run("FLUSH BINARY LOGS")
+        mysql.run(f"PURGE BINARY LOGS TO '{mysql.here().file}'", "INSERT INTO t VALUES (3)")
+        with pytest.raises(BinlogPurged):
+            sync.run()
+    finally:
+        mysql.run(*(f"SET GLOBAL gtid_mode = {mode}" for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")))
 
 
 @pytest.mark.mysql

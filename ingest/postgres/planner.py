@@ -114,8 +114,9 @@ class PgPlanner(CopyPlanner[PgSettings, PgConnection, PgProgress, PgTableFacts])
         """
         emptied = self._emptied(progress, names)
         if self.settings.reads_exactly:
-            # Other tables that are read as of the present position must not be passed by the log.
-            if not set(emptied.unread) <= set(names):
+            # Other tables that are read as of the present position must not be passed by the log. Those of `fresh` wait
+            # for a later position themselves.
+            if not set(emptied.unread) <= {*names, *progress.fresh}:
                 return emptied
             position = exact_position(connection)
         else:

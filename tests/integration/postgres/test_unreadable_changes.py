@@ -70,3 +70,56 @@ def test_a_reset_that_was_interrupted_is_carried_out_by_a_run_without_it(
     sync.run()
     assert {key: row["v"] for key, row in sync.rows("t").items()} == {1: 11, 2: 2}
     assert all(verdict.is_equal for verdict in sync.verified().values())
+
+
+def weak(table: str) -> tuple[str, ...]:
+    return (
+        f"ALTER TABLE {table} REPLICA IDENTITY USING INDEX {table}_v",
+        f"UPDATE {table} SET v = v + 10 WHERE id = 1",
+        f"DELETE FROM {table} WHERE id = 3",
+        f"ALTER TABLE {table} REPLICA IDENTITY DEFAULT",
+        f"INSERT INTO {table} VALUES (3, 3)",
+    )
+
+
+@pytest.mark.parametrize("mode", ["watermark", "exact"])
+def test_tables_with_unreadable_changes_are_reset_one_after_the_other(
+    server: PgPlayground, tmp_path: Path, mode: str
+) -> None:
+    flags = ["--table-conf", "changelog-producer=lookup"] if mode == "exact" else []
+    for table in ("t", "u", "w"):
+        server.create(table, f"id int PRIMARY KEY, v int NOT NULL, CONSTRAINT {table}_v UNIQUE (v)")
+        server.run(f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)")
+    sync = PgSync(server, tmp_path, flags=flags)
+    sync.run()
+    server.run(*weak("t"), "DELETE FROM w WHERE id = 2")
+    with pytest.raises(IdentityTooWeak):
+        sync.run()
+    server.run(*weak("u"), "UPDATE w SET v = 7 WHERE id = 1", *weak("u"), *weak("t"))
+    with pytest.raises(IdentityTooWeak):  # those of the other table
+        PgSync(server, tmp_path, flags=[*flags, "--reset", "ods.t"]).run()
+    server.run(*weak("u"))
+    PgSync(server, tmp_path, flags=[*flags, "--reset", "ods.u"]).run()
+    assert {key: row["v"] for key, row in sync.rows("t").items()} == {1: 21, 2: 2, 3: 3}
+    assert {key: row["v"] for key, row in sync.rows("u").items()} == {1: 31, 2: 2, 3: 3}
+    assert {key: row["v"] for key, row in sync.rows("w").items()} == {1: 7, 3: 3}
+    assert all(verdict.is_equal for verdict in sync.verified().values())
+
+
+def test_a_reset_that_was_interrupted_ends_with_its_table(
+    server: PgPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = begun(server, tmp_path)
+
+    def end(*_: object) -> None:
+        raise Ended
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PgPlanner, "next", end)
+        for _ in range(2):
+            with pytest.raises(Ended):
+                PgSync(server, tmp_path, flags=["--reset", "ods.t"]).run()
+    server.run("DROP TABLE t", "INSERT INTO u VALUES (4, 4)")
+    sync.run()
+    assert {key: row["v"] for key, row in sync.rows("u").items()} == {1: 7, 2: 2, 4: 4}
+    assert not list((tmp_path / "checkpoint").rglob("reset-*"))

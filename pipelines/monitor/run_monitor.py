@@ -98,8 +98,7 @@ class RunMonitor:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._over.set()
         if self._thread is not None:
-            # The thread should not write after the last status, which is written below. It may wait for a source that
-            # says nothing; what it would write after that are the facts of that status.
+            # It may wait for a source that says nothing, or for a slow store. It does nothing more after that.
             self._thread.join(_LAST_LOOK_S)
         with self._lock:
             known = error if isinstance(error, PenstockError) else None
@@ -142,10 +141,13 @@ class RunMonitor:
                 self._looked = time.monotonic()
                 self._quietly(self._look)
                 with self._lock:
-                    self._write()
+                    if not self._over.is_set():
+                        self._write()
 
     def _obey(self) -> None:
         signals = self.folder.signals()
+        if self._over.is_set():
+            return  # they are for the next run
         if signals.stop:
             self.folder.clear_signal(STOP)
             log.info("event=signal signal=stop")
@@ -161,8 +163,9 @@ class RunMonitor:
         self._enter(resting if signals.paused else "running")
 
     def _enter(self, state: str) -> None:
-        if state != self._facts["state"]:
-            with self._lock:
+        with self._lock:
+            # Nothing may follow the last status: another process may have begun to write its own.
+            if state != self._facts["state"] and not self._over.is_set():
                 self._facts["state"] = state
                 self._write()
 
@@ -170,6 +173,8 @@ class RunMonitor:
         if self._end is None:
             return
         look = Look(_now(), self.source.lag(self._end))
+        if self._over.is_set():
+            return
         with self._lock:
             self._facts["lag"] = dict(look.lag)
             if look.caught_up:

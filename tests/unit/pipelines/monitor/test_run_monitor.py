@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,48 @@ def test_signals_are_applied_and_a_pause_survives_a_restart(shop: Shop, monkeypa
         watch.folder.signal(STOP)
         until(lambda: later.words[-1] == "stop")
     assert (watch.folder.status() or {})["state"] == "stopped"
+
+
+def ended_late(watch: RunMonitor, waits: threading.Event, goes_on: threading.Event) -> dict[str, Any]:
+    """End a run whose thread waits, and return the status that remains once it goes on beside the next run."""
+    with watch:
+        watch._end = {}
+        assert waits.wait(waiting.LIMIT_S)
+    assert (watch.folder.status() or {})["state"] == "stopped"
+    watch.folder.put_status({"state": "running", "pid": 7})
+    watch.folder.signal(STOP)
+    goes_on.set()
+    assert watch._thread is not None
+    waiting.ended(watch._thread)
+    return watch.folder.status() or {}
+
+
+@pytest.mark.parametrize("place", ["source", "store"])
+def test_a_thread_that_still_waits_leaves_status_and_signals_to_the_next_run(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(watching, "_LAST_LOOK_S", 0.01)
+    waits, goes_on, noted = threading.Event(), threading.Event(), Noted()
+    watch = watch_of(shop, noted, look_seconds=0.0)
+    signals = CheckpointFolder.signals
+
+    def wait() -> None:
+        waits.set()
+        goes_on.wait(waiting.LIMIT_S)
+
+    def slow(folder: CheckpointFolder) -> Any:
+        if threading.current_thread() is watch._thread:
+            wait()
+        return signals(folder)
+
+    if place == "source":
+        monkeypatch.setattr(noted, "lag", lambda offsets: wait() or {})
+    else:
+        monkeypatch.setattr(CheckpointFolder, "signals", slow)
+    assert ended_late(watch, waits, goes_on) == {"state": "running", "pid": 7}
+    assert watch.folder.signals().stop
+    assert noted.words == []
 
 
 def test_an_unread_stop_signal_does_not_stop_the_next_run(shop: Shop) -> None:

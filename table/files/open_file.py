@@ -102,7 +102,8 @@ class OpenFile:
     def abandon(self) -> None:
         """Close the stream of a file that will be deleted."""
         # Arrow's writers close themselves when they are collected: on a closed stream that prints a traceback.
-        with suppress(OSError, ValueError, pa.ArrowException):
+        # After it has refused rows, the writer of Parquet files raises RuntimeError.
+        with suppress(OSError, ValueError, RuntimeError, pa.ArrowException):
             self._writer.close()
         with suppress(OSError):
             self.stream.close()

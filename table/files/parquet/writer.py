@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from penstock.table.files.columns import has_nanosecond_columns, stored_rows, stored_schema
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
+from penstock.table.files.parquet.required_members import without_hidden_nulls
 from penstock.table.values.types import Field
 
 
@@ -20,7 +21,7 @@ class ParquetWriter:
     def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
         self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "parquet")
         self._collected: list[Any] = []
-        first = stored_rows(sample.slice(0, SAMPLE_ROWS), self._fields, self._stored)
+        first = self._converted(sample.slice(0, SAMPLE_ROWS))
         codings = codings_of(first, fields, encoding, sample)
         self._random = codings.random
         # A small file has nothing but its sample, whose columns are not made again.
@@ -56,7 +57,10 @@ class ParquetWriter:
         sample, self._sample = self._sample, None
         if sample is not None and sample[0] is rows:
             return sample[1]
-        return stored_rows(rows, self._fields, self._stored)
+        return self._converted(rows)
+
+    def _converted(self, rows: pa.Table) -> pa.Table:
+        return without_hidden_nulls(stored_rows(rows, self._fields, self._stored))
 
     def close(self) -> Any:
         """End the file without closing the stream, and return its footer."""

@@ -136,6 +136,11 @@ def test_conditions_of_a_merge_have_queries(lake: Interpreter) -> None:
             "NOT MATCHED AND (SELECT v) = 5 THEN INSERT (id, v) VALUES (id, (SELECT CASE WHEN v > 1 THEN id END v))",
             [(1, 1), (2, 2)],
         ),
+        (
+            "NOT MATCHED AND CASE WHEN (SELECT count(*) FROM (SELECT 1)) > 5 THEN error('many') ELSE true END "
+            "THEN INSERT (id) VALUES (id)",
+            [(1, 1), (2, None)],
+        ),
         ("NOT MATCHED BY SOURCE AND (id) IN (SELECT id + 1 FROM (SELECT 1 AS id)) THEN DELETE", [(1, 1)]),
     ],
 )

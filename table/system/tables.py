@@ -103,7 +103,7 @@ def check_system_options(name: str, options: Mapping[str, str], table: str) -> N
 
 def has_own_rows(name: str) -> bool:
     """Return whether a system table has the rows of its table."""
-    return name.lower() in {"audit_log", "binlog", "ro", "read_optimized"}
+    return name.lower() in {"audit_log", "binlog", "ro", "read_optimized", "row_tracking"}
 
 
 def followed_options(name: str, options: Mapping[str, str]) -> dict[str, str]:

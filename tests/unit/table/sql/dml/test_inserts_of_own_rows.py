@@ -172,6 +172,16 @@ def test_an_overwrite_with_rows_of_a_system_table_finds_commits_of_other_jobs(
     assert rows(found) == [(1, 1, 0), (1, 7, 7), (2, 2, 0)]
 
 
+def test_an_overwrite_with_rows_and_their_ids_finds_commits_of_other_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = lake(tmp_path, APPEND, ", 'row-tracking.enabled' = 'true'")
+    others = beside(monkeypatch, tmp_path, ["INSERT INTO d.t VALUES (1, 7, 7)"])
+    list(found.run("INSERT OVERWRITE t SELECT p, id, _ROW_ID * 0 + v FROM t$row_tracking"))
+    assert not list(others)
+    assert rows(found) == [(1, 1, 0), (1, 7, 7), (2, 2, 0)]
+
+
 @pytest.mark.parametrize(
     ("target", "source"),
     [

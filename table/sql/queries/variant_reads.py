@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -28,6 +29,15 @@ _EXTRACTS = (
     "json_type",
 )
 _TYPE = 'STRUCT("value" BLOB, metadata BLOB)'
+# Words that may follow a column, or stand before a bracket, and are not the name of one.
+_NO_NAMES = frozenset(
+    re.findall(
+        r"\w+",
+        """and anti asc asof between by collate cross desc else end except fetch filter for from full glob group having
+        ilike in inner intersect into is isnull join left like limit natural not notnull nulls offset on or order over
+        positional qualify returning right semi similar tablesample then union using when where window""",
+    )
+)
 
 
 def has_variant(type_: pa.DataType) -> bool:
@@ -80,9 +90,10 @@ def _renamed(tokens: Sequence[SqlToken], variants: Collection[str]) -> set[str]:
     texts = [token.text.lower() for token in tokens]
     found, before = {name.lower() for name in variants}, 0
     found.update(name for at, text in enumerate(texts) if text == "(" for name in _listed(texts, names, at))
+    given = ["" if text in _NO_NAMES else name for text, name in zip(texts, names, strict=True)]
     while len(found) > before:
         before = len(found)
-        pairs = zip(names, [*names[1:], ""], [*names[2:], "", ""], strict=False)
+        pairs = zip(names, [*given[1:], ""], [*given[2:], "", ""], strict=False)
         found |= {(after if between == "as" else between) for name, between, after in pairs if name in found}
         found.discard("")
     return found
@@ -91,5 +102,12 @@ def _renamed(tokens: Sequence[SqlToken], variants: Collection[str]) -> set[str]:
 def _listed(texts: Sequence[str], names: Sequence[str], at: int) -> Sequence[str]:
     """Return the names in a bracket that lists the columns of a query: `) AS s(a, b)`, and `WITH s(a, b) AS (`."""
     end = next((place for place in range(at, len(texts)) if texts[place] == ")"), len(texts))
-    of_query = at > 1 and names[at - 1] and texts[at - 2] in {")", "as"}
-    return names[at + 1 : end] if of_query or texts[end + 1 : end + 3] == ["as", "("] else ()
+    inside = range(at + 1, end)
+    is_list = all(names[place] if place in inside[::2] else texts[place] == "," for place in inside)
+    is_named = at > 0 and names[at - 1] and texts[at - 1] not in _NO_NAMES
+    of_query = at > 1 and texts[at - 2] in {")", "as"}
+    return (
+        names[at + 1 : end : 2]
+        if is_list and is_named and (of_query or texts[end + 1 : end + 3] == ["as", "("])
+        else ()
+    )

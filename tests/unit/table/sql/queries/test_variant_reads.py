@@ -78,6 +78,35 @@ def test_functions_of_json_on_a_text_remain(lake: Interpreter) -> None:
     assert found.to_pylist() == [{"a": "6"}]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT v, j -> 'k' AS x FROM t WHERE (j -> 'k') = '6'",
+        "SELECT j -> 'k' AS x FROM t WHERE (id = 1) AND (j) <> '' AND v IS NOT NULL AND (j -> 'k') = '6'",
+        "SELECT j -> 'k' AS x, row_number() OVER (PARTITION BY j) FROM t ORDER BY v NULLS LAST, j -> 'k'",
+        "SELECT j -> 'k' AS x, count(*) FILTER (WHERE (j -> 'k') = '6') FROM t WHERE id IN (1) GROUP BY j",
+        "SELECT to_json(id)::INT + 5 AS x FROM t WHERE (1 = 1) AND (id) = 1",
+    ],
+)
+def test_texts_beside_a_variant_are_read_as_json(lake: Interpreter, query: str) -> None:
+    (found,) = lake.run(query)
+    assert [str(row["x"]) for row in found.to_pylist()] == ["6"]
+
+
+def test_a_variant_that_is_added_is_null_in_older_rows(lake: Interpreter) -> None:
+    list(lake.run("CREATE TABLE old (id INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1')"))
+    list(lake.run("INSERT INTO old VALUES (1), (2); ALTER TABLE old ADD (v VARIANT, s ROW<a INT NOT NULL>)"))
+    list(
+        lake.run("INSERT INTO old (id) VALUES (3); INSERT INTO old VALUES (2, '5', row(7)); CALL sys.compact('d.old')")
+    )
+    (found,) = lake.run("SELECT id, v IS NULL AS n, s FROM old ORDER BY id")
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        (1, True, None),
+        (2, False, {"a": 7}),
+        (3, True, None),
+    ]
+
+
 def test_a_table_that_is_created_from_a_query_has_variants_too(lake: Interpreter) -> None:
     list(lake.run("CREATE TABLE c AS SELECT v, [v] AS l, {'v': v} AS s, MAP {'a': v} AS m FROM t"))
     (shown,) = lake.run("SHOW CREATE TABLE c")

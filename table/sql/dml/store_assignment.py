@@ -71,7 +71,7 @@ def _checks(
         for at, (name, own) in enumerate(_fields_by_place(given, type_)):
             part = f"struct_extract({value}, {at + 1 if _is_unnamed(given) else literal(name)})"
             yield from _checks(table, f"{column}.{own.name}", part, given.field(at).type, own.type, depth)
-    elif isinstance(type_, ArrayType) and pa.types.is_list(given):
+    elif isinstance(type_, ArrayType) and (pa.types.is_list(given) or pa.types.is_fixed_size_list(given)):
         yield from _of_elements(table, f"{column}.element", value, given.value_type, type_.element, depth)
     elif isinstance(type_, MapType) and pa.types.is_map(given):
         yield from _of_elements(table, f"{column}.key", f"map_keys({value})", given.key_type, type_.key, depth)

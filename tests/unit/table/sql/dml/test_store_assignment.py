@@ -125,6 +125,7 @@ def test_members_that_would_be_stored_in_part_are_refused(nested: Interpreter, k
         ("s", "{'d': '2024-02-29', 'q': {'t': '2024-02-29'}}", "s.q.t"),
         ("a", f"[{{'d': '2024-02-29'}}, {{'d': '{AT}'}}]", "a.element.d"),
         ("l", "[['1'], NULL, ['2', '2.5']]", "l.element.element"),
+        ("l", "[array_value('1', '2.5')]", "l.element.element"),
         ("m", f"MAP {{1: '{AT}'}}", "m.value"),
         ("m", "MAP {'1.5': '2024-02-29'}", "m.key"),
     ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
+from penstock.table.errors import ManifestMissing
 from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -22,9 +24,7 @@ def warn_of_replaced_rows(store: TableStore, began: int, overwrite: Snapshot) ->
     if not others:
         return
     replaced = {entry.partition for entry in delta_entries(store, overwrite)}
-    changed = [
-        str(found.id) for found in others if any(entry.partition in replaced for entry in delta_entries(store, found))
-    ]
+    changed = [str(found.id) for found in others if _may_change(store, found, replaced)]
     if changed:
         log.warning(
             "event=rows_of_others_replaced table=%s overwrite=%d snapshots=%s note=they were committed after the query "
@@ -35,3 +35,11 @@ def warn_of_replaced_rows(store: TableStore, began: int, overwrite: Snapshot) ->
             ",".join(changed),
             overwrite.id - 1,
         )
+
+
+def _may_change(store: TableStore, snapshot: Snapshot, partitions: Collection[bytes]) -> bool:
+    try:
+        return any(entry.partition in partitions for entry in delta_entries(store, snapshot))
+    except ManifestMissing:
+        # An expiry deletes manifests before their snapshot. The overwrite is committed, and must not fail any more.
+        return True

@@ -124,6 +124,23 @@ def test_an_overwrite_by_path_warns_of_rows_that_it_may_not_have_read(
     assert [f" snapshots={before.id + 1} " in text for text in said] == [True] * warned
 
 
+def test_an_overwrite_by_path_succeeds_beside_an_expiry_of_the_snapshots_before_it(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = TableWrite.of({"path": table.path, "overwrite-partition": "dt=a"}, overwrite=True).at_begin()
+    done = [write.take(iter([batch((8, "a"))]), "job")]
+    for _ in range(2):
+        with table.refresh().writer() as writer:
+            writer.write(pa.Table.from_batches([batch((9, "b"))]))
+            writer.commit()
+    # The expiry has deleted the manifest list, and not yet the snapshot.
+    expiring = table.refresh().snapshots[-2]
+    (Path(table.path) / "manifest" / expiring.delta_manifest_list).unlink()
+    write.commit(done, "job", None, None)
+    (warning,) = [found.getMessage() for found in caplog.records if "rows_of_others_replaced" in found.getMessage()]
+    assert f" snapshots={expiring.id} " in warning
+
+
 def test_an_overwrite_that_cannot_read_all_rows_is_refused_before_it_begins(tmp_path: Path) -> None:
     options = "'bucket' = '1', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'"
     script = f"CREATE DATABASE d; CREATE TABLE d.t (id INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({options})"

@@ -70,7 +70,7 @@ class ChangeFunction extends AbstractFunction1 {
             return parser.parsePlan("SELECT * FROM " + table + " WITH (`" + option + "` = '" + escaped(ends) + "')");
         } catch (ParseException unreadable) {
             throw new UnsupportedOperationException("'" + texts[0]
-                + "' is not the name of a table\n  to repair: write it as 'database.table'");
+                + "' is not the name of a table\n  to repair: write it as 'database.table', a name such as t$branch_b in backquotes");
         }
     }
 

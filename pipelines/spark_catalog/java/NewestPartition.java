@@ -15,8 +15,13 @@ class NewestPartition implements UnboundFunction, ScalarFunction {
     static final String NAME = "max_pt";
     /** Absent in tasks, to which the function is sent only if the name of the table is no literal. */
     private final transient PenstockCatalog catalog;
+    /** Chosen when a query is analyzed: a view keeps its own, and Spark plans a cached query in another session. */
+    private final String database;
 
-    NewestPartition(PenstockCatalog catalog) { this.catalog = catalog; }
+    NewestPartition(PenstockCatalog catalog) {
+        this.catalog = catalog;
+        database = catalog.analyzedDatabase();
+    }
 
     public String name() { return NAME; }
 
@@ -37,7 +42,7 @@ class NewestPartition implements UnboundFunction, ScalarFunction {
         if (catalog == null || row.isNullAt(0)) {
             Request.fail("sys.max_pt needs the name of a table as a literal\n  to repair: sys.max_pt('database.table')", null);
         }
-        Request request = catalog.request("newest_partition").with("database", catalog.currentDatabase());
+        Request request = catalog.request("newest_partition").with("database", database);
         JsonNode value = request.with("table", row.getUTF8String(0).toString()).answer();
         return value.isNull() ? null : UTF8String.fromString(value.asText());
     }

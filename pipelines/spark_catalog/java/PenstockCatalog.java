@@ -9,6 +9,7 @@ import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -38,6 +39,7 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
+import scala.collection.immutable.Seq;
 
 /** The catalog for Spark. It knows nothing about tables: Python answers each request, and Spark's Python data source reads and writes. */
 public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
@@ -376,6 +378,16 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
     String currentDatabase() {
         CatalogManager manager = SparkSession.active().sessionState().catalogManager();
         String[] database = manager.currentCatalog().name().equals(name) ? manager.currentNamespace() : defaultNamespace();
+        return String.join(".", database);
+    }
+
+    /** The database of names in what is analyzed: that of the session, or the one in which a view was created. */
+    String analyzedDatabase() {
+        Seq view = AnalysisContext.get().catalogAndNamespace();
+        if (view.isEmpty()) return currentDatabase();
+        if (!view.apply(0).equals(name)) return String.join(".", defaultNamespace());
+        String[] database = new String[view.size() - 1];
+        for (int i = 0; i < database.length; i++) database[i] = (String) view.apply(i + 1);
         return String.join(".", database);
     }
 

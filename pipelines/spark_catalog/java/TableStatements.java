@@ -1,9 +1,11 @@
 package penstock.spark;
 
+import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
+import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTables;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.RepairTable;
@@ -19,6 +21,10 @@ class TableStatements extends Rule {
     public TreeNode apply(TreeNode plan) {
         if (plan instanceof AnalyzeTable) return analyzed((AnalyzeTable) plan);
         if (plan instanceof AnalyzeColumn) return analyzed((AnalyzeColumn) plan);
+        if (plan instanceof AnalyzeTables && isOurs(((AnalyzeTables) plan).child())) {
+            Request.fail("ANALYZE TABLES is not supported\n  to repair: ANALYZE TABLE t COMPUTE STATISTICS  for each table",
+                null);
+        }
         if (plan instanceof RepairTable && ours(((RepairTable) plan).child()) != null) {
             Request.fail("MSCK REPAIR TABLE has nothing to do: partitions are those of the rows\n  to repair: remove it; "
                 + "CALL sys.repair('database.table') enters a table into a Hive metastore", null);
@@ -45,9 +51,20 @@ class TableStatements extends Rule {
             for (int i = 0; i < names.length; i++) columns.append(i == 0 ? "" : ",").append(names[i].name());
         } else {
             Seq names = (Seq) plan.columnNames().get();
-            for (int i = 0; i < names.size(); i++) columns.append(i == 0 ? "" : ",").append(names.apply(i));
+            for (int i = 0; i < names.size(); i++) columns.append(i == 0 ? "" : ",").append(spelt(table, (String) names.apply(i)));
         }
         return run(table, columns.toString());
+    }
+
+    /** The name as the table spells it, which has no other one that differs in case only. */
+    private static String spelt(ResolvedTable table, String name) {
+        org.apache.spark.sql.connector.catalog.Column[] known = table.table().columns();
+        String found = null;
+        for (int i = 0; i < known.length; i++) {
+            if (known[i].name().equals(name)) return name;
+            if (known[i].name().equalsIgnoreCase(name)) found = found == null ? known[i].name() : name;
+        }
+        return found == null ? name : found;
     }
 
     private static TreeNode run(ResolvedTable table, String columns) {
@@ -59,6 +76,10 @@ class TableStatements extends Rule {
         if (RunningStatement.analyzes()) procedure.call(new GenericInternalRow(values));
         Seq none = scala.collection.immutable.Nil$.MODULE$;
         return new LocalRelation(none, none, false, Option.empty());
+    }
+
+    private static boolean isOurs(LogicalPlan plan) {
+        return plan instanceof ResolvedNamespace && ((ResolvedNamespace) plan).catalog() instanceof PenstockCatalog;
     }
 
     private static ResolvedTable ours(LogicalPlan plan) {

@@ -233,6 +233,16 @@ def test_a_query_reads_the_newest_partition(spark: SparkSession) -> None:
     assert rows(spark, "SELECT id, sys.max_pt('days') FROM days WHERE dt = sys.max_pt('shop.days')") == [(2, "b")]
     [[plan]] = rows(spark, "EXPLAIN SELECT id FROM days WHERE dt = lake.sys.max_pt('days')")
     assert "EqualTo(dt,b)" in plan
+    # A view has the database in which it was created, also where Spark plans its rows in another session.
+    spark.sql("CREATE TEMPORARY VIEW newest AS SELECT id FROM days WHERE dt = sys.max_pt('days')")
+    spark.sql("CREATE DATABASE without_days")
+    spark.sql("USE without_days")
+    assert rows(spark, "SELECT * FROM newest") == [(2,)]
+    spark.sql("USE shop")
+    spark.sql("CACHE TABLE newest")
+    spark.sql("INSERT INTO days VALUES (3, 'new', 1, 'c')")
+    assert rows(spark, "SELECT * FROM newest") == [(3,)]
+    spark.sql("DROP VIEW newest")
     spark.sql("TRUNCATE TABLE days")
     assert rows(spark, "SELECT sys.max_pt('days')") == [(None,)]
     spark.sql("CREATE TABLE unparted (id INT)")
@@ -246,12 +256,13 @@ def test_statistics_are_computed_by_the_statement_of_spark(spark: SparkSession) 
     assert rows(spark, "ANALYZE TABLE counted COMPUTE STATISTICS") == []
     assert rows(spark, "SELECT mergedRecordCount FROM `counted$statistics`") == [(2,)]
     assert rows(spark, "SELECT count(*) FROM `counted$snapshots`") == [(2,)]
-    for columns, found in (("COLUMNS status", {"status"}), ("ALL COLUMNS", {"id", "status", "amount", "dt"})):
+    for columns, found in (("COLUMNS STATUS", {"status"}), ("ALL COLUMNS", {"id", "status", "amount", "dt"})):
         spark.sql(f"ANALYZE TABLE lake.shop.counted COMPUTE STATISTICS FOR {columns}")
         [[text]] = rows(spark, "SELECT colstat FROM `counted$statistics`")
         assert json.loads(text).keys() == found
     assert "remove NOSCAN" in refusal(spark, "ANALYZE TABLE counted COMPUTE STATISTICS NOSCAN")
     assert "remove PARTITION" in refusal(spark, "ANALYZE TABLE counted PARTITION (dt = 'a') COMPUTE STATISTICS")
+    assert "for each table" in refusal(spark, "ANALYZE TABLES IN shop COMPUTE STATISTICS")
     assert "has nothing to do" in refusal(spark, "MSCK REPAIR TABLE counted")
 
 

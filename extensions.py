@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from penstock import late_pandas
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def _entries(group: str) -> dict[str, EntryPoint]:
 
 def loaded(entry: EntryPoint) -> Any:
     """Return the object of an entry point; ConfigError if its package cannot be imported."""
+    late_pandas.needed()  # the package knows Arrow with pandas
     try:
         return entry.load()
     # A missing module, or a module without the attribute: the package does not fit. Other errors are bugs of the

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock import late_pandas
 from penstock.formats.exact_decimals import apart, rescaled
 from penstock.schema_evolution.changed_values import changed_values
 from penstock.schema_evolution.exact_texts import not_exact
@@ -190,6 +191,7 @@ def _without_changed(
     if not in_key:
         misfits.inexact += count
         return cast
+    late_pandas.needed_for(original.type)
     for row in np.flatnonzero(pc.fill_null(changed, fill_value=False).to_numpy(zero_copy_only=False)).tolist():
         shown = str(original[row].as_py())[:80]
         misfits.add(np.array([row]), f"{name} {type_text(type_)}: {shown!r} {not_exact(type_)}")

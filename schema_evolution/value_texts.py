@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock import late_pandas
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.texts import to_text
@@ -20,6 +21,7 @@ def as_text(column: pa.Array) -> pa.Array:
         # The labels of a SET, as MySQL prints them.
         return pc.binary_join(column, ",")
     if pa.types.is_nested(column.type):
+        late_pandas.needed_for(column.type)
         pairs = pa.types.is_map(column.type)
         values = (dict(value) if pairs and value is not None else value for value in column.to_pylist())
         return pa.array([None if value is None else _json_text(value) for value in values], pa.string())

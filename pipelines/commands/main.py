@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from penstock import late_pandas
 from penstock.errors import ConfigError, PenstockError, did_you_mean, label, without_bare_logins
 from penstock.pipelines.api import early_stop
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS, refusal
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     if arguments is None:
+        late_pandas.defer()
         first_jvm.allow()
         if words[:1] == ["run"] or sync_action(_name(words)) is not None:
             early_stop.note_from_now_on()

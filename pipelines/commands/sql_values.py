@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock import late_pandas
 from penstock.pipelines.commands.output import shown
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ _Conversion = Callable[[Any], object]
 
 def column_values(column: pa.ChunkedArray) -> Sequence[object]:
     """Return the values of a column."""
+    late_pandas.needed_for(column.type)
     values: list[object] = column.to_pylist()
     convert = _conversion(column.type)
     return values if convert is None else [_converted(convert, value) for value in values]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from penstock import late_pandas
 from penstock.errors import ConfigError
 from penstock.table.values.types import (
     BYTES,
@@ -86,9 +87,9 @@ def to_arrow(type_: DataType) -> pa.DataType:
         case AtomicType("DECIMAL"):
             return pa.decimal128(type_.precision, type_.scale)
         case AtomicType("TIMESTAMP"):
-            return pa.timestamp(timestamp_unit(type_.precision))
+            return _timestamp(type_.precision)
         case AtomicType("TIMESTAMP_LTZ"):
-            return pa.timestamp(timestamp_unit(type_.precision), "UTC")
+            return _timestamp(type_.precision, "UTC")
         case AtomicType(root):
             raise KeyError(root)
         case ArrayType(element):
@@ -100,6 +101,13 @@ def to_arrow(type_: DataType) -> pa.DataType:
             return pa.map_(to_arrow(element), pa.field("value", pa.int32(), nullable=False))
         case RowType(fields):
             return pa.struct([arrow_field(field) for field in fields])
+
+
+def _timestamp(precision: int, zone: str | None = None) -> pa.DataType:
+    unit = timestamp_unit(precision)
+    if unit == "ns":
+        late_pandas.needed()
+    return pa.timestamp(unit, zone)
 
 
 def arrow_field(field: Field) -> pa.Field:

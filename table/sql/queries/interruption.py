@@ -12,15 +12,27 @@ _Result = TypeVar("_Result")
 _PAUSE_S = 0.1
 
 
-def interruptible(connection: Any, work: Callable[[], _Result]) -> _Result:
+def interruptible(
+    connection: Any, work: Callable[[], _Result], discard: Callable[[_Result], object] | None = None
+) -> _Result:
     """Return the result of work on a DuckDB connection; Ctrl-C, or another signal that raises, ends it.
 
     The main thread, which alone handles signals, waits for the work of another thread. A second signal does not wait
-    for the end of the work.
+    for the end of the work. `discard` closes a result that nobody gets, because the work ended in spite of the signal.
     """
     if current_thread() is not main_thread():
         return work()
     ended: Future[_Result] = Future()
+    try:
+        _await(ended, connection, work, discard)
+        return ended.result()
+    finally:
+        del ended  # an error refers to this frame, and would keep what the frame has, such as an open result
+
+
+def _await(
+    ended: Future[_Result], connection: Any, work: Callable[[], _Result], discard: Callable[[_Result], object] | None
+) -> None:
     try:
         Thread(target=_settle, args=(ended, work), name="sql", daemon=True).start()
         while not ended.done():
@@ -30,11 +42,12 @@ def interruptible(connection: Any, work: Callable[[], _Result]) -> _Result:
         while not (ended.cancel() or ended.done()):
             connection.interrupt()
             wait([ended], _PAUSE_S)
+        # An open result would refuse the next statement on this connection: the other thread still refers to it.
+        if discard is not None and not ended.cancelled() and ended.exception() is None:
+            discard(ended.result())
         raise
-    try:
-        return ended.result()
     finally:
-        del ended  # an error refers to this frame, and would keep what the frame has, such as an open result
+        del ended, work  # as above
 
 
 def _settle(ended: Future[_Result], work: Callable[[], _Result]) -> None:

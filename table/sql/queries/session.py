@@ -248,7 +248,7 @@ class Session:
         try:
             begin = partial(self._connection.sql(prepared).to_arrow_reader, 65536)
             # Closed at once: the connection begins no other query while a result is open.
-            with interruptible(self._connection, begin) as reader:
+            with interruptible(self._connection, begin, pa.RecordBatchReader.close) as reader:
                 while (batch := interruptible(self._connection, partial(next, reader, None))) is not None:
                     yield batch
         except (self._duckdb.Error, pa.ArrowException, OSError) as reason:

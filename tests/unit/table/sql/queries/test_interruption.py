@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread, current_thread
 from types import FrameType
+from weakref import ReferenceType, ref
 
 import pytest
 
 import penstock
 from penstock.table.sql.interpreter import Interpreter
+from penstock.table.sql.queries import session as session_module
 from penstock.table.sql.queries.interruption import interruptible
-from tests.waiting import LIMIT_S, ended
+from penstock.table.sql.queries.session import Session
+from tests.waiting import LIMIT_S, ended, until
 
 # DuckDB needs hours for these 10^13 rows.
 _LONG = "(SELECT a.range AS id FROM range(100000000) a, range(1000000) b WHERE a.range % 7 = b.range % 11)"
@@ -67,6 +70,50 @@ def test_a_signal_interrupts_the_work() -> None:
     with pytest.raises(Stopped):
         interruptible(connection, work)
     assert ends == [True]
+
+
+def test_the_error_of_an_interruption_keeps_no_result_of_work_that_ended_nevertheless() -> None:
+    kept = list[ReferenceType[Event]]()
+
+    def work() -> Event:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        result = Event()
+        kept.append(ref(result))
+        return result
+
+    with pytest.raises(Stopped) as caught:
+        interruptible(Connection(), work)
+    until(lambda: kept[0]() is None, "the result was dropped")
+    assert caught.type is Stopped
+
+
+def test_a_result_that_nobody_gets_is_discarded() -> None:
+    def work() -> int:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return 7
+
+    discarded: list[int] = []
+    with pytest.raises(Stopped):
+        interruptible(Connection(), work, discarded.append)
+    assert discarded == [7]
+
+
+def test_rows_that_were_interrupted_at_their_begin_leave_the_session_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = []
+
+    def interrupted(_: object, work: Callable[[], object], discard: Callable[[object], object]) -> object:
+        results.append(work())
+        discard(results[0])
+        raise Stopped
+
+    with Session(penstock.Catalog(tmp_path)) as session:
+        monkeypatch.setattr(session_module, "interruptible", interrupted)
+        with pytest.raises(Stopped):
+            next(session.batches(f"SELECT * FROM {_LONG}"))
+        monkeypatch.undo()
+        assert session.query("SELECT 1 AS one").to_pylist() == [{"one": 1}]
 
 
 def test_the_work_returns_its_result_or_its_error() -> None:

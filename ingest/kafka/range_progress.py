@@ -34,6 +34,8 @@ class RangeProgress:
         # The offset up to which the partition has no more records to return.
         self._reached = -1
         self._complaint: KafkaError | None = None
+        # The error of a gap that is accepted, if the broker still has later records.
+        self.deleted: PositionLost | None = None
 
     def done(self, position: int) -> bool:
         # The position alone does not reach the end if the last offsets of the range have no records.
@@ -90,13 +92,15 @@ class RangeProgress:
         ):
             if not self._concerns(message, position):
                 return
-            raise PositionLost(
+            self.deleted = PositionLost(
                 "the Kafka broker deleted records before they were read",
                 topic=self.topic,
                 partition=self.partition,
                 offset=position,
                 hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this",
             )
+            if not self._accept_gap:
+                raise self.deleted
         elif is_passing(error) or is_unknown_topic(error):
             self._complaint = error
         else:

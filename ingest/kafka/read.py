@@ -67,7 +67,10 @@ def read_range(
             found = client.consume(min(wanted, end - position), WAIT_SECONDS)
             records = reading.records(found, position)
             if not records:
-                if reading.is_stuck():
+                if reading.deleted is not None:
+                    position = _past_deleted(client, reading, position)
+                    client.assign([TopicPartition(topic, partition, position)])
+                elif reading.is_stuck():
                     client = renewed(properties, client)
                     client.assign([TopicPartition(topic, partition, position)])
                 continue
@@ -106,6 +109,15 @@ def sampled_size(properties: Mapping[str, str], sample: Range, most: int) -> flo
 def _most(rows: int, size: int, bytes_per_row: float) -> int:
     """Return how many records of this mean size a chunk may have."""
     return int(max(1, min(rows, size / max(bytes_per_row, 1))))
+
+
+def _past_deleted(client: Consumer, reading: RangeProgress, position: int) -> int:
+    """Return the first record that is left after a position whose record was deleted while the range was read."""
+    deleted, reading.deleted = reading.deleted, None
+    first = _first_left(client, reading.topic, reading.partition, position)
+    if deleted is not None and first == position:
+        raise deleted
+    return first
 
 
 def _first_left(client: Consumer, topic: str, partition: int, position: int) -> int:

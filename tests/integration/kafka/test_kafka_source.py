@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from itertools import count
 from types import SimpleNamespace
@@ -227,6 +228,25 @@ def test_records_dropped_between_plan_and_read_are_a_lost_position(broker: Broke
     broker.drop_before(topic, 2)
     with pytest.raises(PositionLost):
         read(kafka, {}, end)
+
+
+@pytest.mark.parametrize("accept_gap", [False, True])
+def test_records_dropped_during_a_read_are_a_gap(broker: Broker, accept_gap: bool) -> None:
+    """Retention passes a reader that is slower than the topic. The records are more than a client fetches ahead."""
+    topic, total = broker.topic(), 60
+    broker.send(topic, *(f"{number}".ljust(900_000) for number in range(total)))
+    kafka, found = source(broker, topic, accept_gap=accept_gap), list[int]()
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    (range_,) = kafka.plan({}, end, 1)
+    with contextlib.nullcontext() if accept_gap else pytest.raises(PositionLost):
+        for fetched in read_range(kafka.settings.properties, range_, rows=1, accept_gap=accept_gap):
+            found += fetched.messages.offsets.tolist()
+            if found[-1] < total - 2:
+                broker.drop_before(topic, total - 2)
+    lost = sorted({*range(total)} - {*found})
+    assert found == sorted(set(found))
+    assert lost
+    assert not accept_gap or lost == list(range(lost[0], total - 2))
 
 
 def test_a_recreated_topic_is_a_lost_position(broker: Broker) -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+# In seconds. Somebody waits for the columns, and a wrong address is the likelier reason: queries wait for longer.
+LOAD_S = 10.0
+
 
 @cache
 def cdc_source(kind: str) -> type[DataSource]:
@@ -30,13 +33,14 @@ def cdc_source(kind: str) -> type[DataSource]:
             return f"{kind}-cdc"
 
         def schema(self) -> StructType:
+            from penstock.ingest.patience import patience
             from penstock.pipelines.spark.versions import Feature
             from penstock.pipelines.spark_cdc.declared_columns import declared_schema
             from penstock.pipelines.spark_cdc.query_state import check_writable
             from penstock.pipelines.spark_cdc.read_options import CdcRead
             from penstock.pipelines.spark_source.plain_errors import plain_errors
 
-            with plain_errors():
+            with plain_errors(), patience(LOAD_S):
                 Feature.CDC_SOURCES.require()
                 read = CdcRead.of(kind, self.options)
                 if read.state is not None:

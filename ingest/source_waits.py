@@ -1,8 +1,8 @@
 """Stops of waits for a source that the libraries of its clients do not end: a server that is there and says nothing.
 
 A stop only sets flags, which waits look at as far as Penstock waits itself. Within a library they may last for minutes.
-So a signal is repeated while the stop has not been obeyed, and then ends what waits by an error. Nothing is written in
-such a place, and an error that may pass is what a lost connection gives.
+So a signal is repeated while the stop has not been obeyed, and then ends what waits by an error. No table is written
+in such a place, and an error that may pass is what a lost connection gives. Files of the checkpoint are replaced whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _LOOK_S = 0.2
 # In seconds. Within this time most waits end by themselves, without an error in the middle of a library.
 GRACE_S = 2.0
-_waits: list[None] = []  # one for each such context that the main thread is in
+_contexts: list[bool] = []  # that the main thread is in; whether a signal may end what it does there
 
 
 class WaitEnded(SourceError):
@@ -30,21 +30,33 @@ class WaitEnded(SourceError):
     advice = "run it again: it continues after its last batch"
 
 
-class waiting_for_source:  # noqa: N801 -- as a function that returns a context
-    """Let a signal that is repeated end the context at any place: it only reads from a source.
+class _Context:
+    """A part of the work of the main thread. In other threads it has no effect.
 
     No signal ends it while it begins or ends. A context that was left half way would count as one for ever, and a later
     signal would end a commit. A generator as a context would run code of the library there.
     """
 
+    may_end = False
+
     def __enter__(self) -> None:
         self._counts = threading.current_thread() is threading.main_thread()
         if self._counts:
-            _waits.append(None)
+            _contexts.append(self.may_end)
 
     def __exit__(self, *_: object) -> None:
         if self._counts:
-            _waits.pop()
+            _contexts.pop()
+
+
+class waiting_for_source(_Context):  # noqa: N801 -- as a function that returns a context
+    """Let a signal that is repeated end the context at any place: it only reads from a source."""
+
+    may_end = True
+
+
+class writing_tables(_Context):  # noqa: N801
+    """Let no signal end the context, which is a part of one that waits for a source: it writes tables."""
 
 
 class RepeatedSignals:
@@ -64,12 +76,8 @@ class RepeatedSignals:
         if self._thread is None:
             self._thread = threading.Thread(target=self._repeat, args=(number,), name="penstock-stop", daemon=True)
             self._thread.start()
-        elif self._repeats and _waits and not _is_boundary(frame):
-            raise WaitEnded(
-                "a stop ended the wait for the source",
-                hint="start the pipeline again: it goes on from its last commit",
-                retryable=True,
-            )
+        elif self._repeats and _contexts and _contexts[-1] and not _is_boundary(frame):
+            raise WaitEnded("a stop ended the wait for the source", retryable=True)
 
     def end(self) -> None:
         """Repeat nothing more. To be called before the handlers are removed."""
@@ -88,7 +96,7 @@ def _is_boundary(frame: FrameType | None) -> bool:
     return frame is not None and frame.f_code in _BOUNDARIES
 
 
-_BOUNDARIES = {waiting_for_source.__enter__.__code__, waiting_for_source.__exit__.__code__}
+_BOUNDARIES = {_Context.__enter__.__code__, _Context.__exit__.__code__}
 
 
 def ended_by_a_stop(work: Callable[[], _T], ended: Callable[[], Exception]) -> _T:

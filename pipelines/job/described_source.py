@@ -10,6 +10,7 @@ from penstock.errors import ConfigError, did_you_mean
 from penstock.formats.change import SourceSchema
 from penstock.ingest.connector_requests import Preparation, TableName
 from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.source_waits import writing_tables
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
@@ -134,7 +135,8 @@ def prepare_tables(
         sources = ",".join(map(source_text, copy.sources))
         log.warning("event=table_copied_again table=%s sources=%s reason=%s", copy.table, sources, copy.reason)
     warn_of_adoption(filled)
-    plan.tables.create(spec.sink, warehouse)
+    with writing_tables():  # a part of the start, which a stop may end
+        plan.tables.create(spec.sink, warehouse)
     left_out, preparation = plan.tables.left_out, plan.preparation
     source = kind.prepare(spec.source, request, preparation)
     goes_to: dict[TableName, str | None] = {name: mapping.target(*name) for name in captured.names}

@@ -16,7 +16,7 @@ import pytest
 from penstock.errors import SourceError
 from penstock.ingest import source_waits
 from penstock.ingest.patience import patience_unless
-from penstock.ingest.source_waits import RepeatedSignals, ended_by_a_stop, waiting_for_source
+from penstock.ingest.source_waits import RepeatedSignals, WaitEnded, ended_by_a_stop, waiting_for_source, writing_tables
 from tests.waiting import LIMIT_S, until
 
 
@@ -64,6 +64,27 @@ def test_a_signal_ends_nothing_where_something_may_be_written() -> None:
     assert len(came) == seen  # nothing is repeated any more
 
 
+def test_a_signal_ends_no_part_that_writes_and_then_what_follows_it() -> None:
+    reading, writing = os.pipe()
+    ends: list[int] = []
+
+    def write_and_wait(came: list[int]) -> None:
+        with waiting_for_source():
+            with writing_tables():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                until(lambda: len(came) > 3, "a signal that is repeated")
+                ends.append(len(came))
+            os.read(reading, 1)
+
+    with repeating() as came:
+        with pytest.raises(WaitEnded):
+            write_and_wait(came)
+        assert ends
+        assert len(came) > ends[0]
+    os.close(reading)
+    os.close(writing)
+
+
 def test_the_first_signal_leaves_time_to_end_in_order() -> None:
     with repeating() as came, waiting_for_source():
         os.kill(os.getpid(), signal.SIGUSR1)
@@ -99,6 +120,7 @@ def test_results_and_errors_of_such_a_call_are_its_own() -> None:
         raise KeyError("own")
 
     assert ended_by_a_stop(lambda: 7, AssertionError) == 7
+
     def expire() -> None:
         raise TimeoutError("own")
 
@@ -139,7 +161,7 @@ def test_a_context_that_a_signal_meets_at_any_instruction_is_counted_right() -> 
             pass
         finally:
             sys.settrace(before)
-        assert not source_waits._waits, f"after a signal at instruction {steps}"
+        assert not source_waits._contexts, f"after a signal at instruction {steps}"
         if left > 0:
             break
         steps += 1

@@ -50,6 +50,8 @@ def noted_sigterm() -> Iterator[Asked]:
         yield never_asked
         return
     before = signal.signal(signal.SIGTERM, note)
+    for number in _noted:
+        repeated.came(number, None)  # as if it came now
     try:
         yield lambda: bool(numbers or _noted)
     finally:

@@ -15,7 +15,7 @@ from penstock.ingest.patience import is_patient
 from penstock.ingest.pulsar.admin import PulsarAdmin, SubscriptionState
 from penstock.ingest.pulsar.answers import has_message, last_message_id
 from penstock.ingest.pulsar.client import check_reachable, client, reader
-from penstock.ingest.pulsar.errors import needs_admin, patiently
+from penstock.ingest.pulsar.errors import broker_error, needs_admin, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
 from penstock.ingest.pulsar.settings import PulsarSettings
 from penstock.ingest.pulsar.topics import NO_PARTITION, Place, full_name, partition_name, place_of
@@ -192,6 +192,8 @@ class PulsarCluster:
                     message = opened.read_next(wait)
                 except pulsar.Timeout:
                     return
+                except pulsar.PulsarException as error:
+                    raise broker_error(error, self._settings.service_url, topic=partition_name(place)) from error
                 yield *position_and_size(message.message_id()), message.length()
                 wait = min(wait, _WAIT_MS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pulsar
 import pytest
@@ -193,3 +193,20 @@ def test_an_admin_interface_that_refuses_has_one_request(monkeypatch: pytest.Mon
     made = cluster(**ADMIN)
     assert [made.subscription((TOPIC, number)) for number in range(3)] == [None] * 3
     assert asked == [(TOPIC, 0)]
+
+
+@pytest.mark.parametrize(("error", "passes"), [(pulsar.Interrupted, True), (pulsar.CryptoError, False)])
+def test_an_error_in_the_look_for_the_end_of_a_batch_is_one_of_the_source(
+    error: type[Exception], passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        def read_next(self, wait: int) -> NoReturn:
+            raise error("lost")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(requests, "reader", lambda *_: Failing())
+    with pytest.raises(SourceError) as found:
+        list(PulsarCluster(PulsarSettings(PROPERTIES, ("t",))).received(PLACE, START))
+    assert found.value.retryable is passes
+    assert found.value.facts["topic"] == f"{TOPIC}-partition-2"

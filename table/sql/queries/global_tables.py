@@ -13,10 +13,11 @@ from penstock.table.catalog.rest_commits import statistics
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
 from penstock.table.read.fallback import readable_entries
-from penstock.table.values.partition_text import escaped
 
 SYSTEM_DATABASE = "sys"
 CATALOG_OPTIONS, ALL_TABLE_OPTIONS, TABLES, PARTITIONS = "catalog_options", "all_table_options", "tables", "partitions"
+# Tables of other kinds, such as format-table, have no snapshots.
+_READABLE = ("table", "materialized-table")
 _OPTION = (("key", pa.string()), ("value", pa.string()))
 _PLACE = (("database_name", pa.string()), ("table_name", pa.string()))
 _FILES = (
@@ -92,21 +93,27 @@ def _all_tables(catalog: Catalog) -> Iterator[tuple[tuple[str, str], Table]]:
 def _tables(catalog: Catalog) -> Iterable[Sequence[object]]:
     """Return all tables.
 
-    Owners, times and numbers are null, as in Java for catalogs that keep none.
+    Times and numbers are null, as in Java for catalogs that keep none.
     """
-    unknown = (None,) * (len(_COLUMNS[TABLES]) - 5)
+    unknown = (None,) * (len(_COLUMNS[TABLES]) - 6)
     for place, table in _all_tables(catalog):
-        yield *place, "table", bool(table.partition_keys), bool(table.primary_keys), *unknown
+        keys = bool(table.partition_keys), bool(table.primary_keys)
+        yield *place, _kind(table), *keys, table.options.get("owner"), *unknown
+
+
+def _kind(table: Table) -> str:
+    return table.options.get("type", _READABLE[0])
 
 
 def _partitions(catalog: Catalog) -> Iterable[Sequence[object]]:
-    """Return the partitions of all tables, with the sums of their files."""
+    """Return the partitions of all tables that can be read, with the sums of their files."""
     for place, table in _all_tables(catalog):
-        if not table.partition_keys:
+        if not table.partition_keys or _kind(table) not in _READABLE:
             continue
         layout, entries = Layout.of(table.definition), readable_entries(table.store, table.latest_snapshot)
         for found in statistics(entries, layout, table.store.ambient):
-            name = "/".join(f"{escaped(column)}={escaped(text)}" for column, text in found["spec"].items())
+            # Not escaped, as in Java.
+            name = "/".join(f"{column}={text}" for column, text in found["spec"].items())
             numbers = (found[key] for key in ("recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime"))
             yield *place, name, *numbers, False
 

@@ -106,7 +106,7 @@ CASES: dict[str, tuple[Step, ...]] = {
         ),
         (
             "SELECT partition_name, record_count, file_count, done FROM sys.partitions ORDER BY 1",
-            [("d=x/h=1", 2, 1, False), ("d=y%2Fz/h=2", 1, 1, False)],
+            [("d=x/h=1", 2, 1, False), ("d=y/z/h=2", 1, 1, False)],
         ),
         (
             """SELECT file_size_in_bytes > 0, to_timestamp(last_file_creation_time / 1000) > now() - INTERVAL 1 HOUR

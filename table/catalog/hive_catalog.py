@@ -293,7 +293,9 @@ class HiveCatalog(CatalogBackend):
         if name is None:
             databases = sorted({*self.databases(), *self._files.databases()})
             return [table for database in databases for table in self._repair_database(database)]
-        return [self._repair_table(name)] if "." in name else self._repair_database(name)
+        if "." not in name:
+            return self._repair_database(name)
+        return [self._repair_table(name, self._places(split_name(name)[0]))]
 
     def _repair_database(self, database: str) -> list[RepairedTable]:
         if not self.has_database(database):
@@ -304,26 +306,42 @@ class HiveCatalog(CatalogBackend):
                     hint="the database needs a folder NAME.db in the warehouse, or an entry in the metastore",
                 )
             self.create_database(database, {})
-        storage, root = self._folders.open(self._metastore.database(database).locationUri)
+        place = self._metastore.database(database).locationUri.rstrip("/")
+        storage, root = self._folders.open(place)
         found = sorted(entry.name for entry in storage.list(root) if entry.is_dir)
-        with_schema = {table for table in found if SchemaFiles(storage, f"{root}/{table}").ids()}
+        places = self._places(database)
+        with_schema = {
+            table
+            for table in found
+            if SchemaFiles(storage, f"{root}/{table}").ids() and places.get(f"{place}/{table}", table) == table
+        }
         # Tables may also be in other places than the folder of their database.
-        return [self._attempt(f"{database}.{table}") for table in sorted({*with_schema, *self.tables(database)})]
+        return [
+            self._attempt(f"{database}.{table}", places) for table in sorted({*with_schema, *self.tables(database)})
+        ]
 
-    def _attempt(self, name: str) -> RepairedTable:
+    def _attempt(self, name: str, places: Mapping[str, str]) -> RepairedTable:
         """Repair a table of several: one that cannot be repaired does not stop the others."""
         try:
-            return self._repair_table(name)
+            return self._repair_table(name, places)
         except ConfigError as error:
             return RepairedTable(name, "refused", error.message)
 
-    def _repair_table(self, name: str) -> RepairedTable:
+    def _repair_table(self, name: str, places: Mapping[str, str]) -> RepairedTable:
         database, table = split_name(name)
         _check_case(table, "table")
         found = self._found(name)
         usual = self._folders.usual(database, table)
         location = self._location(name) if found else usual
-        moved = found is not None and not is_external(found) and self._was_moved(location, usual)
+        owner = places.get(usual, table)
+        if found is None and owner != table:
+            raise ConfigError(
+                f"the folder is the place of the table {database}.{owner}, which has been renamed",
+                table=name,
+                path=usual,
+                hint=f"use the name {database}.{owner}, or rename that table",
+            )
+        moved = found is not None and owner == table and not is_external(found) and self._was_moved(location, usual)
         if moved:
             self._relocate(name, usual)
             location = usual
@@ -334,6 +352,11 @@ class HiveCatalog(CatalogBackend):
             return repaired
         self._commits.partitions.replace(store)
         return RepairedTable(name, "updated")
+
+    def _places(self, database: str) -> dict[str, str]:
+        """Return the name of each table of a database by its location; a rename may have left it in its old folder."""
+        found = [table for table in self._metastore.tables(database) if is_paimon(table)]
+        return {table.sd.location.rstrip("/"): table.tableName for table in found if table.sd and table.sd.location}
 
     def _was_moved(self, location: str, usual: str) -> bool:
         """Return whether a rename has moved a folder to its usual place, and ended before the metastore named it."""

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import StoreError
+from penstock.errors import ConfigError, StoreError
 from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.table.catalog.catalog import Catalog
@@ -120,6 +120,25 @@ def test_a_repair_enters_a_folder_that_a_rename_has_moved(tmp_path: Path, metast
     assert metastore.entries["shop.sales"].sd.location == f"file:{tmp_path}/shop.db/sales"
     assert place(lake, "shop.sales") == f"{tmp_path}/shop.db/sales"
     assert [(table.name, table.outcome) for table in lake.repair(name)] == [("shop.sales", "unchanged")]
+
+
+def test_a_repair_does_not_enter_the_old_folder_of_a_renamed_table_again(tmp_path: Path, metastore: Metastore) -> None:
+    """Dropping the second table would delete the files of the first."""
+    lake, entry = backend(tmp_path, metastore), metastore.entries.pop("shop.orders")
+    entry.tableName = "sales"
+    metastore.create(entry)
+    assert [(table.name, table.outcome) for table in lake.repair("shop")] == [("shop.sales", "unchanged")]
+    with pytest.raises(ConfigError, match=r"the place of the table shop\.sales"):
+        lake.repair("shop.orders")
+    # Nor is it the folder to which a rename has moved another table of that name, whose own is gone.
+    lost = new_table("shop", "orders", f"file:{tmp_path}/gone", lake.open("shop.sales", None).schema())
+    metastore.create(lost)
+    with pytest.raises(TableMissing):
+        lake.repair("shop.orders")
+    assert {entry.sd.location for entry in metastore.entries.values()} == {
+        f"file:{tmp_path}/gone",
+        f"file:{tmp_path}/shop.db/orders",
+    }
 
 
 @pytest.mark.parametrize("kind", ["external", "elsewhere"])

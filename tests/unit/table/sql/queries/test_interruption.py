@@ -87,7 +87,7 @@ def test_the_error_of_an_interruption_keeps_no_result_of_work_that_ended_neverth
     assert caught.type is Stopped
 
 
-def test_a_result_that_nobody_gets_is_discarded() -> None:
+def test_the_result_of_work_that_ended_nevertheless_is_discarded() -> None:
     def work() -> int:
         os.kill(os.getpid(), signal.SIGUSR1)
         return 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import json
@@ -46,6 +47,7 @@ COMMANDS = {
     **TABLE_COMMANDS,
 }
 NOT_OURS = 12  # the exit code for an error of the disk, the network or a store
+_OBJECTS_PER_SEARCH = (50_000, 10, 10)  # for garbage: imports create half a million objects, and none of it is garbage
 CLOSED = 141  # as a shell counts SIGPIPE
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     if arguments is None:
         late_pandas.defer()
+        gc.set_threshold(*_OBJECTS_PER_SEARCH)
         first_jvm.allow()
         if words[:1] == ["run"] or sync_action(_name(words)) is not None:
             early_stop.note_from_now_on()
@@ -79,6 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return NOT_OURS if isinstance(error, OSError) else known.exit_code
     finally:
         first_jvm.end()
+        if arguments is None:
+            # Python searches all objects for garbage as it ends, several times; frozen ones it leaves alone.
+            gc.freeze()
 
 
 def _escape_unknown_characters() -> None:

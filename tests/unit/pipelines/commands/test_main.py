@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -44,6 +45,22 @@ def test_help_of_each_command_imports_no_heavy_modules() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == ""
+
+
+@pytest.mark.slow
+def test_the_process_of_a_command_ends_without_a_search_for_garbage() -> None:
+    code = (
+        "import gc, sys; from penstock.pipelines.commands.main import main; sys.argv[1:] = ['--version']; main();"
+        "print(gc.get_freeze_count() > 1000, gc.get_threshold()[0] > 1000, gc.isenabled())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("True True True\n")
+
+
+def test_a_program_that_calls_a_command_keeps_its_search_for_garbage(capsys: pytest.CaptureFixture[str]) -> None:
+    before = gc.get_threshold(), gc.get_freeze_count()
+    assert main(["--version"]) == 0
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

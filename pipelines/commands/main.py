@@ -82,8 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return NOT_OURS if isinstance(error, OSError) else known.exit_code
     finally:
         first_jvm.end()
-        if arguments is None:
-            # Python searches all objects for garbage as it ends, several times; frozen ones it leaves alone.
+        if arguments is None and "_duckdb" not in sys.modules:
+            # Python searches all objects for garbage as it ends, several times; frozen ones it leaves alone. DuckDB
+            # expects the search: it prints a list of its objects that are left.
             gc.freeze()
 
 

@@ -18,6 +18,7 @@ def run(code: str) -> list[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT / ".build"), "PYTHONSAFEPATH": "1", "PYTHONWARNINGS": "error"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
+    assert "leaked" not in done.stderr  # DuckDB prints that of objects that are there when the process ends
     return done.stdout.splitlines()
 
 

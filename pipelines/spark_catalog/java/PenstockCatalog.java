@@ -362,7 +362,9 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
         return view;
     }
 
-    public View replaceView(Identifier identifier, View view) {
+    /** Spark creates the view instead if it hears that there is none. */
+    public View replaceView(Identifier identifier, View view) throws NoSuchViewException {
+        if (!viewExists(identifier)) throw new NoSuchViewException(identifier);
         CatalogView.described(request("replace_view").table(identifier), name, view).answer();
         return view;
     }

@@ -56,7 +56,8 @@ def test_a_copy_whose_rows_do_not_come_is_a_lost_connection(server: PgPlayground
 
 def ask_while_silent(connection: PgConnection, proxy: Proxy, *, all_connections: bool) -> None:
     if all_connections:
-        connection.server = replace(connection.server, connect_timeout=2)  # of those to come
+        connection.server = replace(connection.server, connect_timeout=2)
+        connection.wait_for_slow_statements()  # whose connections have this limit
         proxy.pause(60)
     else:
         proxy.hush()

@@ -415,8 +415,10 @@ def test_an_overwrite_by_path_of_its_own_rows_names_the_snapshot_that_it_read(
 
 @pytest.mark.usefixtures("other_job")
 def test_an_overwrite_by_path_says_what_it_may_not_have_read(
-    spark: SparkSession, catalog: Catalog, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession, catalog: Catalog, request: pytest.FixtureRequest
 ) -> None:
+    # The process that commits may be one that an earlier test started, so it writes to where pytest captures all tests.
+    capture = request.config.pluginmanager.getplugin("capturemanager")
     spark.sql("CREATE TABLE unread (id INT, v STRING)")
     spark.sql("INSERT INTO unread VALUES (1, 'a')")
     path = catalog.table("shop.unread").path
@@ -424,4 +426,10 @@ def test_an_overwrite_by_path_says_what_it_may_not_have_read(
     insert = "INSERT INTO shop.unread SELECT 2, concat(chr(111), chr(107))"
     read.selectExpr("id", f"other_job('mine', '{insert}') AS v").write.format("penstock").mode("overwrite").save(path)
     assert rows(spark, "SELECT * FROM unread") == [(1, "mine")]
-    until(lambda: "event=rows_of_others_replaced" in capfd.readouterr().err, "the warning of the process that commits")
+    printed: list[str] = []
+
+    def is_warned() -> bool:
+        printed.append(capture.read_global_capture().err)
+        return "event=rows_of_others_replaced" in "".join(printed)
+
+    until(is_warned, "the warning of the process that commits")

@@ -273,6 +273,9 @@ def test_views_of_the_catalog_are_created_and_changed(
     spark.sql("ALTER VIEW costly AS SELECT max(price) AS most FROM orders")
     assert (rows(spark, "SELECT * FROM costly"), views["made", "costly"]["comment"]) == ([(20,)], "c")
     spark.sql("CREATE OR REPLACE VIEW costly AS SELECT 2 AS two")
+    spark.sql("CREATE OR REPLACE VIEW first_made AS SELECT 3 AS three")
+    assert rows(spark, "SELECT * FROM first_made") == [(3,)]
+    spark.sql("DROP VIEW first_made")
     assert (rows(spark, "SELECT two FROM costly"), [*views]) == ([(2,)], [("made", "costly")])
     assert "exists" in refusal(spark, "CREATE VIEW costly AS SELECT 3 AS a").lower()
     assert "is a table, and not a view" in refusal(spark, "CREATE VIEW orders AS SELECT 3 AS a")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.table.catalog.kept_views import KeptView
-from penstock.table.meta.store import TableStore
+from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import as_text
 
@@ -215,6 +215,12 @@ def on_branch(name: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
         )
     parts = [base, *([f"{_BRANCH}{named}"] if named != "main" else []), *([system] if system else [])]
     return "$".join(parts), remaining
+
+
+def not_paimon(name: str, kind: object, **server: str) -> TableMissing:
+    """Return the error for a table of another kind, such as one of Hive; `server` is the catalog that keeps it."""
+    hint = "read it with the engine that created it"
+    return TableMissing("the table is not a Paimon table", table=name, type=kind, **server, hint=hint)
 
 
 def keeps_no_views(name: str) -> ConfigError:

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage
-from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
+from penstock.table.catalog.base import CatalogBackend, RepairedTable, not_paimon, split_name
 from penstock.table.catalog.external_tables import check_same, checked_path
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
@@ -181,13 +181,7 @@ class HiveCatalog(CatalogBackend):
             raise TableMissing("there is no table", table=name, metastore=str(self._metastore))
         if not is_paimon(found):
             kind = (found.parameters or {}).get("table_type", found.tableType)
-            raise TableMissing(
-                "the table is not a Paimon table",
-                table=name,
-                type=kind,
-                metastore=str(self._metastore),
-                hint="read it with the engine that created it",
-            )
+            raise not_paimon(name, kind, metastore=str(self._metastore))
         return found
 
     def _location(self, name: str) -> str:

@@ -12,7 +12,7 @@ from penstock.storage.catalog_options import split_options
 from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage
 from penstock.storage.options import check_known, is_store_option
-from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.table.catalog.base import CatalogBackend, not_paimon, split_name
 from penstock.table.catalog.kept_views import KeptView
 from penstock.table.catalog.rest_client import HEADER, RestServer, server_address
 from penstock.table.catalog.rest_commits import RestCommits, table_path
@@ -146,13 +146,7 @@ class RestCatalog(CatalogBackend):
             raise TableMissing("there is no table", table=name, uri=str(self._server))
         kind = self._kind(name, found)
         if kind != "table":
-            raise TableMissing(
-                "the table is not a Paimon table",
-                table=name,
-                type=kind,
-                uri=str(self._server),
-                hint="read it with the engine that created it",
-            )
+            raise not_paimon(name, kind, uri=str(self._server))
         return found
 
     def _kind(self, name: str, reply: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ WEEK = 7 * 24 * 3_600_000
 # necessary.
 LOOK_AHEAD = 200
 # An object store lists up to 1000 names by one request.
-MANY = 1000
+LISTED_AT_ONCE = 1000
 
 
 def expire_snapshots(
@@ -124,7 +124,7 @@ def expire_when_due(
         unchanged = ExpiryResult(oldest_known.id, oldest_known.id)
         return with_changelogs_expired(store, retention, now, unchanged), oldest_known
     done = expire_by(store, retention, now)
-    return done, store.snapshots.find(done.end) if done.listed > MANY and not done.snapshots else None
+    return done, store.snapshots.find(done.end) if done.listed > LISTED_AT_ONCE and not done.snapshots else None
 
 
 def _is_due(store: TableStore, retention: Retention, now: int, oldest_known: Snapshot) -> bool:

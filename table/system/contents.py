@@ -20,6 +20,8 @@ from penstock.table.values.binary_row import decode_row
 from penstock.table.values.partition_text import row_text, value_text
 from penstock.table.values.types import Field
 
+_FIRST_ROW_ID = "first_row_id"
+
 
 def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
     types = [field.type for field in fields]
@@ -35,9 +37,6 @@ def file_key_ranges(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
     """Return `file_key_ranges`: the least and the greatest key of each data file, and its first row id."""
     names = ("partition", "bucket", "file_path", "file_format", "schema_id", "level", "record_count")
     return _data_files(store, snapshot).select([*names, "file_size_in_bytes", "min_key", "max_key", _FIRST_ROW_ID])
-
-
-_FIRST_ROW_ID = "first_row_id"
 
 
 def _data_files(store: TableStore, snapshot: Snapshot | None) -> pa.Table:

@@ -37,6 +37,14 @@ _TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
     "statistics": description.statistics,
     "aggregation_fields": description.aggregation_fields,
 }
+# Those with the rows of their table.
+_OWN_ROWS: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
+    "audit_log": own_rows.audit_log,
+    "binlog": own_rows.binlog,
+    "ro": own_rows.read_optimized,
+    "read_optimized": own_rows.read_optimized,
+    "row_tracking": own_rows.row_tracking,
+}
 # Tables of one snapshot, which is the newest one unless options of the read name another.
 _STATES: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
     "files": contents.files,
@@ -45,11 +53,7 @@ _STATES: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
     "partitions": contents.partitions,
     "buckets": contents.buckets,
     "table_indexes": contents.table_indexes,
-    "audit_log": own_rows.audit_log,
-    "binlog": own_rows.binlog,
-    "ro": own_rows.read_optimized,
-    "read_optimized": own_rows.read_optimized,
-    "row_tracking": own_rows.row_tracking,
+    **_OWN_ROWS,
 }
 NAMES = tuple(sorted((*_TABLES, *_STATES)))
 _TRAVEL = {
@@ -103,7 +107,7 @@ def check_system_options(name: str, options: Mapping[str, str], table: str) -> N
 
 def has_own_rows(name: str) -> bool:
     """Return whether a system table has the rows of its table."""
-    return name.lower() in {"audit_log", "binlog", "ro", "read_optimized", "row_tracking"}
+    return name.lower() in _OWN_ROWS
 
 
 def followed_options(name: str, options: Mapping[str, str]) -> dict[str, str]:

@@ -190,7 +190,7 @@ def test_many_snapshots_are_listed_only_when_the_oldest_one_may_expire(
     first = table.snapshots[0].time_millis
     listed: list[list[int]] = []
     real = SnapshotFiles.ids
-    monkeypatch.setattr(snapshot_expiry, "MANY", 3)
+    monkeypatch.setattr(snapshot_expiry, "LISTED_AT_ONCE", 3)
     monkeypatch.setattr(SnapshotFiles, "ids", lambda files: listed.append(real(files)) or listed[-1])
 
     def kept_up(last: Upkeep | None, millis: int, listings: int) -> Upkeep:
@@ -207,7 +207,7 @@ def test_many_snapshots_are_listed_only_when_the_oldest_one_may_expire(
             writer.write(rows(table, (f"2026-01-{number:02}", number)))
             writer.commit()
     done = kept_up(done, first + 1000, 0)
-    # The oldest one is too old; a clock before its commit tells nothing, and a rollback changes everything.
+    # They are listed again if the clock is before the oldest commit, and if the oldest snapshot may expire.
     kept_up(done, first - 1000, 1)
     assert kept_up(done, first + 2 * HOUR, 1).expired.snapshots
     done = kept_up(None, first + 1000, 1)
@@ -224,7 +224,7 @@ def test_many_snapshots_are_listed_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     table = filled(tmp_path, 5, snapshot__num_retained__max="5", snapshot__num_retained__min="1")
-    monkeypatch.setattr(snapshot_expiry, "MANY", 3)
+    monkeypatch.setattr(snapshot_expiry, "LISTED_AT_ONCE", 3)
     done = keep_up(later(table, table.snapshots[0].time_millis + 1000))
     assert done.oldest == table.snapshots[0]
     if change == "rolled back":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.ingest.database.emptied_tables import unread_before_reset
+from penstock.ingest.database.requested_resets import unread_before_reset
 from penstock.ingest.mysql.offsets import Progress
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.errors import PenstockError, SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
-from penstock.ingest.database.emptied_tables import unread_before_reset
+from penstock.ingest.database.requested_resets import unread_before_reset
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.postgres.captured_tables import captured

@@ -151,7 +151,7 @@ FLOORS = {
             *("unordered_deletes", "action_options", "kept_connections"),
         },
         {"cells", "progress", "reachability", "settings"},
-        {"connector", "emptied_tables", "planner", "source"},
+        {"connector", "planner", "requested_resets", "source"},
     ],
     "ingest/messages": [
         {"actions", "client_log", "config", "trust"},

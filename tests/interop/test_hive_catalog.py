@@ -12,14 +12,13 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.catalog.hive_commits import HiveLocks
 from penstock.table.handle import Table
 from penstock.table.metastore.hive_client import HiveMetastore
-from penstock.table.sql.interpreter import Interpreter
 from tests.integration.hive.conftest import metastore
 from tests.integration.hive.overwriting_folders import overwriting_catalog
+from tests.interop.kept_views import check_views_of_java, check_views_of_ours
 from tests.interop.oracle.client import JavaRefused, Oracle
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage
@@ -278,43 +277,12 @@ def events(lake: Lake) -> Table:
 
 
 def test_a_view_of_java_is_listed_read_and_dropped(lake: Lake) -> None:
-    ours = lake.ours
-    ours.create_database("shop")
-    put(ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"}), 1, 2)
-    view = {"columns": [["number", "INT"]], "query": "SELECT `id` FROM `shop`.`orders` WHERE `id` > 1"}
-    lake.java("create_view", view="shop.dear", comment="what is dear", **view)
-    assert (ours.tables("shop"), ours.views("shop")) == (["orders"], ["dear"])
-    assert (ours.view("shop.dear").query, ours.view("shop.dear").comment) == (view["query"], "what is dear")
-    with Interpreter(ours) as interpreter:
-        found = interpreter.last_result("SELECT * FROM shop.dear")
-        assert found is not None
-        assert found.to_pydict() == {"number": [2]}
-        described = interpreter.last_result("DESCRIBE shop.dear")
-        assert described is not None
-        assert described.column("type").to_pylist()[0].upper() == "INT"
-        with pytest.raises(ConfigError, match=r"shop\.dear is a view, and not a table"):
-            interpreter.last_result("DROP TABLE shop.dear")
-        interpreter.last_result("DROP VIEW shop.dear")
-    assert lake.java("views", database="shop")["views"] == []
+    lake.ours.create_database("shop")
+    put(lake.ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"}), 1, 2)
+    check_views_of_java(lake)
 
 
 def test_java_finds_a_view_as_it_was_created_replaced_and_renamed(lake: Lake) -> None:
-    ours = lake.ours
-    ours.create_database("shop")
-    ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
-    with Interpreter(ours, "shop") as interpreter:
-        interpreter.last_result(
-            "CREATE VIEW dear (number COMMENT 'of the order', v) COMMENT 'c' AS SELECT id, v FROM orders"
-        )
-        found = lake.java("view", view="shop.dear")
-        assert (found["query"], found["comment"]) == ("SELECT id, v FROM orders", "c")
-        assert found["columns"] == [["number", "INT", "of the order"], ["v", "STRING", None]]
-        interpreter.last_result("CREATE OR REPLACE VIEW dear TBLPROPERTIES ('k' = 'l') AS SELECT max(id) FROM orders")
-        interpreter.last_result("ALTER VIEW dear RENAME TO most")
-    assert lake.java("views", database="shop")["views"] == ["most"]
-    found = lake.java("view", view="shop.most")
-    assert (found["query"], found["comment"]) == ("SELECT max(id) FROM orders", None)
-    assert (found["columns"], found["options"]["k"]) == ([["max(id)", "INT", None]], "l")
-    assert lake.java("tables")["tables"] == ["shop.orders"]
-    ours.drop_database("shop", cascade=True)
-    assert "shop" not in ours.databases()
+    lake.ours.create_database("shop")
+    lake.ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+    check_views_of_ours(lake)

@@ -19,7 +19,10 @@ S = TypeVar("S")
 def shortest(
     story: S, cause: str, shorter_ones: Callable[[S], Iterable[S]], failure_of: Callable[[S], Failure | None]
 ) -> S:
-    """Return a story of which no shorter one fails with this cause. `shorter_ones` yields what lacks one part each."""
+    """Return the story without the parts that its failure does not need.
+
+    `shorter_ones` yields stories that each lack one part. A story that fails with another cause is not taken.
+    """
     smaller = True
     while smaller:
         smaller = False

@@ -1,4 +1,8 @@
-"""Overwrites by path beside commits of other jobs: Spark does not tell the format which tables a query reads."""
+"""A warning about overwrites by path: they may delete rows that other jobs commit while the query runs.
+
+Spark does not say to the format which tables the query reads. If it reads the table that it overwrites, it does not
+see these rows.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,7 @@ log = logging.getLogger(__name__)
 def warn_of_replaced_rows(store: TableStore, began: int, overwrite: Snapshot) -> None:
     """Log a warning if other jobs changed the overwritten partitions after the query began.
 
-    If the query read the table, it was without these changes, and they are lost. `began` is the newest snapshot at that
-    time, 0 for none.
+    `began` is the newest snapshot at that time, 0 if there was none. The changes are lost if the query read the table.
     """
     between = [store.snapshots.find(number) for number in range(began + 1, overwrite.id)]
     others = [found for found in between if found is not None and found.commit_kind is not CommitKind.COMPACT]

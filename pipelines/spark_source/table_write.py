@@ -62,7 +62,7 @@ class TaskRows:
 class TableWrite:
     place: TablePlace
     overwrite: bool
-    # The newest snapshot when the query began, of an overwrite of which nobody knows what its query reads; 0 for none.
+    # Set for an overwrite whose query may read the table: the newest snapshot when the query began, 0 for no snapshot.
     began: int | None = None
 
     @classmethod

@@ -122,7 +122,7 @@ WAITING = {
 
 
 def waiting(folder: Path, options: str) -> Interpreter:
-    """Return a table of which the rows of both partitions wait for a compaction."""
+    """Return a table with two partitions. The rows of both wait for a compaction."""
     found = lake(folder, KEYED, options, "1" if options else "-2")
     list(found.run("CALL sys.compact('d.t'); INSERT INTO t VALUES (1, 7, 7), (2, 8, 8)"))
     assert rows(found) == ROWS

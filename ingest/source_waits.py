@@ -107,6 +107,7 @@ def ended_by_a_stop(work: Callable[[], _T], ended: Callable[[], Exception]) -> _
     waits = is_patient()
     if threading.current_thread() is not threading.main_thread():
         return work()
+    # Not that of an executor, for whose threads a process waits at its end.
     answer: Future[_T] = Future()
 
     def run() -> None:

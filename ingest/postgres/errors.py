@@ -6,6 +6,7 @@ SourceError
   WalLevelError, NoFreeSlot, PublicationMissing, TableNotPublished
   IdentityTooWeak           the replica identity of a table lacks what its target needs
   AmbiguousKey              keys of a table that differ at the source would be one key in its target
+  BehindPooler              the address is that of a pooler, which passes on too little
   SlotBusy                  another reader uses the slot (retryable)
   UnexpectedMessage         the server sent a message that contradicts the protocol
   TableEmptied              the rows of a table at a position are not known (of PastUnknown)
@@ -42,6 +43,14 @@ class IdentityTooWeak(SourceError):
 
 class AmbiguousKey(SourceError):
     pass
+
+
+class BehindPooler(SourceError):
+    way_out = (
+        "set hostname and port to those of the PostgreSQL server itself: a pipeline reads the log on a connection for "
+        "replication, and values with settings of its session"
+    )
+    advice = way_out
 
 
 class SlotBusy(SourceError):

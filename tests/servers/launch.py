@@ -24,6 +24,7 @@ Kind = Literal[
     "postgres-16",
     "postgres-17",
     "postgres-18",
+    "pgbouncer",
     "mongodb",
     "pulsar",
     "hdfs",

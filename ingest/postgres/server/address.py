@@ -6,6 +6,24 @@ from dataclasses import dataclass, field
 
 from penstock.references import resolve
 
+# A server, a database or a role may have other defaults, and the text of values depends on them.
+SESSION = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    # A policy would hide rows from queries, but not from the log: the server then refuses the query instead.
+    "row_security": "off",
+    # With many tables, the server would compile the queries of the catalog for longer than it runs them.
+    "jit": "off",
+    # Readers of the log report every ten seconds. The next reader waits until one of a lost machine has ended.
+    "wal_sender_timeout": "120s",
+    # Limits for the statements of applications would end the COPY of a large table.
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class PgAddress:
@@ -38,23 +56,6 @@ class PgAddress:
 
     def parameters(self, *, replication: bool) -> dict[str, str]:
         """Return the parameters of a connection, with the password itself."""
-        # A server, a database or a role may have other defaults, and the text of values depends on them.
-        session = {
-            "TimeZone": "UTC",
-            "DateStyle": "ISO",
-            "IntervalStyle": "postgres",
-            "extra_float_digits": "1",
-            "bytea_output": "hex",
-            # A policy would hide rows from queries, but not from the log: the server then refuses the query instead.
-            "row_security": "off",
-            # With many tables, the server would compile the queries of the catalog for longer than it runs them.
-            "jit": "off",
-            # Readers of the log report every ten seconds. The next reader waits until one of a lost machine has ended.
-            "wal_sender_timeout": "120s",
-            # Limits for the statements of applications would end the COPY of a large table.
-            "statement_timeout": "0",
-            "idle_in_transaction_session_timeout": "0",
-        }
         made = {
             "host": self.host,
             "port": str(self.port),
@@ -69,7 +70,7 @@ class PgAddress:
             "keepalives_count": "4",
             # The same for a statement whose bytes no machine confirms: the system would send them again for long.
             "tcp_user_timeout": "120000",
-            "options": " ".join(f"-c {key}={value}" for key, value in session.items()),
+            "options": " ".join(f"-c {key}={value}" for key, value in SESSION.items()),
             **dict(self.options),
         }
         if replication:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.errors import SourceError
 from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.postgres.errors import (
+    BehindPooler,
     NoFreeSlot,
     PublicationMissing,
     SlotBusy,
@@ -16,6 +17,7 @@ from penstock.ingest.postgres.errors import (
     TableNotPublished,
     WalLevelError,
 )
+from penstock.ingest.postgres.server.address import SESSION
 from penstock.ingest.postgres.server.catalog import qualified, quoted
 from penstock.ingest.postgres.server.publication import Publication
 from penstock.ingest.postgres.server.slot import PLUGIN, SlotFacts, slot_facts
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 # As in server_version_num: 14.0 and 15.0.
 OLDEST = 140_000
 _PARTS_SINCE = 150_000
+# Settings of a session whose text is the one that was asked for.
+_PLAIN_SETTINGS = ("TimeZone", "IntervalStyle", "extra_float_digits", "bytea_output", "row_security", "jit")
 NO_COLUMNS: Mapping[int, Sequence[str]] = {}
 
 
@@ -45,6 +49,7 @@ def check_server(
     """
     return [
         *_settings(connection),
+        *_session(connection),
         *_slot(connection, slot),
         *_rights(connection, tables, columns),
         *check_publication(connection, publication, tables),
@@ -78,6 +83,17 @@ def _settings(connection: PgConnection) -> Iterator[ServerFinding]:
         message = "commits that wait for a standby are logged before they are visible"
         fix = "GRANT pg_read_all_stats TO the user: then all sessions that wait for a standby are seen"
         yield warning_finding(SourceError, message, f"synchronous_standby_names = {standbys}", "''", fix)
+
+
+def _session(connection: PgConnection) -> Iterator[ServerFinding]:
+    """Yield a finding if settings of the session do not arrive: a pooler may be told to leave them out."""
+    found = connection.rows("SELECT " + ", ".join(f"current_setting('{name}')" for name in _PLAIN_SETTINGS))[0]
+    other = {name: text for name, text in zip(_PLAIN_SETTINGS, found, strict=True) if text != SESSION[name]}
+    if other:
+        seen = ", ".join(f"{name} = {text}" for name, text in other.items())
+        wanted = ", ".join(f"{name} = {SESSION[name]}" for name in other)
+        message = "settings of the session do not reach the server, as behind a pooler that ignores them"
+        yield error_finding(BehindPooler, message, seen, wanted, BehindPooler.way_out)
 
 
 def _slot(connection: PgConnection, slot: str) -> Iterator[ServerFinding]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
-from penstock.ingest.postgres.errors import NoFreeSlot, SlotBusy, SlotLost, SlotMissing
+from penstock.ingest.postgres.errors import BehindPooler, NoFreeSlot, SlotBusy, SlotLost, SlotMissing
 
 if TYPE_CHECKING:
     from penstock.ingest.postgres.server.address import PgAddress
@@ -74,6 +74,9 @@ def unopened(server: PgAddress, text: str) -> SourceError:
         return SourceError(
             "the PostgreSQL server has no such database", server=server.where, reason=text, hint="correct database-name"
         )
+    # PgBouncer's own words, for settings of the session and for replication: PostgreSQL has no parameter of this kind.
+    if "unsupported startup parameter" in text:
+        return BehindPooler("the address is that of a pooler, not of the server", server=server.where, reason=text)
     if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
         return refused(server, "28000", text)
     if "permission denied" in text:

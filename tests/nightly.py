@@ -1,4 +1,4 @@
-"""The run of a night: stories, peers, statements of SQL, kills, locked commits, fuzzing and mutants, in chosen sizes.
+"""The run of a night: stories, peers, statements, faults, orders, kills, fuzzing and mutants, in chosen sizes.
 
     python -m tests.nightly                                    # `make nightly`: hours
     python -m tests.nightly --stories 2000 --kills 3 --fuzz-minutes 2 --parts stories,fuzz
@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("stories", "pipelines", "peers", "statements", "kills", "commits", "fuzz", "mutants")
+PARTS = ("stories", "pipelines", "peers", "statements", "faults", "orders", "kills", "commits", "fuzz", "mutants")
 CHUNK = 500  # stories per process
 PIPELINES = 100  # stories of pipelines per process
 TURNS = 100  # stories of peers per process
@@ -33,6 +34,7 @@ _PLAYED = re.compile(r"^(\d+) stories, (\d+) failed", re.MULTILINE)
 _RAN = re.compile(r"^(\d+) statements, (\d+) scripts failed", re.MULTILINE)
 _FAILED_SCRIPT = re.compile(r"^seed (\d+),", re.MULTILINE)
 _FAILED_SEED = re.compile(r"^seed (\d+), step", re.MULTILINE)
+_SKIPPED = re.compile(r"\b(\d+) skipped\b")
 _ENDED = re.compile(r"(?:(\d+) failed)?(?:, )?(?:(\d+) passed)?[^\n]* in [\d.:]+s?.*")
 
 # The fuzz tests that go on with new inputs until their time is over.
@@ -45,6 +47,16 @@ PEERS_TEST = "tests/stories/test_peers.py::test_peers_agree_in_many_stories"
 COMMITS_TESTS = (
     "tests/interop/test_hive_catalog.py::test_commits_of_both_under_one_lock_are_kept",
     "tests/interop/test_jdbc_catalog.py::test_commits_of_both_under_one_lock_are_kept",
+)
+# Each store operation of each operation on tables fails in each way.
+FAULTS_TESTS = ("tests/simulation/test_verbs.py", "tests/simulation/test_faults.py")
+# Jobs at once on one table, in the orders of a night.
+ORDERS_TESTS = (
+    "tests/simulation/test_interleavings.py::test_random_orders_of_two_jobs_keep_the_table_correct",
+    "tests/simulation/test_interleavings.py::test_no_order_of_two_jobs_breaks_the_table",
+    "tests/simulation/test_interleavings.py::test_minor_and_full_compactions_are_interleaved",
+    "tests/simulation/test_pairs.py",
+    "tests/simulation/test_histories.py",
 )
 KILLS_TEST = "tests/chaos/test_kills.py::test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing"
 
@@ -141,7 +153,15 @@ def tests(*words: str, **environment: str) -> Result:
     failures = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if ran.returncode and not failures:
         failures = [ran.stdout[-2000:]]
-    return {"passed": int((ended and ended[2]) or 0), "failed": len(failures), "failures": failures}
+    return counted(int((ended and ended[2]) or 0), failures, lines[-1] if lines else "", words)
+
+
+def counted(passed: int, failures: list[str], last_line: str, words: tuple[str, ...]) -> Result:
+    """Return the counts of a run of pytest. What did not run is a failure: a night must not count it as done."""
+    skipped = _SKIPPED.search(last_line)
+    if skipped or (not passed and not failures):
+        failures = [*failures, f"NOT RUN: {skipped[1] if skipped else 'all'} tests of {' '.join(words)}"]
+    return {"passed": passed, "failed": len(failures), "failures": failures}
 
 
 def peers(first: int, count: int) -> Iterator[Piece]:
@@ -156,8 +176,26 @@ def peers(first: int, count: int) -> Iterator[Piece]:
         yield Piece("peers", f"{start} {number}", lambda start=start, number=number: play(start, number))  # type: ignore[misc]
 
 
+def simulated(part: str, names: tuple[str, ...]) -> Iterator[Piece]:
+    """Yield the tests on simulated stores, with all faults and orders that a night has."""
+    for name in names:
+        yield Piece(part, name, lambda name=name: simulate(part, name))  # type: ignore[misc]
+
+
+def simulate(part: str, name: str) -> Result:
+    """Run one of them, and count what failed or was interrupted."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "plays")
+        result = tests(name, "--night", PENSTOCK_PLAYS_LOG=str(log))
+        plays = sum(map(int, log.read_text(encoding="utf-8").split())) if log.exists() else 0
+    return {part: plays, **result}
+
+
 def kills(rounds: int) -> Iterator[Piece]:
-    """Yield the pieces with this number of random kills, each after kills at all named points."""
+    """Yield the pieces with this number of rounds of random kills, each after kills at all named points.
+
+    Drivers that reached the end before they could be killed are not counted.
+    """
     for start in range(0, rounds, ROUNDS):
         number = min(ROUNDS, rounds - start)
         yield Piece("kills", f"{start} {number}", lambda start=start, number=number: killed(start, number))  # type: ignore[misc]
@@ -165,7 +203,11 @@ def kills(rounds: int) -> Iterator[Piece]:
 
 def killed(start: int, rounds: int) -> Result:
     environment = {"PENSTOCK_CHAOS_ROUNDS": str(rounds), "PENSTOCK_CHAOS_SEED": str(start)}
-    return {"kills": rounds, **tests(KILLS_TEST, **environment)}
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "kills")
+        result = tests(KILLS_TEST, **environment, PENSTOCK_CHAOS_LOG=str(log))
+        kills = sum(map(int, log.read_text(encoding="utf-8").split())) if log.exists() else 0
+    return {"kills": kills, **result}
 
 
 def commits(number: int) -> Iterator[Piece]:
@@ -248,14 +290,14 @@ def main() -> int:
         "--folder", type=Path, default=ROOT / ".build/nightly", help="log and summary; what is in the log is done"
     )
     parser.add_argument("--parts", type=chosen_parts, default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of stories and mutants")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of stories, faults, orders and mutants")
     parser.add_argument("--first-seed", type=int, default=1_000_000)
     parser.add_argument("--stories", type=int, default=200_000)
     parser.add_argument("--pipeline-stories", type=int, default=20_000)
     parser.add_argument("--peer-stories", type=int, default=2000, help="stories that all peers play in turn")
     parser.add_argument("--statements", type=int, default=10_000, help="statements of SQL without Spark")
     parser.add_argument("--spark-statements", type=int, default=10_000, help="statements of Spark SQL")
-    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--kills", type=int, default=500, help="rounds, each of up to four kills")
     parser.add_argument("--commits", type=int, default=400, help="commits under the locks of each kind of catalog")
     parser.add_argument("--fuzz-minutes", type=float, default=60)
     parser.add_argument("--mutant-seeds", type=int, default=5000)
@@ -271,13 +313,15 @@ def main() -> int:
         "statements": lambda: statements(
             given.first_seed, {"duckdb": given.statements, "spark": given.spark_statements}
         ),
+        "faults": lambda: simulated("faults", FAULTS_TESTS),
+        "orders": lambda: simulated("orders", ORDERS_TESTS),
         "kills": lambda: kills(given.kills),
         "commits": lambda: commits(given.commits),
         "fuzz": lambda: fuzz(given.folder, given.fuzz_minutes),
         "mutants": lambda: planted(given.mutant_seeds, given.mutant_minutes, given.jobs),
     }
     for part in given.parts:
-        night.run(list(pieces[part]()), jobs=given.jobs if part in {"stories", "pipelines"} else 1)
+        night.run(list(pieces[part]()), jobs=given.jobs if part in {"stories", "pipelines", "faults", "orders"} else 1)
     summary = night.summarize()
     print(
         json.dumps(

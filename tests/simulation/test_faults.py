@@ -11,6 +11,7 @@ from itertools import product
 import pytest
 
 from tests.simulation.playing import Play
+from tests.simulation.plays import count_play
 from tests.simulation.store import Fault, at
 from tests.simulation.story import Story
 
@@ -81,6 +82,7 @@ def test_history_succeeds_after_a_failure_of_any_operation(name: str, night: boo
     for number, fault in failures(name, len(Play(story).run().log), all_of_them=night):
         try:
             Play(story, at(number, fault)).run()
+            count_play()
         except Exception as error:
             raise AssertionError(
                 f"operation {number} {fault.value}: Play(STORIES[{name!r}], at({number}, {fault}))"

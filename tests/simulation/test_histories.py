@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.histories import History
+from tests.simulation.plays import count_play
 
 FEW, MANY = 40, 2_000
 
@@ -15,3 +16,4 @@ def test_every_state_of_a_history_is_complete(part: int, night: bool) -> None:
     count = (MANY if night else FEW) // 4
     for seed in range(part * count, (part + 1) * count):
         History(seed).run(steps=14)
+        count_play()

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.simulation.interleaving import Choice, RandomOrder, orders, run
+from tests.simulation.plays import count_play
 from tests.simulation.scenes import Scene, Stage, TableKind, write
 from tests.simulation.story import Step
 
@@ -163,6 +164,7 @@ def play(stage: Stage, order: Choice, message: str) -> None:
     try:
         run(order, performance.actors(), performance.disk, store=performance.store, whole=stage.scene.whole)
         performance.check()
+        count_play()
     except AssertionError as error:
         raise AssertionError(f"{message}: {error}") from error
 

@@ -12,6 +12,7 @@ from itertools import product
 import pytest
 
 from tests.simulation.pairs import STATES, VERBS, PairPlay
+from tests.simulation.plays import count_play
 
 KINDS = ("append", "vectors")
 # After which a job that writes meanwhile builds on snapshots that are gone, as the documentation says.
@@ -53,6 +54,7 @@ def play(kind: str, first: str, other: str, state: str, ats: list[int] | None = 
     for at in ats or range(1, pair.operations + 1):
         try:
             pair.run(at)
+            count_play()
         except Exception as error:
             raise AssertionError(f"PairPlay{(kind, first, other, state)}.run({at})") from error
 

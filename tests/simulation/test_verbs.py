@@ -12,6 +12,7 @@ from itertools import product
 
 import pytest
 
+from tests.simulation.plays import count_play
 from tests.simulation.store import Fault, Operation, at, sometimes
 from tests.simulation.verbs import KINDS, PATH, VERBS, VerbPlay, is_for
 
@@ -44,6 +45,7 @@ def test_an_operation_that_failed_once_succeeds_when_repeated(kind: str, verb: s
     for number, fault in failures(play.operations, shift, all_of_them=night):
         try:
             play.run(at(number, fault))
+            count_play()
         except Exception as error:
             command = f"VerbPlay({kind!r}, {verb!r}).run(at({number}, {fault}))"
             raise AssertionError(f"operation {number} {fault.value}: {command}") from error
@@ -59,6 +61,7 @@ def test_a_failed_operation_keeps_the_table_complete(kind: str, verb: str, night
         for fault in (Fault.DIES_AFTER, Fault.DIES_LATE, Fault.BEFORE) if night else (Fault.DIES_AFTER,):
             try:
                 play.die(at(number, fault))
+                count_play()
             except Exception as error:
                 command = f"VerbPlay({kind!r}, {verb!r}).die(at({number}, {fault}))"
                 raise AssertionError(f"operation {number} {fault.value}: {command}") from error
@@ -75,6 +78,7 @@ def test_an_operation_that_fails_repeatedly_succeeds_in_the_end(kind: str, night
             end = 2 * len(play.operations)
             try:
                 play.run(lambda item, fails=fails, end=end: fails(item) if item.number < end else None)  # type: ignore[misc]
+                count_play()
             except Exception as error:
                 raise AssertionError(f"VerbPlay({kind!r}, {verb!r}) with seed {seed}") from error
 

@@ -11,7 +11,9 @@ import pytest
 from tests.nightly import (
     _ENDED,
     COMMITS_TESTS,
+    FAULTS_TESTS,
     KILLS_TEST,
+    ORDERS_TESTS,
     PARTS,
     PEERS_TEST,
     PYTEST,
@@ -19,6 +21,7 @@ from tests.nightly import (
     Piece,
     Result,
     chosen_parts,
+    counted,
     python,
     stories,
 )
@@ -54,6 +57,23 @@ def test_the_last_line_of_pytest_is_read(line: str, counts: tuple[str | None, st
     assert found.groups() == counts
 
 
+@pytest.mark.parametrize(
+    ("passed", "last_line", "failures"),
+    [
+        (7, "7 passed in 2.00s", []),
+        (7, "7 passed, 2 skipped in 2.00s", ["NOT RUN: 2 tests of a b"]),
+        (0, "3 skipped in 2.00s", ["NOT RUN: 3 tests of a b"]),
+        (0, "no tests ran in 0.10s", ["NOT RUN: all tests of a b"]),
+    ],
+)
+def test_tests_that_did_not_run_fail_a_night(passed: int, last_line: str, failures: list[str]) -> None:
+    assert counted(passed, [], last_line, ("a", "b")) == {
+        "passed": passed,
+        "failed": len(failures),
+        "failures": failures,
+    }
+
+
 def test_parts_are_chosen_by_name() -> None:
     assert chosen_parts(",".join(PARTS)) == list(PARTS)
     assert chosen_parts("fuzz, stories") == ["fuzz", "stories"]
@@ -62,12 +82,13 @@ def test_parts_are_chosen_by_name() -> None:
 @pytest.mark.parametrize("text", ["fuz", "stories,", ""])
 def test_an_unknown_part_is_refused_with_the_known_names(text: str) -> None:
     with pytest.raises(
-        argparse.ArgumentTypeError, match="choose from stories, pipelines, peers, statements, kills, commits"
+        argparse.ArgumentTypeError, match="choose from stories, pipelines, peers, statements, faults, orders"
     ):
         chosen_parts(text)
 
 
 @pytest.mark.slow
 def test_the_tests_of_a_night_find_their_fixtures() -> None:
-    planned = python(*PYTEST, "--setup-plan", "--night", PEERS_TEST, KILLS_TEST, *COMMITS_TESTS)
+    named = (PEERS_TEST, KILLS_TEST, *COMMITS_TESTS, *FAULTS_TESTS, *ORDERS_TESTS)
+    planned = python(*PYTEST, "--setup-plan", "--night", *named)
     assert planned.returncode == 0, planned.stdout[-2000:]

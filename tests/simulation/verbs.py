@@ -24,14 +24,18 @@ from penstock.table.catalog.clone import clone_table, copy_table
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintenance.branches import create_branch, fast_forward
+from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
+from penstock.table.maintenance.changelog_expiry import expire_changelogs
+from penstock.table.maintenance.done_partitions import mark_partitions_done
+from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
-from penstock.table.maintenance.tag_deletion import delete_tag
+from penstock.table.maintenance.tag_deletion import delete_tag, expire_tags
 from penstock.table.maintenance.tags import create_tag, rename_tag, replace_tag
-from penstock.table.meta.store import TableStore, branch_names
+from penstock.table.meta.store import TableMissing, TableStore, branch_names
 from penstock.table.operations.executor import OwnProcess
-from penstock.table.schema.changes import evolve
+from penstock.table.operations.repair import compact_manifests
+from penstock.table.schema.changes import SchemaChange, SetOption, evolve
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
 from tests.orphans import remove_orphans
@@ -50,6 +54,27 @@ KINDS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "vectors": (KEYS, {"bucket": "1", "deletion-vectors.enabled": "true"}),
     "dynamic": (KEYS, {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
     "append": ((), {"bucket": "-1"}),
+    "aggregation": (
+        KEYS,
+        {
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "max",
+            "changelog-producer": "full-compaction",
+            "full-compaction.delta-commits": "2",
+        },
+    ),
+    "first-row": (KEYS, {"bucket": "1", "merge-engine": "first-row", "changelog-producer": "lookup"}),
+    "partial-update": (KEYS, {"bucket": "1", "merge-engine": "partial-update", "changelog-producer": "lookup"}),
+    "postponed": (KEYS, {"bucket": "-2"}),
+    "moving keys": (("k",), {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
+    "long changelog": (
+        KEYS,
+        {"bucket": "1", "changelog-producer": "input", "changelog.num-retained.min": "8"}
+        | {"changelog.num-retained.max": "9", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "7"},
+    ),
+    "append vectors": ((), {"bucket": "-1", "deletion-vectors.enabled": "true"}),
+    "iceberg": ((), {"bucket": "-1", "metadata.iceberg.storage": "table-location"}),
 }
 USER, IDENTIFIER = "job", 100
 FIRST = [("a", 1, "1"), ("a", 2, "2"), ("b", 1, "3"), ("b", 2, "4")]
@@ -93,6 +118,10 @@ def evolved(store: TableStore) -> None:
     evolve(store.schemas, [penstock.AddColumn("extra", parse_type("INT"))], True, store.ambient.now_millis())
 
 
+def altered(change: SchemaChange) -> Verb:
+    return lambda store: evolve(store.schemas, [change], True, store.ambient.now_millis())
+
+
 def cloned(store: TableStore) -> None:
     backend = FileCatalog(store.storage, WAREHOUSE, store.ambient)
     catalog = Catalog(WAREHOUSE, ambient=store.ambient, backend=backend)
@@ -126,7 +155,24 @@ VERBS: Mapping[str, Verb] = {
     "fast-forward": lambda store: fast_forward(store, "side"),
     "rollback": lambda store: rollback_to(store, "kept"),
     "add column": evolved,
+    "drop column": altered(penstock.DropColumn("v")),
+    "rename column": altered(penstock.RenameColumn("v", "w")),
+    "set option": altered(SetOption("target-file-size", "1 mb")),
     "clone": cloned,
+    "copy files": copied,
+    "compact some": lambda store: Table(store).compact(full=False),
+    "sort": lambda store: Table(store).sort(["k"]),
+    "manifests": compact_manifests,
+    "rollback to snapshot": lambda store: rollback_to(store, 1),
+    "delete branch": lambda store: delete_branch(store, "side"),
+    "expire tags": lambda store: expire_tags(store, older_than=store.ambient.now_millis() + 1),
+    "expire changelogs": lambda store: expire_changelogs(store, delete_all=True),
+    "expire partitions": lambda store: expire_partitions(
+        store, {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"}
+    ),
+    "mark partition done": lambda store: mark_partitions_done(store, [{"p": "a"}]),
+    "reset consumer": lambda store: Table(store).reset_consumer("reader", 2),
+    "orphans": lambda store: remove_orphans(store, store.ambient.now_millis() + LONG_AFTER, OwnProcess()),
 }
 
 
@@ -167,7 +213,20 @@ def ambient(disk: Disk, seed: str) -> Environment:
 
 
 def is_for(kind: str, verb: str) -> bool:
-    return verb != "rescale" or int(KINDS[kind][1]["bucket"]) > 0
+    """Return whether a kind of table has this verb."""
+    keys, options = KINDS[kind]
+    match verb:
+        case "rescale":
+            return int(options["bucket"]) > 0
+        case "delete":
+            return "merge-engine" not in options
+        case "sort":
+            return not keys
+        case "drop column" | "rename column":
+            return "fields.v.aggregate-function" not in options
+        case "overwrite one partition" | "overwrite what is written to":
+            return kind != "moving keys"  # one of the written keys is in another partition: refused
+    return True
 
 
 class Performance:
@@ -226,7 +285,7 @@ class VerbPlay:
             except Died as death:
                 performance.failures.append(death)
                 store = SimStore(disk, faults, attempt, performance.log)
-            except (OSError, CommitConflict) as failure:
+            except (OSError, CommitConflict, TableMissing) as failure:
                 performance.failures.append(failure)
             except ConfigError as refusal:
                 # An earlier attempt may have succeeded and been reported as failed: "there is a tag already". The
@@ -268,6 +327,7 @@ def _of_table(table: Table) -> dict[str, Any]:
     earliest = table.store.snapshots.earliest_id()
     return {
         "rows": rows_of(table.scan().to_arrow()),
+        "consumers": table.consumers,
         "tags": {name: rows_of(table.scan(tag=name).to_arrow()) for name in sorted(table.tags)},
         "columns": table.definition.names,
         "statistics": table.latest_snapshot is not None and table.latest_snapshot.statistics is not None,

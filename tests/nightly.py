@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.kept import keep_failed
+
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("stories", "pipelines", "peers", "statements", "faults", "orders", "kills", "commits", "fuzz", "mutants")
 CHUNK = 500  # stories per process
@@ -119,7 +121,7 @@ def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "ignore", *words],
         cwd=ROOT,
-        env=os.environ | environment,
+        env=os.environ | {"COLUMNS": "1000"} | environment,  # so that pytest does not cut the reasons of failures
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -235,7 +237,12 @@ def fuzzed(folder: Path, file: str, seconds: float) -> Result:
     log.unlink(missing_ok=True)
     result = tests(file, "--night", PENSTOCK_FUZZ_SECONDS=str(seconds), PENSTOCK_FUZZ_LOG=str(log))
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return {"inputs": sum(json.loads(line)["inputs"] for line in lines), **result}
+    keep_failed(result["failures"])
+    now = Path(f"{log}.now")
+    if now.exists():  # the process ended while it tried an input
+        result["failures"].append(f"ABORTED {now.read_text(encoding='utf-8')}")
+        now.unlink()
+    return {"inputs": sum(json.loads(line)["inputs"] for line in lines), **result, "failed": len(result["failures"])}
 
 
 def planted(seeds: int, minutes: float, jobs: int) -> Iterator[Piece]:

@@ -16,12 +16,14 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PenstockError
+from tests.fuzz.kept import kept_seeds
 
 SECONDS = 5.0  # of CPU: the machine may have other work
 # Memory of a decoder: times the bytes of its input. Below the floor are what every call needs and first calls import.
 MOST_TIMES = 10
 MEMORY_FLOOR = 64 << 20
 _calls = count()
+_present = {"seed": 0}
 _PEAK = Path("/proc/self/clear_refs")  # 5 sets the peak to what is in use
 _BYTES = (0, 1, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
 _VALUES: tuple[Any, ...] = (
@@ -35,21 +37,41 @@ def seeds(request: pytest.FixtureRequest, quick: int, night: int) -> Iterator[ra
     """Generators of chance: the same ones in every quick run, other ones each night.
 
     PENSTOCK_FUZZ_SECONDS=N makes a test at night last so long, instead of a fixed number of inputs. With
-    PENSTOCK_FUZZ_LOG the number of inputs is added to that file, as a line of JSON.
+    PENSTOCK_FUZZ_LOG the number of inputs is added to that file, as a line of JSON; while an input is tried, its seed
+    is in a second file `.now`, for a process that is aborted. PENSTOCK_FUZZ_SEED=N repeats the input of a failure.
     """
+    alone = os.environ.get("PENSTOCK_FUZZ_SEED")
+    if alone is not None:
+        yield _generator(int(alone))
+        return
     at_night = bool(request.config.getoption("--night"))
     base = int(time.time()) * 1_000_003 if at_night else 0
     seconds, log = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "0")), os.environ.get("PENSTOCK_FUZZ_LOG")
     deadline = time.monotonic() + seconds if at_night and seconds else None
     count = 0
     try:
+        yield from map(_generator, kept_seeds(request.node.nodeid))
         while (count < (night if at_night else quick)) if deadline is None else (time.monotonic() < deadline):
-            yield random.Random(base + count)  # tests want chance that can be repeated
+            if log:
+                Path(f"{log}.now").write_text(f"{request.node.nodeid} seed {base + count}", encoding="utf-8")
+            yield _generator(base + count)
             count += 1
     finally:
         if log:
+            Path(f"{log}.now").unlink(missing_ok=True)
             with Path(log).open("a") as file:
                 file.write(json.dumps({"test": request.node.nodeid, "first": base, "inputs": count}) + "\n")
+
+
+def _generator(seed: int) -> random.Random:
+    """Return the chance of one input, and note its seed for the error of a failure."""
+    _present["seed"] = seed
+    return random.Random(seed)  # tests want chance that can be repeated
+
+
+def with_seed(failure: str) -> str:
+    """Return the failure with the seed of the present input, which repeats it."""
+    return f"seed {_present['seed']}: {failure}"
 
 
 def changed(data: bytes, chance: random.Random, most: int = 3) -> bytes:
@@ -139,12 +161,12 @@ def held(run: Callable[[], object], what: object, *facts: str, size: int | None 
     except MemoryExceeded:
         raise
     except Exception as error:
-        raise AssertionError(f"a raw {type(error).__name__} ({error}) from {what!r:.2000}") from error
-    assert time.process_time() - began < SECONDS, f"too slow: {what!r:.2000}"
+        raise AssertionError(with_seed(f"a raw {type(error).__name__} ({error}) from {what!r:.2000}")) from error
+    assert time.process_time() - began < SECONDS, with_seed(f"too slow: {what!r:.2000}")
     if named is None:
         return "well"
-    assert named.message
-    assert set(facts) <= named.facts.keys(), f"{named}\nlacks {facts}: {what!r:.2000}"
+    assert named.message, with_seed(f"an error without a message: {what!r:.2000}")
+    assert set(facts) <= named.facts.keys(), with_seed(f"{named}\nlacks {facts}: {what!r:.2000}")
     return type(named).__name__
 
 
@@ -172,7 +194,7 @@ def within_memory(run: Callable[[], object], what: object, size: int, floor: int
         peak = _resident("VmHWM") - before
         # Here, so that an error does not hide the memory that was used before it.
         if peak > floor + MOST_TIMES * size:
-            raise MemoryExceeded(f"{peak >> 20} MiB for {size} bytes: {what!r:.2000}")
+            raise MemoryExceeded(with_seed(f"{peak >> 20} MiB for {size} bytes: {what!r:.2000}"))
 
 
 def _resident(name: str) -> int:

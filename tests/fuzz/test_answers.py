@@ -114,11 +114,11 @@ def test_a_changed_answer_is_used_or_refused(
     documents: Mapping[str, Any], use: Callable[[str], None], request: pytest.FixtureRequest
 ) -> None:
     ended: Counter[str] = Counter()
-    chance = random.Random(0)
+    chance, size = random.Random(0), len(json.dumps(list(documents.items()), default=str))
     with listening(lambda asked: answered(documents, asked, chance)) as server:
         for number in seeds(request, 120, 4000):
             chance = number
-            ended[held(lambda: use(f"http://127.0.0.1:{server.port}"), documents)] += 1
+            ended[held(lambda: use(f"http://127.0.0.1:{server.port}"), documents, size=size)] += 1
     assert len(ended) > 1, ended
 
 
@@ -193,5 +193,5 @@ def test_a_damaged_reply_of_a_metastore_is_used_or_refused(request: pytest.Fixtu
 
         for number in seeds(request, 300, 20_000):
             chance, way = number, number.randrange(len(replies))
-            ended[held(use, replies[way])] += 1
+            ended[held(use, replies[way], size=len(replies[way]))] += 1
     assert {"well", "MalformedReply"} <= ended.keys(), ended

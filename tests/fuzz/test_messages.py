@@ -24,7 +24,7 @@ from penstock.schema_evolution.types.source import paimon_type
 from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.types import Field, parse_type
 from tests.avro import change, envelope, optional
-from tests.fuzz.mutations import SECONDS, changed, changed_document, in_one_of_eight, seeds, within_memory
+from tests.fuzz.mutations import SECONDS, changed, changed_document, in_one_of_eight, seeds, with_seed, within_memory
 from tests.unit.formats.support import DATA, json_lines, messages, placed
 from tests.unit.formats.test_fuzz import SEEDS
 
@@ -118,8 +118,10 @@ def judged(name: str, values: list[bytes], chance: random.Random, **options: Any
             placed(decoded)
             fitted(decoded, chance)
     except Exception as error:
-        raise AssertionError(f"{name} raised a {type(error).__name__} ({error}) for {values!r:.3000}") from error
-    assert time.process_time() - began < SECONDS, f"too slow: {values!r:.2000}"
+        raise AssertionError(
+            with_seed(f"{name} raised a {type(error).__name__} ({error}) for {values!r:.3000}")
+        ) from error
+    assert time.process_time() - began < SECONDS, with_seed(f"too slow: {values!r:.2000}")
 
 
 @pytest.mark.parametrize("name", sorted({*FORMATS.built_in} - {"debezium-avro"}))

@@ -30,7 +30,7 @@ from penstock.table.sql.grammar.scripts import script_parts
 from penstock.table.sql.grammar.statement_grammar import read_statement
 from penstock.table.sql.grammar.tokens import tokens_of
 from penstock.table.values.types import parse_type
-from tests.fuzz.mutations import changed, changed_document, held, seeds
+from tests.fuzz.mutations import changed, changed_document, held, seeds, within_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPRESSIONS = [
@@ -180,7 +180,7 @@ def test_a_changed_text_is_read_or_refused(what: str, request: pytest.FixtureReq
     texts, read = READERS[what]
     for chance in seeds(request, 150 if what == "pipelines" else 500, 30_000):
         text = changed(chance.choice(texts).encode(), chance, 4).decode("utf-8", "replace")
-        held(lambda text=text: read(text), text)  # type: ignore[misc]
+        held(lambda text=text: read(text), text, size=len(text))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_changed_document_is_read_or_refused(what: str, request: pytest.Fixtur
     read(json.dumps(document))
     for chance in seeds(request, 200, 30_000):
         text = json.dumps(changed_document(document, chance))
-        held(lambda text=text: read(text), text)  # type: ignore[misc]
+        held(lambda text=text: read(text), text, size=len(text))  # type: ignore[misc]
 
 
 def test_a_time_that_has_no_calendar_date_is_refused() -> None:
@@ -228,4 +228,4 @@ def test_accepted_expressions_can_be_evaluated() -> None:
     ids=lambda text: text[:16],
 )
 def test_long_statements_are_read_or_refused_in_time(text: str) -> None:
-    held(lambda: _sql(text), text)
+    within_memory(lambda: held(lambda: _sql(text), text), text, len(text))

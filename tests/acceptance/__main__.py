@@ -1,4 +1,4 @@
-"""Unpacks, answers and checks the suite from the command line; the package's docstring has the commands."""
+"""Unpacks, answers and checks the suite, and checks tables: the package's docstring has the commands."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from penstock.errors import PenstockError
 from penstock.table.catalog.path_tables import open_table
 from tests.acceptance.suite import answer, reads_in, unpack, verdicts
+from tests.invariants import Broken, check_invariants
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.acceptance")
-    parser.add_argument("verb", choices=("unpack", "read", "check"))
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("verb", choices=("unpack", "read", "check", "invariants"))
+    parser.add_argument("folder", type=Path, help="the suite, or for `invariants` a table")
     arguments = parser.parse_args()
     match arguments.verb:
         case "unpack":
@@ -23,6 +25,8 @@ def main() -> int:
         case "read":
             read_with_penstock(arguments.folder)
             return 0
+        case "invariants":
+            return check_table(arguments.folder)
     return check(arguments.folder)
 
 
@@ -31,6 +35,20 @@ def read_with_penstock(folder: Path) -> None:
         options = dict(read.options)
         table = open_table(str(folder / read.case / "table"), branch=options.pop("branch", None))
         answer(folder, read, table.scan(options=options).to_arrow())
+
+
+def check_table(folder: Path) -> int:
+    """Check the invariants of a table that any implementation wrote."""
+    try:
+        check_invariants(open_table(str(folder)))
+    except Broken as error:
+        print(error)
+        return 1
+    except PenstockError as error:
+        print(f"{folder} cannot be read: {error}")
+        return 1
+    print("no invariant is broken")
+    return 0
 
 
 def check(folder: Path) -> int:

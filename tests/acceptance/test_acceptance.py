@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from penstock.table.catalog.path_tables import open_table
-from tests.acceptance.__main__ import check, read_with_penstock
+from tests.acceptance.__main__ import check, check_table, read_with_penstock
 from tests.acceptance.suite import Read, answer, reads_in, unpack, verdicts
 from tests.golden.relations import difference
 from tests.interop.pypaimon.client import Pypaimon, PypaimonRefused
@@ -70,3 +71,28 @@ def test_wrong_and_missing_answers_are_found(suite: Path, tmp_path: Path) -> Non
 
 def rows_of(suite: Path, read: Read) -> pa.Table:
     return open_table(str(suite / read.case / "table")).scan().to_arrow()
+
+
+@pytest.mark.parametrize("name", ["merge_dedup", "dv_pk", "bucket_dynamic"])
+def test_tables_of_the_suite_keep_the_invariants(suite: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check_table(suite / name / "table") == 0, capsys.readouterr().out
+
+
+def test_a_table_of_pypaimon_keeps_the_invariants(pypaimon: Pypaimon, tmp_path: Path) -> None:
+    columns = [("k", "INT NOT NULL"), ("v", "STRING")]
+    path = pypaimon.create(tmp_path, "d.t", columns, primary_keys=["k"], options={"bucket": "1"})
+    for first in (1, 2):
+        pypaimon.write(path, pa.table({"k": pa.array([first, 3], pa.int32()), "v": ["a", str(first)]}))
+    assert check_table(path) == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "broken"), [("bucket-*/data-*", "I2 "), ("snapshot/snapshot-2", "I1 "), ("schema/schema-0", "no table")]
+)
+def test_a_broken_table_is_told_with_its_invariant(
+    files: str, broken: str, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(suite / "merge_dedup" / "table", tmp_path / "table")
+    min((tmp_path / "table").glob(files)).unlink()
+    assert check_table(tmp_path / "table") == 1
+    assert broken in capsys.readouterr().out

@@ -49,7 +49,6 @@ class HdfsStorage:
 
     @property
     def url_prefix(self) -> str:
-        """Return what precedes a path of the store in URLs."""
         return self.url
 
     @property

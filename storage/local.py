@@ -40,6 +40,10 @@ class LocalStorage:
     def longest_name(self) -> int:
         return FILE_NAME_BYTES
 
+    @property
+    def url_prefix(self) -> str:
+        return ""
+
     def read(self, path: str) -> bytes:
         with open(path, "rb", buffering=0) as file:
             return file.readall()

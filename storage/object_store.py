@@ -43,7 +43,6 @@ class ObjectStorage:
 
     @property
     def url_prefix(self) -> str:
-        """Return what precedes a path of the store in URLs."""
         return f"{self.kind}://{self.bucket}"
 
     @property

@@ -39,6 +39,10 @@ class TokenStorage:
     def longest_name(self) -> int:
         return self._now().longest_name
 
+    @property
+    def url_prefix(self) -> str:
+        return self._now().url_prefix
+
     def read(self, path: str) -> bytes:
         return self._now().read(path)
 

@@ -32,8 +32,7 @@ class IcebergPlace:
     @classmethod
     def of(cls, store: TableStore, schema: TableSchema) -> IcebergPlace:
         root = store.paths.root
-        prefix = str(getattr(store.storage, "url_prefix", ""))
-        return cls(store.storage, root, _folder(root, schema), prefix)
+        return cls(store.storage, root, _folder(root, schema), store.storage.url_prefix)
 
     @property
     def location(self) -> str:

@@ -241,6 +241,10 @@ class SimStore:
     def longest_name(self) -> int:
         return 255
 
+    @property
+    def url_prefix(self) -> str:
+        return ""
+
     def read(self, path: str) -> bytes:
         return self._do("read", path, lambda: self._content(path))
 

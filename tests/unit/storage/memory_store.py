@@ -22,6 +22,10 @@ class MemoryStore:
     def longest_name(self) -> int:
         return 255
 
+    @property
+    def url_prefix(self) -> str:
+        return ""
+
     def read(self, path: str) -> bytes:
         if path not in self.files:
             raise FileNotFoundError(path)

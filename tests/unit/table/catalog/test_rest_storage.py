@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -86,6 +88,33 @@ def test_a_short_token_is_used_for_half_of_its_time(lake: tuple[RestCatalogServe
     clock.now += 300_000
     table.refresh()
     assert tokens(server) == 2
+
+
+class Bucket(LocalStorage):
+    """A local folder under the addresses of an object store."""
+
+    url_prefix = "s3://bucket"
+
+
+@pytest.mark.slow
+def test_iceberg_metadata_names_the_bucket_of_files(
+    lake: tuple[RestCatalogServer, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, options = lake
+    server.data_tokens = [token(1, 1 << 50)]
+    monkeypatch.setattr(
+        rest_storage, "open_storage", lambda url, given: (Bucket(sync=False), url.removeprefix("file:"))
+    )
+    catalog = penstock.Catalog("lake", options)
+    catalog.create_database("shop")
+    table = catalog.create_table(
+        "shop.orders", [("id", "INT")], options={"bucket": "-1", "metadata.iceberg.storage": "table-location"}
+    )
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([1], pa.int32())}))
+        writer.commit()
+    [metadata] = Path(table.path, "metadata").glob("v*.metadata.json")
+    assert json.loads(metadata.read_text())["location"] == f"s3://bucket{table.path}"
 
 
 @pytest.mark.slow

@@ -52,10 +52,6 @@ class KeyedFile:
         """Return the file with its decoded key range."""
         return cls(file, key_value(file.min_key, key_types), key_value(file.max_key, key_types))
 
-    def overlaps(self, low: KeyValue, high: KeyValue) -> bool:
-        """Return whether the key range meets the range from `low` to `high`."""
-        return self.low <= high and low <= self.high
-
 
 @dataclass(frozen=True, slots=True)
 class FileRun:

@@ -73,6 +73,16 @@ RECORD_LEVEL_EXPIRE_TIME = acts(
 )
 RECORD_LEVEL_TIME_FIELD = acts("record-level.time-field", COLUMN, None, "Names the column with the time of a row.")
 
+# Merge engines with aggregate functions obey these.
+AGGREGATE_OPTIONS: tuple[TableOption[object], ...] = (
+    FIELDS_DEFAULT_AGGREGATE_FUNCTION,
+    FIELD_AGGREGATE_FUNCTION,
+    FIELD_IGNORE_RETRACT,
+    FIELD_DISTINCT,
+    FIELD_LIST_AGG_DELIMITER,
+    FIELD_NESTED_KEY,
+    FIELD_COUNT_LIMIT,
+)
 OPTIONS: tuple[TableOption[object], ...] = (
     MERGE_ENGINE,
     IGNORE_DELETE,
@@ -83,13 +93,7 @@ OPTIONS: tuple[TableOption[object], ...] = (
     PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
     AGGREGATION_REMOVE_RECORD_ON_DELETE,
-    FIELDS_DEFAULT_AGGREGATE_FUNCTION,
-    FIELD_AGGREGATE_FUNCTION,
-    FIELD_IGNORE_RETRACT,
-    FIELD_DISTINCT,
-    FIELD_LIST_AGG_DELIMITER,
-    FIELD_NESTED_KEY,
-    FIELD_COUNT_LIMIT,
+    *AGGREGATE_OPTIONS,
     FIELD_SEQUENCE_GROUP,
     refused(
         # The refused options of later releases change how rows merge, so they are refused for reads too: a read

@@ -11,15 +11,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.options.scans import (
-    SCAN_MODE,
-    SCAN_SNAPSHOT_ID,
-    SCAN_TAG_NAME,
-    SCAN_TIMESTAMP,
-    SCAN_TIMESTAMP_MILLIS,
-    SCAN_VERSION,
-    SCAN_WATERMARK,
-)
+from penstock.table.options.scans import POINT_KEYS, SCAN_FILE_CREATION_TIME_MILLIS, SCAN_MODE
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.outputs import Outputs
 from penstock.table.read.time_travel import Travel, resolve
@@ -56,18 +48,8 @@ _STATES: dict[str, Callable[[TableStore, Snapshot | None], pa.Table]] = {
     **_OWN_ROWS,
 }
 NAMES = tuple(sorted((*_TABLES, *_STATES)))
-_TRAVEL = {
-    option.key
-    for option in (
-        SCAN_MODE,
-        SCAN_SNAPSHOT_ID,
-        SCAN_TAG_NAME,
-        SCAN_TIMESTAMP,
-        SCAN_TIMESTAMP_MILLIS,
-        SCAN_VERSION,
-        SCAN_WATERMARK,
-    )
-}
+# The creation time of files names files, and no snapshot.
+_TRAVEL = {SCAN_MODE.key, *POINT_KEYS} - {SCAN_FILE_CREATION_TIME_MILLIS.key}
 
 
 def check_name(name: str, table: str) -> None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from penstock.errors import ConfigError, did_you_mean
 
-STRING_LENGTH = 2147483647
+STRING_LENGTH = 2147483647  # of STRING and BYTES: VARCHAR and VARBINARY without a limit
 _PLAIN = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT")
 _LENGTHS = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 _ALIASES = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}

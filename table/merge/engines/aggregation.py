@@ -12,12 +12,12 @@ from penstock.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
 from penstock.table.merge.aggregates.function import Aggregate, Inputs
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL, aggregate_column
 from penstock.table.merge.engine_rows import EngineRows
-from penstock.table.merge.engines.column_options import COLUMN_OPTIONS, column_aggregates
+from penstock.table.merge.engines.column_options import column_aggregates
 from penstock.table.merge.incoming_kinds import check_retractable
 from penstock.table.merge.key_groups import KeyGroups
 from penstock.table.merge.outcome import MergeOutcome, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey
-from penstock.table.options.merge_engines import AGGREGATION_REMOVE_RECORD_ON_DELETE
+from penstock.table.options.merge_engines import AGGREGATE_OPTIONS, AGGREGATION_REMOVE_RECORD_ON_DELETE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.buffers import Flags, Ints
@@ -104,6 +104,6 @@ AGGREGATION = MergeEngine(
     moved_key=MovedKey.STAYS,
     removes_by=AGGREGATION_REMOVE_RECORD_ON_DELETE,
     needs_before_images=True,
-    own_options=(*COLUMN_OPTIONS, AGGREGATION_REMOVE_RECORD_ON_DELETE),
+    own_options=(*AGGREGATE_OPTIONS, AGGREGATION_REMOVE_RECORD_ON_DELETE),
     needs_changelog_as="Pre-aggregate",
 )

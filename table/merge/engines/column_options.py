@@ -21,16 +21,6 @@ from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, Field, RowType
 
-COLUMN_OPTIONS = (
-    FIELDS_DEFAULT_AGGREGATE_FUNCTION,
-    FIELD_AGGREGATE_FUNCTION,
-    FIELD_IGNORE_RETRACT,
-    FIELD_DISTINCT,
-    FIELD_LIST_AGG_DELIMITER,
-    FIELD_NESTED_KEY,
-    FIELD_COUNT_LIMIT,
-)
-
 
 def named_columns(schema: TableSchema, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names that the option with this key contains; ConfigError if one is not a column."""

@@ -12,13 +12,14 @@ from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.merge.aggregates.function import Aggregate
 from penstock.table.merge.aggregates.registry import LAST_NON_NULL
 from penstock.table.merge.engine_rows import EngineRows
-from penstock.table.merge.engines.column_options import COLUMN_OPTIONS, column_aggregates, named_columns
+from penstock.table.merge.engines.column_options import column_aggregates, named_columns
 from penstock.table.merge.engines.sequence_groups import merge_sequence_groups, plain_picks, result_kinds
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retractable, check_retracts
 from penstock.table.merge.key_groups import KIND, KeyGroups
 from penstock.table.merge.outcome import MergeOutcome, Outcome
 from penstock.table.merge.spec import MergeEngine, MergeSpec, MovedKey, SequenceGroup
 from penstock.table.options.merge_engines import (
+    AGGREGATE_OPTIONS,
     FIELD_SEQUENCE_GROUP,
     PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
     PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
@@ -149,7 +150,7 @@ PARTIAL_UPDATE = MergeEngine(
     removes_by=PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
     null_means_unchanged=True,
     own_options=(
-        *COLUMN_OPTIONS,
+        *AGGREGATE_OPTIONS,
         FIELD_SEQUENCE_GROUP,
         PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
         PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,

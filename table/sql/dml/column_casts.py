@@ -6,6 +6,7 @@ from penstock.table.schema.type_text import written
 from penstock.table.sql.queries.engine_errors import too_long
 from penstock.table.values.sql_text import literal
 from penstock.table.values.types import (
+    STRING_LENGTH,
     ArrayType,
     AtomicType,
     DataType,
@@ -15,8 +16,6 @@ from penstock.table.values.types import (
     with_nullability,
 )
 
-# The length of STRING and BYTES, which are VARCHAR and VARBINARY without a limit.
-_UNLIMITED = 2**31 - 1
 _LENGTH = {"CHAR": "length", "VARCHAR": "length", "BINARY": "octet_length", "VARBINARY": "octet_length"}
 
 
@@ -44,7 +43,7 @@ def _checked(value: str, column: str, type_: DataType, depth: int) -> str | None
     None if the type has no lengths.
     """
     match type_:
-        case AtomicType() if type_.root in _LENGTH and type_.length < _UNLIMITED:
+        case AtomicType() if type_.root in _LENGTH and type_.length < STRING_LENGTH:
             message = literal(too_long(column, written(with_nullability(type_, nullable=True))))
             return f"CASE WHEN {_LENGTH[type_.root]}({value}) > {type_.length} THEN error({message}) ELSE {value} END"
         case RowType():

@@ -6,7 +6,7 @@ a query, such as the old row of an update, is known by that afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -44,19 +44,9 @@ def kinds_of(numbers: Numbers) -> tuple[RowKinds, Flags]:
     return kinds, old
 
 
-def whole_pairs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a result so that the two rows of an update are in one batch."""
-    old_row: pa.RecordBatch | None = None
-    for part in batches:
-        batch = part if old_row is None else pa.concat_batches([old_row, part])
-        old_row = None
-        if batch.num_rows and batch.column(CHANGE)[-1].as_py() % 4 == UPDATE_BEFORE:
-            old_row = batch.slice(batch.num_rows - 1)
-            batch = batch.slice(0, batch.num_rows - 1)
-        if batch.num_rows:
-            yield batch
-    if old_row is not None:
-        yield old_row
+def ends_with_old_row(batch: pa.RecordBatch) -> bool:
+    """Return whether the last row of a batch with numbers is the old row of an update."""
+    return bool(batch.column(CHANGE)[-1].as_py() % 4 == UPDATE_BEFORE)
 
 
 def kinds_for(batch: pa.RecordBatch, keys: Sequence[str]) -> tuple[pa.RecordBatch, RowKinds]:

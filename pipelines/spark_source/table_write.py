@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import CommitConflict, ConfigError
-from penstock.pipelines.spark_source.change_numbers import kinds_for, whole_pairs
+from penstock.pipelines.spark_source.change_numbers import ends_with_old_row, kinds_for
 from penstock.pipelines.spark_source.file_changes import FileChanges
 from penstock.pipelines.spark_source.keyed_changes import KeyedChanges
 from penstock.pipelines.spark_source.replaced_rows import warn_of_replaced_rows
@@ -40,6 +40,7 @@ from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.options.table_options import TableOptions
+from penstock.table.read.update_pairs import whole_updates
 from penstock.table.schema.option_changes import refuse_other_rules
 from penstock.table.sql.streams.stream_rules import needs_old_rows
 from penstock.table.values.arrow_types import arrow_schema
@@ -219,7 +220,7 @@ class TableWrite:
         """Yield the rows of a query on changes with their kinds in place of their numbers."""
         definition = store.schema()
         wants_old = bool(definition.primary_keys) and needs_old_rows(definition)
-        for batch in whole_pairs(iter(batches)):
+        for batch in whole_updates(iter(batches), ends_with_old_row):
             rows, kinds = kinds_for(batch, definition.primary_keys)
             if not definition.primary_keys:
                 yield rows

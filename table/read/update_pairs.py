@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,23 @@ import pyarrow.compute as pc
 from penstock.row_kinds import KIND_TEXTS, UPDATE_AFTER, UPDATE_BEFORE
 
 
-def whole_updates(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a changelog so that the two rows of an update are in one batch."""
+def _ends_with_old_row(batch: pa.RecordBatch) -> bool:
+    return bool(batch.column(0)[-1].as_py() == KIND_TEXTS[UPDATE_BEFORE])
+
+
+def whole_updates(
+    batches: Iterator[pa.RecordBatch], ends_with_old_row: Callable[[pa.RecordBatch], bool] = _ends_with_old_row
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a changelog so that the two rows of an update are in one batch.
+
+    `ends_with_old_row` returns whether the last row of a batch is the old row of an update.
+    """
     old_row: pa.RecordBatch | None = None
     for batch in batches:
         if old_row is not None:
             batch = pa.concat_batches([old_row, batch])
             old_row = None
-        if batch.num_rows and batch.column(0)[-1].as_py() == KIND_TEXTS[UPDATE_BEFORE]:
+        if batch.num_rows and ends_with_old_row(batch):
             old_row = batch.slice(batch.num_rows - 1)
             batch = batch.slice(0, batch.num_rows - 1)
         if batch.num_rows:

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.pipelines.spark_source.change_numbers import CHANGE, kinds_for, numbered, whole_pairs
+from penstock.pipelines.spark_source.change_numbers import CHANGE, ends_with_old_row, kinds_for, numbered
 from penstock.row_kinds import KIND_TEXTS, RowKinds
+from penstock.table.read.update_pairs import whole_updates
 
 
 def changes(kinds: str, ids: list[int]) -> tuple[RowKinds, pa.RecordBatch]:
@@ -46,6 +47,6 @@ def test_both_rows_of_an_update_come_in_one_batch(lengths: list[int]) -> None:
     rows = pa.record_batch({"id": batch["id"], CHANGE: numbered(given, batch, ["id"], 0)})
     starts = np.cumsum([0, *lengths[:-1]])
     parts = [rows.slice(start, length) for start, length in zip(starts, lengths, strict=True)]
-    whole = list(whole_pairs(iter(parts)))
+    whole = list(whole_updates(iter(parts), ends_with_old_row))
     assert sum(batch.num_rows for batch in whole) == 4
     assert [KIND_TEXTS[kind] for batch in whole for kind in kinds_for(batch, ["id"])[1]] == ["+I", "-U", "+U", "+I"]

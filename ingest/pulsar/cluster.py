@@ -93,7 +93,7 @@ class PulsarCluster:
         if state is None or state.exists:
             return self.last(place)
         ledger, entry = state.last
-        return Position(ledger, entry, (1 << 31) - 1) if entry >= 0 else START
+        return Position.end_of_entry(ledger, entry) if entry >= 0 else START
 
     @property
     def subscription_name(self) -> str:

@@ -17,6 +17,7 @@ from _pulsar import MessageId
 from penstock.errors import SourceError
 
 _BEFORE = -2  # sorts before the index of every message of the entry, batched or not
+_LARGEST_INDEX = (1 << 31) - 1
 _TEXT = re.compile(r"(-?\d+):(-?\d+):(-1|\d+|before)(?:/(\d+):(\d+))?")
 # Numbers of the fields in the serialized id, a message of Protobuf.
 _LEDGER, _ENTRY, _INDEX, _BATCH_SIZE, _FIRST_CHUNK = 1, 2, 4, 6, 7
@@ -37,6 +38,11 @@ class Position:
     def before(cls, ledger: int, entry: int) -> Position:
         """Return the place ahead of an entry, which need not exist."""
         return cls(ledger, entry, _BEFORE)
+
+    @classmethod
+    def end_of_entry(cls, ledger: int, entry: int) -> Position:
+        """Return the place after all messages of an entry, however many they are."""
+        return cls(ledger, entry, _LARGEST_INDEX)
 
     @classmethod
     def of(cls, text: str) -> Position:

@@ -236,7 +236,7 @@ class PulsarSource:
         if limit.bytes is not None:
             rows = min(rows, int(limit.bytes / max(1.0, sum(lengths) / len(lengths))))
         entries = max(1, int(rows / max(1, moved) * len(batches) / sum(batches)))
-        return min(target, Position(first.ledger, first.entry + entries - 1, (1 << 31) - 1))
+        return min(target, Position.end_of_entry(first.ledger, first.entry + entries - 1))
 
 
 def _entries(start: Position, end: Position) -> int:

@@ -17,16 +17,14 @@ from typing import Any, Generic, TypeVar
 from penstock.errors import ConfigError, PositionLost
 from penstock.ingest.connector_requests import TableName
 from penstock.ingest.database.progress import CopyProgress, PlannedChunk
-from penstock.ingest.database.settings import (
-    MAX_CHUNKS,
-    Address,
-    ChunkedSettings,
+from penstock.ingest.database.requested_tables import (
     emptied_by,
     log_reread,
     requested_parts,
     requested_tables,
     with_refused_names,
 )
+from penstock.ingest.database.settings import MAX_CHUNKS, Address, ChunkedSettings
 from penstock.ingest.database.table_parts import TablePart, accepted_parts
 from penstock.ingest.source import Barrier, Limit
 

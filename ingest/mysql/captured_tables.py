@@ -13,14 +13,8 @@ import pymysql
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.demand import needed
 from penstock.ingest.database.findings import NothingCaptured, ServerFinding
-from penstock.ingest.database.settings import (
-    MAX_CHUNKS,
-    CapturedTables,
-    emptied_by,
-    requested_parts,
-    requested_tables,
-    with_refused_names,
-)
+from penstock.ingest.database.requested_tables import emptied_by, requested_parts, requested_tables, with_refused_names
+from penstock.ingest.database.settings import MAX_CHUNKS, CapturedTables
 from penstock.ingest.database.table_parts import PartRead, TablePart, accepted_parts, check_key
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
 from penstock.ingest.mysql.errors import NoUsableKey

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PositionLost
 from penstock.ingest.database.findings import log_warnings
-from penstock.ingest.database.settings import BYTES_PER_CHANGE, log_reread
+from penstock.ingest.database.requested_tables import log_reread
+from penstock.ingest.database.settings import BYTES_PER_CHANGE
 from penstock.ingest.mysql.binlog.log_plan import LogPlan, PlanLimits
 from penstock.ingest.mysql.binlog.plan import plan_log
 from penstock.ingest.mysql.binlog.server_positions import await_visible, latest

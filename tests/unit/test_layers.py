@@ -151,6 +151,7 @@ FLOORS = {
             *("unordered_deletes", "action_options", "kept_connections"),
         },
         {"cells", "progress", "reachability", "settings"},
+        {"requested_tables"},
         {"connector", "planner", "requested_resets", "source"},
     ],
     "ingest/messages": [

@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.ingest.database.settings import (
-    CapturedTables,
-    RereadRequests,
-    emptied_by,
-    names_pattern,
-    requested_parts,
-    requested_tables,
-    with_refused_names,
-)
+from penstock.ingest.database.requested_tables import emptied_by, requested_parts, requested_tables, with_refused_names
+from penstock.ingest.database.settings import CapturedTables, RereadRequests, names_pattern
 from penstock.storage.state_folder import StateFolder
 
 

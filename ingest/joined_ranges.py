@@ -93,7 +93,7 @@ def _even_parts(run: Sequence[tuple[Range, RangeShape]], most_bytes: int) -> Ite
 
 
 def fetched_together(
-    source: DecodedSource, ranges: Sequence[Range], most_bytes: int = MOST_BYTES
+    source: DecodedSource, ranges: Sequence[Range], most_bytes: int
 ) -> list[list[FetchedMessages]] | None:
     """Return the messages of each range.
 

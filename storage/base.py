@@ -215,7 +215,7 @@ _FULL = {
 }
 
 
-def store_error(failure: OSError, message: str, *, hint: str | None = None, **facts: object) -> OSError:
+def store_error(failure: OSError, message: str, **facts: object) -> OSError:
     """Return the error to raise for a failure of the store.
 
     It is a StoreError, which is retried, if the failure may be temporary, and otherwise the failure itself. A disk that
@@ -225,7 +225,7 @@ def store_error(failure: OSError, message: str, *, hint: str | None = None, **fa
     lasts = isinstance(failure, PermissionError | FileExistsError) or failure.errno in _LASTING
     if lasts or isinstance(failure, PenstockError):
         return failure
-    return StoreError(message, hint=hint or _FULL.get(failure.errno or 0), reason=str(failure), **facts)
+    return StoreError(message, hint=_FULL.get(failure.errno or 0), reason=str(failure), **facts)
 
 
 class Output:

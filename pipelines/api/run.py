@@ -37,7 +37,7 @@ def run_command(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     as_json: bool = False,
-    mark: StartMark | None = None,
+    mark: StartMark | None,
     asked: Asked = never_asked,
 ) -> int:
     """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout.

@@ -51,7 +51,7 @@ class FirstLook:
     pauses: Sequence[float] = PAUSES
     sleep: Callable[[float], None] = time.sleep
 
-    def make_tables(self, reader: BatchReader, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
+    def make_tables(self, reader: BatchReader, targets: Targets, stopped: Callable[[], bool]) -> None:
         """Create the tables that do not exist.
 
         Called again, it changes nothing. Raise SourceError when the schema of the one required table is found in no

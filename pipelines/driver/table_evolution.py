@@ -130,7 +130,7 @@ def apply_barriers(
     reader: BatchReader,
     targets: Targets,
     parks: Callable[[str, PenstockError], bool],
-    sources: Mapping[tuple[str, str], str] = NO_SOURCES,
+    sources: Mapping[tuple[str, str], str],
 ) -> None:
     """Apply barriers in order. `sources` are the source tables read so far, each with its target table.
 

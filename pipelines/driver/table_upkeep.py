@@ -10,7 +10,7 @@ from penstock.table.maintenance.upkeep import Upkeep, keep_up
 log = logging.getLogger(__name__)
 
 
-def maintained(warehouse: CatalogSettings, table: str, last: Upkeep | None = None) -> Upkeep:
+def maintained(warehouse: CatalogSettings, table: str, last: Upkeep | None) -> Upkeep:
     """Maintain the table and log the results. `last` is the result of the previous round."""
     done = keep_up(warehouse.store(table), last)
     if done.did_something:

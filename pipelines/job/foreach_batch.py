@@ -154,9 +154,7 @@ class BatchSink:
             self.busy = False
 
 
-def compacted_by_spark(
-    session: SparkSession, warehouse: CatalogSettings, mark: ErrorMark, most: int | None = None
-) -> Compact:
+def compacted_by_spark(session: SparkSession, warehouse: CatalogSettings, mark: ErrorMark, most: int | None) -> Compact:
     """Return a function that compacts in a Spark job beside the batches, in a separate pool.
 
     The job has `most` tasks, or by default at most a quarter of the slots.

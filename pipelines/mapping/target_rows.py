@@ -33,7 +33,7 @@ def as_append(batch: RowBatch) -> RowBatch:
     return replace(kept, kinds=np.full(len(kept), INSERT, np.int8))
 
 
-def as_upsert(batch: RowBatch, table: TableSchema, *, marks: bool = False) -> RowBatch:
+def as_upsert(batch: RowBatch, table: TableSchema, *, marks: bool) -> RowBatch:
     """Return the rows for a table with keys, with the kinds that its options ask for.
 
     With `marks`, deletes came as updates: the old rows of updates that the table would refuse are left out.

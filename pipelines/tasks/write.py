@@ -16,7 +16,6 @@ from penstock.pipelines.tasks.router import own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
 from penstock.pipelines.tasks.table_task_writer import CompactionTiming, TableTaskWriter, WriteTask
 from penstock.pipelines.tasks.task_stats import no_seconds, timed
-from penstock.table.buckets.layout import ALONE
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.write.memory_budget import WriteBudget
 
@@ -26,8 +25,8 @@ def write_task(
     writers: int,
     timing: CompactionTiming,
     mark: ErrorMark,
-    user: str = ALONE.user,
-    unversioned: frozenset[str] = frozenset(),
+    user: str,
+    unversioned: frozenset[str],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position.
 

@@ -46,8 +46,8 @@ class JdbcCatalog(FileCatalog):
         ambient: Environment | None = None,
         *,
         database: JdbcDatabase,
-        key: str = "jdbc",
-        locks: JdbcLocks | None = None,
+        key: str,
+        locks: JdbcLocks | None,
         warehouse: str | None = None,
     ) -> None:
         """Use the names that `database` keeps for the catalog `key`. Commits hold `locks`, if there are any."""

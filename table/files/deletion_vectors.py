@@ -28,9 +28,7 @@ _MAGIC64 = struct.pack("<i", 1681511377)
 _GREATEST = 2**32 - 1
 
 
-def encode_vectors(
-    vectors: Mapping[str, npt.NDArray[Any]], *, bitmap64: bool = False
-) -> tuple[bytes, tuple[VectorRange, ...]]:
+def encode_vectors(vectors: Mapping[str, npt.NDArray[Any]], *, bitmap64: bool) -> tuple[bytes, tuple[VectorRange, ...]]:
     """Return the bytes of an index file, and the range of each data file's vector in it.
 
     Files keep the order of `vectors`.

@@ -56,7 +56,7 @@ class OpenFile:
         encoding: Encoding,
         sample: pa.Table,
         modes: Sequence[StatsMode],
-        without_nulls: frozenset[str] = frozenset(),
+        without_nulls: frozenset[str],
     ) -> None:
         self.stream = stream
         self._modes = modes

@@ -64,9 +64,7 @@ def parse_mode(text: str, option: str) -> StatsMode:
     return StatsMode(counts=True, bounds=True, length=int(match[1]))
 
 
-def stats_modes(
-    options: TableOptions, fields: Sequence[Field], level: int, *, changelog: bool = False
-) -> list[StatsMode]:
+def stats_modes(options: TableOptions, fields: Sequence[Field], level: int, *, changelog: bool) -> list[StatsMode]:
     """Return for each column which statistics a data file, or a changelog file, records."""
     general = _general_mode(options, level, changelog=changelog)
     first = options[METADATA_STATS_KEEP_FIRST_N_COLUMNS]

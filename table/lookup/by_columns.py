@@ -42,7 +42,7 @@ class ColumnIndex:
         columns: tuple[str, ...],
         by: tuple[str, ...],
         local: LookupStore,
-        partitions: LookupPartitions | None = None,
+        partitions: LookupPartitions | None,
     ) -> None:
         """Look up the rows of these partitions; None: of all."""
         self._store, self._columns, self._local, self._partitions = store, columns, local, partitions

@@ -105,7 +105,7 @@ class AutomaticTags:
             log.warning("event=automatic_tags_ahead table=%s tags=%s note=%s", self.store.name, ",".join(ahead), note)
         return made
 
-    def snapshot_is_wanted(self, newest: NewestTag | None = None) -> bool:
+    def snapshot_is_wanted(self, newest: NewestTag | None) -> bool:
         """Return whether a tag by the clock is due for which an idle table has no snapshot.
 
         An empty snapshot committed now would get that tag.

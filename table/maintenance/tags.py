@@ -129,7 +129,7 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
     publish_if_enabled(store)
 
 
-def tag_from_timestamp(store: TableStore, name: str, millis: int, retain_millis: int | None = None) -> Tag:
+def tag_from_timestamp(store: TableStore, name: str, millis: int, retain_millis: int | None) -> Tag:
     """Tag the first snapshot committed at or after that time."""
     first = _first(store, lambda snapshot: snapshot.time_millis >= millis)
     if first is None:
@@ -137,7 +137,7 @@ def tag_from_timestamp(store: TableStore, name: str, millis: int, retain_millis:
     return create_tag(store, name, first.id, retain_millis)
 
 
-def tag_from_watermark(store: TableStore, name: str, watermark: int, retain_millis: int | None = None) -> Tag:
+def tag_from_watermark(store: TableStore, name: str, watermark: int, retain_millis: int | None) -> Tag:
     """Tag the first snapshot whose watermark has reached this one."""
     first = _first(store, lambda snapshot: snapshot.watermark is not None and snapshot.watermark >= watermark)
     if first is None:

@@ -43,9 +43,9 @@ def merge_parts(
     spec: MergeSpec,
     parts: Sequence[pa.Table],
     *,
-    bypass: bool = True,
-    levels: Sequence[int] | None = None,
-    repeats: bool = False,
+    bypass: bool,
+    levels: Sequence[int] | None,
+    repeats: bool,
 ) -> Outcome:
     """Merge as `merge_rows` does, but without fetching the rows; -D rows represent deleted keys."""
     rows = concat_parts(spec, parts)

@@ -51,7 +51,7 @@ def merge_manifests(
     read: Read,
     write: Write,
     options: TableOptions,
-    partition_types: Sequence[DataType] = (),
+    partition_types: Sequence[DataType],
 ) -> list[ManifestFile]:
     """Return the manifests of a snapshot, oldest first, with some of them merged. They describe the same data files.
 

@@ -28,7 +28,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 
 
-def delete_rows(store: TableStore, where: pc.Expression | str, executor: Executor | None = None) -> list[Snapshot]:
+def delete_rows(store: TableStore, where: pc.Expression | str, executor: Executor | None) -> list[Snapshot]:
     """Delete the rows that match `where`. No snapshot is committed when no row matches.
 
     With keys it is an ordinary write: CommitConflict when another job writes the same buckets in the meantime. Without

@@ -27,7 +27,7 @@ from penstock.table.read.splits import Split, invisible_level_0, only
 from penstock.table.values.arguments import whole_number
 
 
-def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") -> pa.Table:
+def read_changes(store: TableStore, start: int, end: int, mode: str) -> pa.Table:
     """Return the rows changed in (start, end], snapshot ids, with a leading rowkind column."""
     schema = store.schema()
     reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)

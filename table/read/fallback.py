@@ -67,7 +67,7 @@ def readable_entries(store: TableStore, snapshot: Snapshot | None, *, travels: b
 
 
 def readable_parts(
-    store: TableStore, snapshot: Snapshot | None, *, travels: bool = False
+    store: TableStore, snapshot: Snapshot | None, *, travels: bool
 ) -> list[tuple[TableStore, list[ManifestEntry]]]:
     """Return the same files by the branch that has them."""
     own = [] if snapshot is None else live_entries(store, snapshot)

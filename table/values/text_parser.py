@@ -35,7 +35,7 @@ _STAMP = re.compile(
 _JAVA_BLANKS = "".join(map(chr, range(33)))
 
 
-def parse_texts(array: pa.Array, target: AtomicType, zone: str = "UTC") -> pa.Array:
+def parse_texts(array: pa.Array, target: AtomicType, zone: str) -> pa.Array:
     """Return a string column as `target`. Each distinct text is parsed once; an invalid text raises CastFailed."""
     local = target.root == "TIMESTAMP_LTZ"
     wall = AtomicType("TIMESTAMP", precision=target.precision) if local else target

@@ -23,7 +23,7 @@ class OpenRows:
     from the decoded batches.
     """
 
-    def __init__(self, settled: Collection[int] | None = ()) -> None:
+    def __init__(self, settled: Collection[int] | None) -> None:
         self.has_rows = False
         self._settled = settled
 

@@ -38,7 +38,7 @@ class PreparedTransactions:
     `lacking` are those of them whose rows were passed before some tables were captured, with these tables.
     """
 
-    def __init__(self, names: Iterable[str] | None = (), lacking: Lacking = ()) -> None:
+    def __init__(self, names: Iterable[str] | None, lacking: Lacking = ()) -> None:
         self._names, self._has_all = dict.fromkeys(names or ()), names is not None
         self._lacking = dict(lacking)
         self.lone: list[LoneCommit] = []

@@ -58,7 +58,7 @@ class RangeCutter:
     Ranges without rows of captured tables are dropped.
     """
 
-    def __init__(self, start: LogPosition, captured: CapturedRows, *, by_gtid: bool = False) -> None:
+    def __init__(self, start: LogPosition, captured: CapturedRows, *, by_gtid: bool) -> None:
         self.captured = captured
         self.ranges: list[BinlogRange] = []
         self.planned = 0  # bytes of the closed ranges

@@ -18,7 +18,7 @@ from penstock.ingest.mysql.ddl.kept_values import rewritten_columns
 from penstock.ingest.mysql.definition import TableDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 Name = tuple[str, str]
@@ -59,7 +59,6 @@ class Tables:
 
     def __init__(
         self,
-        known: Iterable[TableDefinition] = (),
         charsets: Mapping[str, str] | None = None,
         spelled: Collection[str] = (),
     ) -> None:
@@ -68,7 +67,7 @@ class Tables:
         Values of the types `spelled` are texts with the digits of their type.
         """
         self.spelled = spelled
-        self.known: dict[Name, TableDefinition] = {table.name: table for table in known}
+        self.known: dict[Name, TableDefinition] = {}
         self.charsets = dict(charsets or {})
 
     def apply(self, statement: ddl.Statement) -> list[TableChange]:

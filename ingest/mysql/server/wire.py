@@ -68,7 +68,7 @@ class PacketStream:
     Payloads over 16 MiB are joined. Holds one block and the beginning of the next packet in memory.
     """
 
-    def __init__(self, connection: Connection, block_bytes: int = _CHUNK) -> None:
+    def __init__(self, connection: Connection, block_bytes: int) -> None:
         self._stream = cast("_Inside", connection)._rfile
         self._block = block_bytes + _CHUNK
         self._start_over(memoryview(b""))

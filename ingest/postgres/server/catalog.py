@@ -183,7 +183,7 @@ def primary_keys(connection: PgConnection, numbers: str) -> dict[int, tuple[str,
 
 
 def logged_relation(
-    connection: PgConnection, types: Types, logged: LoggedRelation, last_key: tuple[str, ...] | None = None
+    connection: PgConnection, types: Types, logged: LoggedRelation, last_key: tuple[str, ...] | None
 ) -> Relation | None:
     """Return the table of a Relation message: its columns as of that place, and its current key.
 

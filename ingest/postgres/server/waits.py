@@ -6,7 +6,7 @@ import math
 import select
 
 
-def is_ready(descriptor: int, event: int, wait_s: float | None = None) -> bool:
+def is_ready(descriptor: int, event: int, wait_s: float | None) -> bool:
     """Wait until a socket has an event, is closed or has failed. Return whether that was within the time."""
     # select() takes no descriptor from 1024 on, and a process may have many files open.
     waiter = select.poll()

@@ -27,7 +27,7 @@ class BlockBytes:
     Zeros follow the blocks, at least `padding` of them, which read as empty values.
     """
 
-    def __init__(self, blocks: Sequence[bytes], kinds: Collection[Kind], padding: int = 0) -> None:
+    def __init__(self, blocks: Sequence[bytes], kinds: Collection[Kind], padding: int) -> None:
         self.end = sum(map(len, blocks))
         self.data: Bytes = np.frombuffer(b"".join([*blocks, bytes(_PADDING + padding)]), np.uint8)
         self.sizes = value_sizes(self.data, {(NUMBER, False), *kinds})

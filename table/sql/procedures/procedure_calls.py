@@ -104,9 +104,7 @@ def too_many(name: str, procedure: Procedure) -> ConfigError:
     return ConfigError(f"{name} has {count} parameter{'s' * (count != 1)}", hint=procedure.usage(name))
 
 
-def run_named(
-    name: str, catalog: Catalog, values: Mapping[str, str], executor: Executor | None = None
-) -> list[str] | None:
+def run_named(name: str, catalog: Catalog, values: Mapping[str, str], executor: Executor | None) -> list[str] | None:
     """Run a procedure with values by the names of its parameters; tables have full names.
 
     `executor` runs the units of its actions. Return its results as texts, None if it returns no rows.

@@ -22,8 +22,9 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.local_runner import run_tasks, take_batch
 from penstock.pipelines.job import build
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
-from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, OnBad
+from penstock.pipelines.tasks.bad_records import OnBad
 from penstock.pipelines.tasks.batch_report import BatchReport
+from penstock.pipelines.tasks.dead_letter_table import letters_table
 from penstock.pipelines.tasks.range_report import MOST_BAD_SHOWN
 from penstock.table.meta.snapshot import Snapshot
 
@@ -39,8 +40,7 @@ class ReplayResult:
 
 
 def table_of_letters(spec: PipelineSpec) -> str:
-    named = spec.errors.dead_letter.table or DEFAULT_NAME
-    return named if "." in named else f"{spec.sink.database or LETTERS_DATABASE}.{named}"
+    return letters_table(spec.errors.dead_letter.table, spec.sink.database)
 
 
 class LetterSource:

@@ -116,7 +116,7 @@ def _names(pipeline: NamedPipeline) -> list[str]:
     """Return the names that the dead-letter table may have."""
     from penstock.pipelines.api.replay_dead_letters import table_of_letters
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-    from penstock.pipelines.tasks.bad_records import DEFAULT_NAME
+    from penstock.pipelines.tasks.dead_letter_table import DEFAULT_NAME
 
     if pipeline.spec is not None:
         return [table_of_letters(pipeline.spec)]

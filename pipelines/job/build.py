@@ -26,7 +26,8 @@ from penstock.pipelines.ledger.holes import READS_ON, check_kind, lacking_messag
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.table_rules import TableRules
 from penstock.pipelines.mapping.target_tables import settings_of
-from penstock.pipelines.tasks.bad_records import DEFAULT_NAME, LETTERS_DATABASE, ErrorPolicy, OnBad
+from penstock.pipelines.tasks.bad_records import ErrorPolicy, OnBad
+from penstock.pipelines.tasks.dead_letter_table import letters_table
 from penstock.schema_evolution.target_names import TargetNames
 from penstock.table.catalog.settings import CatalogSettings, forget_tables
 from penstock.table.options.checks import report
@@ -112,8 +113,7 @@ def _on_bad(spec: PipelineSpec) -> OnBad:
     if action != "dead-letter":
         return OnBad(action, spec.pipeline.name, None, errors.skip.max_per_batch, errors.skip.max_share, logs)
     letters = errors.dead_letter
-    name = letters.table or DEFAULT_NAME
-    table = name if "." in name else f"{spec.sink.database or LETTERS_DATABASE}.{name}"
+    table = letters_table(letters.table, spec.sink.database)
     return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, logs)
 
 

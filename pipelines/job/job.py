@@ -20,7 +20,7 @@ from penstock.pipelines.ledger.lineage import LastBatch, Lineage
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Targets
-from penstock.pipelines.tasks import bad_records
+from penstock.pipelines.tasks import dead_letter_table
 from penstock.pipelines.tasks.bad_records import STRICT, ErrorPolicy
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.storage.base import store_error
@@ -126,7 +126,7 @@ class Job:
         """Raise the errors that `driver` would raise, except about tables of another checkpoint. Changes nothing."""
         self.mapping.check_adoption(self.tables.existing)
         if self.errors.on_bad.table is not None:
-            bad_records.check_columns(self.warehouse, self.errors.on_bad.table)
+            dead_letter_table.check_columns(self.warehouse, self.errors.on_bad.table)
         if self.delivery.resume_from_tables and self.is_new:
             self._resumed(Lineage.of(self.warehouse, self.tables.existing, self.name))
 
@@ -149,7 +149,7 @@ class Job:
         # Before the tables are loaded: read tasks need the version of the dead-letter table with the first bad
         # record.
         if on_bad.table is not None:
-            bad_records.ensure(self.warehouse, on_bad.table)
+            dead_letter_table.ensure(self.warehouse, on_bad.table)
         targets.load({*self.tables.existing, *on_bad.letters})
         parking = self._released_parking()
         targets.leave_out(parking.tables)

@@ -17,7 +17,7 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.monitor.deferred_tables import DeferredTables
 from penstock.pipelines.monitor.pipeline_state import PipelineState, TableStatus
-from penstock.pipelines.tasks.bad_records import DEFAULT_NAME
+from penstock.pipelines.tasks.dead_letter_table import DEFAULT_NAME
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries

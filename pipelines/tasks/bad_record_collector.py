@@ -12,8 +12,8 @@ from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, 
 from penstock.formats.row_message import row_message
 from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.source import Range
-from penstock.pipelines.tasks import bad_records
-from penstock.pipelines.tasks.kept_rows import rows_with_letter
+from penstock.pipelines.tasks.dead_letter_table import LetterOrigin, letter_rows, source_position
+from penstock.pipelines.tasks.earlier_letters import positions_with_letter, rows_with_letter
 from penstock.pipelines.tasks.range_output import BlobPacker
 from penstock.pipelines.tasks.range_report import RangeReport
 from penstock.pipelines.tasks.task_input import TaskContext
@@ -81,8 +81,8 @@ class BadRecordCollector:
         self.report.bad_too.add([record for record in records if new_from is not None and record.pos >= new_from])
         if on_bad.table is None or not before or not self.context.keeps_letters:
             return ()
-        kept = bad_records.kept(self.context.warehouse, on_bad, self.range.place, before)
-        return [record for record in before if bad_records.source_position(self.range.place, record) not in kept]
+        kept = positions_with_letter(self.context.warehouse, on_bad, self.range.place, before)
+        return [record for record in before if source_position(self.range.place, record) not in kept]
 
     def _without_letter(self, records: Sequence[BadRecord], read: ChangeBatch, table: str) -> Sequence[BadRecord]:
         """Return the records without rows of a source snapshot that have a dead letter from an earlier reading."""
@@ -99,15 +99,9 @@ class BadRecordCollector:
         self, letters: str, records: Sequence[BadRecord], fetched: FetchedMessages | None, table: str | None
     ) -> None:
         task, count = self.context.task, len(records)
-        rows = bad_records.rows(
-            records,
-            pipeline=self.context.errors.on_bad.pipeline,
-            place=self.range.place,
-            fetched=fetched,
-            table=table,
-            now_millis=task.now_millis,
-            schema=self.context.warehouse.layout(letters, task.versions[letters].schema).schema,
-        )
+        origin = LetterOrigin(self.context.errors.on_bad.pipeline, self.range.place, fetched, table)
+        schema = self.context.warehouse.layout(letters, task.versions[letters].schema).schema
+        rows = letter_rows(records, origin, task.now_millis, schema)
         positions = np.fromiter((record.pos for record in records), np.int64, count)
         kinds, subs = np.full(count, INSERT, np.int8), np.zeros(count, np.int32)
         self.blobs.add(letters, RowBatch(rows, kinds, positions, subs))

@@ -15,7 +15,7 @@ from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.tasks.bad_records import ensure
+from penstock.pipelines.tasks.dead_letter_table import ensure
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import PIPELINE, Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles

@@ -1,4 +1,4 @@
-"""Rows of a source snapshot that have a dead letter: when their table is read again, no second letter is written."""
+"""Records that have a dead letter of an earlier batch: when they are read again, no second letter is written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,25 @@ import pyarrow.compute as pc
 from penstock.formats.change import BadRecord
 from penstock.formats.row_message import new_row
 from penstock.pipelines.tasks.bad_records import OnBad
+from penstock.pipelines.tasks.dead_letter_table import source_position
 from penstock.table.catalog.settings import CatalogSettings
 
 _Columns: TypeAlias = tuple[str, ...]
 _ABSENT = object()
+
+
+def positions_with_letter(
+    warehouse: CatalogSettings, on_bad: OnBad, place: str, records: Sequence[BadRecord]
+) -> set[str]:
+    """Return the source positions of the records that are in the dead-letter table."""
+    from penstock.table.handle import Table  # seldom needed, and expensive to import
+
+    if on_bad.table is None:
+        return set()
+    positions = [source_position(place, record) for record in records]
+    ours = pc.field("source_position").isin(positions) & (pc.field("pipeline") == on_bad.pipeline)
+    found = Table(warehouse.opened(on_bad.table)).scan(columns=["source_position"], where=ours).to_arrow()
+    return set(found.column(0).to_pylist())
 
 
 def rows_with_letter(

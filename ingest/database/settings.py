@@ -13,10 +13,10 @@ import time
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from penstock.formats.demand import ConditionLanguage, DemandPolicy
-from penstock.ingest.connector_requests import TableName, TableSelection
+from penstock.ingest.connector_requests import SourceRequest, TableName, TableSelection
 from penstock.storage.state_folder import StateFolder
 from penstock.table_pattern import TablePattern
 
@@ -50,6 +50,27 @@ class CapturedTables:
     left_out: frozenset[TableName] = frozenset()
     names: str | None = None  # an expression for `database.table` as one text
     excluding_names: str | None = None
+
+    @classmethod
+    def selected(
+        cls,
+        databases: str,
+        tables: str,
+        selection: TableSelection,
+        names: Sequence[str],
+        excluding_names: Sequence[str],
+    ) -> Self:
+        """Return the tables that the section of the source and the selection of the pipeline name together."""
+        return cls(
+            databases,
+            tables,
+            selection.including_tables,
+            selection.excluding_tables,
+            selection.including_databases,
+            selection.excluding_databases,
+            names=names_pattern(names),
+            excluding_names=names_pattern(excluding_names),
+        )
 
     @property
     def limits(self) -> dict[str, str | None]:
@@ -86,14 +107,9 @@ def names_pattern(tables: Sequence[str]) -> str | None:
     return "|".join(f"(?:{TablePattern.of(table).regex.pattern})" for table in tables) or None
 
 
-def selected_by(selection: TableSelection) -> tuple[str, str | None, str, str | None]:
-    """Return the pipeline's selection as the fields of `CapturedTables`, from `including` on."""
-    return (
-        selection.including_tables,
-        selection.excluding_tables,
-        selection.including_databases,
-        selection.excluding_databases,
-    )
+def reread_mark(request: SourceRequest) -> str:
+    """Return the name of the request to read all tables again, empty if the pipeline makes none."""
+    return secrets.token_hex(4) if request.rereads else ""
 
 
 @dataclass(frozen=True, slots=True)

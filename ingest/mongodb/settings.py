@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from dataclasses import dataclass
 
 from penstock.ingest.connector_requests import SourceRequest
@@ -12,8 +11,7 @@ from penstock.ingest.database.settings import (
     CapturedTables,
     ChunkedSettings,
     RereadRequests,
-    names_pattern,
-    selected_by,
+    reread_mark,
 )
 from penstock.ingest.mongodb.config import MongoConfig
 from penstock.ingest.mongodb.log.stream import FullDocument
@@ -51,12 +49,8 @@ def mongo_settings(config: MongoConfig, request: SourceRequest) -> MongoSettings
     """Return the settings of a section, without connecting."""
     return MongoSettings(
         server=server_address(config),
-        tables=CapturedTables(
-            config.database,
-            config.collection,
-            *selected_by(request.selection),
-            names=names_pattern(config.tables),
-            excluding_names=names_pattern(config.tables_exclude),
+        tables=CapturedTables.selected(
+            config.database, config.collection, request.selection, config.tables, config.tables_exclude
         ),
         requests=RereadRequests(request.snapshot_requests),
         choice=ColumnChoice(config.default_id_generation, config.documents.fields),
@@ -66,7 +60,7 @@ def mongo_settings(config: MongoConfig, request: SourceRequest) -> MongoSettings
         full_document=config.full_document,
         log_seconds=config.log_seconds,
         new_tables=config.newly_added_tables,
-        rereads=secrets.token_hex(4) if request.rereads else "",
+        rereads=reread_mark(request),
         rereads_when_lost=request.rereads_when_lost,
     )
 

@@ -20,8 +20,7 @@ from penstock.ingest.database.settings import (
     CapturedTables,
     DatabaseSettings,
     RereadRequests,
-    names_pattern,
-    selected_by,
+    reread_mark,
 )
 from penstock.ingest.database.shared_targets import WAYS_OUT, has_shared_targets, refuse_shared
 from penstock.ingest.mysql.config import MySqlConfig
@@ -154,12 +153,8 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
     _check_shared(mysql, request, shares_targets=shares_targets)
     return FollowSettings(
         server=server_address(mysql),
-        tables=MySqlTables(
-            mysql.database_name,
-            mysql.table_name,
-            *selected_by(request.selection),
-            names=names_pattern(mysql.tables),
-            excluding_names=names_pattern(mysql.tables_exclude),
+        tables=MySqlTables.selected(
+            mysql.database_name, mysql.table_name, request.selection, mysql.tables, mysql.tables_exclude
         ),
         state=request.state,
         requests=RereadRequests(request.snapshot_requests),
@@ -177,7 +172,7 @@ def follow_settings(mysql: MySqlConfig, request: SourceRequest) -> FollowSetting
         keyless_stops=request.keyless == "fail",
         new_tables=mysql.reads_new_tables,
         first=tuple(TablePattern.of("*.*" if pattern == "*" else pattern).regex.pattern for pattern in snapshot.order),
-        rereads=secrets.token_hex(4) if request.rereads else "",
+        rereads=reread_mark(request),
         accept_gap=request.accept_gap,
         idle_seconds=mysql.heartbeat,
         rereads_when_lost=request.rereads_when_lost,

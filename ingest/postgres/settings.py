@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,8 +11,7 @@ from penstock.ingest.database.settings import (
     CapturedTables,
     ChunkedSettings,
     RereadRequests,
-    names_pattern,
-    selected_by,
+    reread_mark,
 )
 from penstock.ingest.database.shared_targets import has_shared_targets, refuse_shared
 from penstock.ingest.postgres.config import PostgresConfig
@@ -47,12 +45,8 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         refuse_shared(request, config.tables, config.schema_name, config.table_name)
     return PgSettings(
         server=server_address(config),
-        tables=CapturedTables(
-            config.schema_name,
-            config.table_name,
-            *selected_by(request.selection),
-            names=names_pattern(config.tables),
-            excluding_names=names_pattern(config.tables_exclude),
+        tables=CapturedTables.selected(
+            config.schema_name, config.table_name, request.selection, config.tables, config.tables_exclude
         ),
         slot=config.slot_name,
         publication=Publication(publication.name or f"{config.slot_name}_pub", publication.create),
@@ -65,7 +59,7 @@ def pg_settings(config: PostgresConfig, request: SourceRequest) -> PgSettings:
         chunk_rows=config.snapshot.chunk_rows,
         new_tables=config.newly_added_tables,
         keyless_stops=request.keyless == "fail" or config.keyless == "fail",
-        rereads=secrets.token_hex(4) if request.rereads else "",
+        rereads=reread_mark(request),
         rereads_when_lost=request.rereads_when_lost,
         fills_added_columns=config.snapshot.fill_added_columns,
         demand=request.demand,

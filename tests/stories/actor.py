@@ -101,17 +101,23 @@ class Actor:
     def perform(self, step: Step, identifier: int, is_done: IsDone) -> None:
         """Perform a step. A process that dies is replaced by a new one, and failed steps are tried again."""
         last: BaseException | None = None
+        compacts_first = False
         self.refused = self.read = None
         for attempt in range(ATTEMPTS):
             if attempt and is_done(step):
                 return
             try:
+                if compacts_first:
+                    Table(self.open()).compact(full=True)
                 self._do(step, identifier)
             except Died as death:
                 last, self._store, self._opened = death, self._new_process(), None
             except (OSError, TableMissing) as failure:
                 last = failure
             except (CommitConflict, RowRefused) as refused:
+                if attempt and not compacts_first and "penstock compact" in (refused.hint or ""):
+                    compacts_first = True  # an earlier attempt failed after its commit, before its compaction
+                    continue
                 self.refused = refused
                 return
             except ConfigError:

@@ -8,7 +8,7 @@ from penstock.table.errors import FormatUnknown
 from penstock.table.files.encoding import encoding_of
 from penstock.table.iceberg.types import check_iceberg
 from penstock.table.maintenance.partition_times import PartitionTimes
-from penstock.table.merge.engines.registry import merge_engine, merge_spec
+from penstock.table.merge.engines.registry import check_forced_lookup, merge_engine, merge_spec
 from penstock.table.meta.tag_periods import TagPeriod
 from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY
 from penstock.table.read.time_travel import Travel
@@ -29,7 +29,7 @@ def check_usable(schema: TableSchema) -> None:
     if layout.mode is BucketMode.POSTPONE:
         _check_postponed_files(layout)
     if schema.primary_keys:
-        merge_spec(schema)
+        check_forced_lookup(merge_spec(schema), schema.typed)
         merge_engine(schema.typed).check_options(schema.typed)
     Travel.of(schema.options)
     PartitionTimes.of(schema.options)

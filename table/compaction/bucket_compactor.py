@@ -23,6 +23,7 @@ from penstock.table.files.null_free import null_free_in
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.options.compaction import FORCE_LOOKUP
 from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
 
 
@@ -102,7 +103,13 @@ class BucketCompactor:
             return pick_all(levels, {*vectors, *unfit})
         # Both values follow from the bucket's files: a full compaction made the top level, and each commit added a file
         # of level 0.
-        return pick(self._policy, levels, idle_millis=self._idle_millis(levels), skipped=len(levels.level0) - 1)
+        idle, skipped = self._idle_millis(levels), len(levels.level0) - 1
+        if self._spec.full_changelog and self.files.layout.mode is BucketMode.CROSS_PARTITION:
+            # Only a full compaction of all changed buckets has the delete of a key that moves and its new row in one
+            # snapshot. Compactions of single buckets write no changelog below the top level.
+            levels = levels.below_top()
+        chosen = pick(self._policy, levels, idle_millis=idle, skipped=skipped)
+        return None if chosen is None or chosen.level == 0 else chosen
 
     def _idle_millis(self, levels: Levels) -> int | None:
         top = [file.creation_millis for file in levels.upper[-1] if file.creation_millis is not None]
@@ -118,7 +125,9 @@ class BucketCompactor:
     def _policy(self) -> Policy:
         hour = self.files.store.ambient.local_millis() // 3_600_000 % 24
         layout = self.files.layout
-        policy = Policy.of(layout.schema.typed, needs_lookup=self._spec.merge.needs_upper_levels, hour=hour)
+        options = layout.schema.typed
+        needs_lookup = self._spec.merge.needs_upper_levels or options[FORCE_LOOKUP]
+        policy = Policy.of(options, needs_lookup=needs_lookup, hour=hour)
         # The row of a key that moves, and its delete in the other partition, become visible at the same time: readers
         # of changes must not get the delete later, and readers of rows not see the key twice.
         return replace(policy, gentle_interval=None) if layout.mode is BucketMode.CROSS_PARTITION else policy

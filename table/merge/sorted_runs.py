@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -109,6 +109,10 @@ class Levels:
         height = max([num_levels, *(file.level + 1 for file in files)])
         upper = tuple(tuple(file for file in files if file.level == level) for level in range(1, height))
         return cls(tuple(newest_first(file for file in files if file.level == 0)), upper)
+
+    def below_top(self) -> Levels:
+        """Return the levels without the top level."""
+        return replace(self, upper=self.upper[:-1])
 
     @property
     def max_level(self) -> int:

@@ -85,7 +85,13 @@ COMPACTION_DELETE_RATIO_THRESHOLD = acts(
     "The share of deleted rows above which a file of an append table is rewritten.",
 )
 COMMIT_FORCE_COMPACT = acts("commit.force-compact", FLAG, "false", "Compacts before each commit.")
-FORCE_LOOKUP = acts("force-lookup", FLAG, "false", "Merges level 0 by lookup of its keys in the levels above.")
+FORCE_LOOKUP = acts(
+    "force-lookup",
+    FLAG,
+    "false",
+    "Merges level 0 by lookup of its keys in the levels above. With changelog-producer = full-compaction it is refused "
+    "unless the row that arrived last replaces all others.",
+)
 LOOKUP_WAIT = acts(
     "lookup-wait",
     FLAG,

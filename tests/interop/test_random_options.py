@@ -79,7 +79,10 @@ def further_options(random: Random, options: dict[str, str], kinds: list[str]) -
                 kinds = ["+I", "+I", "+U", "-U", "-D"]
     if drawn["changelog-producer"] in {"lookup", "full-compaction"} and random.random() < 0.3:
         drawn |= {"changelog-producer.row-deduplicate": "true", "changelog-producer.row-deduplicate-ignore-fields": "t"}
-    drawn |= random.choice([{}, {}, {"force-lookup": "true"}])
+    forced = random.choice([{}, {}, {"force-lookup": "true"}])
+    last_wins = drawn["merge-engine"] == "deduplicate" and "sequence.field" not in drawn
+    if last_wins or drawn["changelog-producer"] != "full-compaction":  # Java loses values there, and we refuse it
+        drawn |= forced
     drawn |= random.choice([{}, {"file.format.per.level": "0:avro,1:orc"}, {"changelog-file.format": "orc"}])
     drawn |= random.choice([{}, {}, {"metadata.stats-mode": "none"}, {"data-file.thin-mode": "true"}])
     # Which files are rewritten together depends on their sizes then, and on that the values of an empty group.

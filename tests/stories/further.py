@@ -80,6 +80,9 @@ def further_options(seed: int, kind: str, options: dict[str, str]) -> dict[str, 
         drawn |= {"compaction.offpeak.start.hour": "0", "compaction.offpeak.end.hour": "23"}
     if options.get("deletion-vectors.enabled") != "true":
         drawn.pop("deletion-vectors.modifiable", None)
+    last_wins = options.get("merge-engine", "deduplicate") == "deduplicate" and "sequence.field" not in options
+    if options.get("changelog-producer") == "full-compaction" and not last_wins:
+        drawn.pop("force-lookup", None)  # refused
     return drawn | options
 
 

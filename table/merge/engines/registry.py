@@ -47,7 +47,7 @@ def merge_spec(schema: TableSchema) -> MergeSpec:
             hint="add a primary key, or leave merge-engine out",
         )
     options, engine = schema.typed, merge_engine(schema.typed)
-    kind_field = options[ROWKIND_FIELD]
+    kind_field, producer = options[ROWKIND_FIELD], options[CHANGELOG_PRODUCER]
     # These two merge level 0 with the rows of upper levels as a lookup changelog does, without writing a changelog.
     forced = options[FORCE_LOOKUP] or options[DELETION_VECTORS_ENABLED]
     spec = MergeSpec(
@@ -60,6 +60,21 @@ def merge_spec(schema: TableSchema) -> MergeSpec:
         ignore_delete=options[IGNORE_DELETE],
         ignore_update_before=options[IGNORE_UPDATE_BEFORE],
         rowkind_field=named_columns(schema, ROWKIND_FIELD.key, (kind_field,))[0] if kind_field else None,
-        lookup=not engine.oldest_wins and (options[CHANGELOG_PRODUCER].by_lookup or forced),
+        # Where full compactions make the changelog, no compaction looks up rows: those of upper levels are not merged.
+        lookup=not engine.oldest_wins and (producer.by_lookup or (forced and not producer.by_full_compaction)),
     )
     return engine.configure(spec, schema)
+
+
+def check_forced_lookup(spec: MergeSpec, options: TableOptions) -> None:
+    """Raise ConfigError if Java Paimon would read rows of the table that are merged in part.
+
+    It then takes each key's row on the smallest upper level for the merged one, although with a changelog of full
+    compactions no compaction merges the levels by lookup.
+    """
+    if options[FORCE_LOOKUP] and options[CHANGELOG_PRODUCER].by_full_compaction and not spec.last_arrival_wins:
+        raise ConfigError(
+            "force-lookup cannot be used with changelog-producer = full-compaction in this table: Paimon would ignore "
+            "older values of a key that are not merged yet",
+            hint="remove force-lookup, or set changelog-producer = lookup",
+        )

@@ -17,6 +17,7 @@ from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.policy import Pick, Policy, pick
 from penstock.table.merge.incoming_kinds import RetractRefused
 from penstock.table.meta.live import live_entries
+from penstock.table.usable import check_usable
 from tests.unit.table.compaction.memory_bucket import ROW_BYTES, MemoryBucket, MemoryWriter
 from tests.unit.table.merge.engine_model import merge_key
 from tests.unit.table.merge.tables import schema_of
@@ -370,3 +371,29 @@ def test_forced_lookups_compact_level_0_as_soon_as_it_has_a_file(tmp_path: Path,
         writer.commit()
     table.compact(full=False)
     assert 0 not in {entry.file.level for entry in live_entries(table.store, table.snapshots[-1])}
+
+
+PARTIAL = {"bucket": "1", "merge-engine": "partial-update", "changelog-producer": "full-compaction"}
+FORCED = {"force-lookup": "true", "write-only": "true"}
+
+
+def test_rows_of_upper_levels_are_merged_if_only_full_compactions_look_at_older_rows(tmp_path: Path) -> None:
+    # Java Paimon makes such tables.
+    table = new_table(tmp_path, [("id", "INT NOT NULL"), ("a", "INT"), ("b", "INT")], options=PARTIAL | FORCED)
+    for values in ([(number, number * 7919 % 100_003, None) for number in range(40_000)], [(1, None, 5)]):
+        with table.writer() as writer:
+            writer.write(rows(table, *values))
+            writer.commit()
+        table.compact(full=len(values) > 1)
+    levels = {entry.file.level for entry in live_entries(table.store, table.snapshots[-1])}
+    assert 0 not in levels
+    assert len(levels) == 2, "the newer row is on an upper level, above that of the older row"
+    assert table.scan(where="id = 1").to_arrow().to_pylist() == [{"id": 1, "a": 7919, "b": 5}]
+    table.compact()
+    assert table.scan(where="id = 1").to_arrow().to_pylist() == [{"id": 1, "a": 7919, "b": 5}]
+
+
+@pytest.mark.parametrize("more", [{}, {"merge-engine": "deduplicate", "sequence.field": "a"}])
+def test_forced_lookups_that_paimon_would_read_wrong_are_refused(more: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"force-lookup cannot be used(.|\n)*changelog-producer = lookup"):
+        check_usable(schema_of({"k": "INT NOT NULL", "a": "STRING"}, options=PARTIAL | FORCED | more))

@@ -74,6 +74,41 @@ def test_a_key_that_moves_is_never_in_two_partitions_with_gentle_lookups(tmp_pat
         assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
 
 
+def test_a_compaction_of_one_bucket_does_not_show_a_key_before_its_delete(tmp_path: Path) -> None:
+    options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "5"}
+    options |= {"num-sorted-run.compaction-trigger": "3", "compaction.size-ratio": "100"}
+    table = moving_table(tmp_path, **options)
+    write(table, ("1", "a", 1), ("2", "b", 1))
+    # The bucket of "b" has three runs after the second of these and is due for a compaction, that of "a" is not.
+    for number, row in ((11, ("1", "b", 2)), (12, ("3", "b", 2))):
+        with table.writer("job") as writer:
+            writer.write(rows(table, row))
+            writer.commit(number)
+    table.compact()
+    newest = max(snapshot.id for snapshot in table.snapshots)
+    changes = [(row["rowkind"], row["p"]) for row in table.changes(0, newest).to_pylist() if row["id"] == "1"]
+    assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
+
+
+@pytest.mark.parametrize("levels", ["2", "3"])
+def test_buckets_are_compacted_with_few_levels(tmp_path: Path, levels: str) -> None:
+    options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "50", "num-levels": levels}
+    table = moving_table(tmp_path, **options, **{"num-sorted-run.compaction-trigger": "2"})
+    for number in range(9):
+        with table.writer("job") as writer:
+            writer.write(rows(table, (str(number % 3), "ab"[number % 2], number)))
+            writer.commit(number + 1)
+    assert content(table) == [("0", "a", 6), ("1", "b", 7), ("2", "a", 8)]
+    table.compact()
+    folded: dict[str, int] = {}
+    for row in table.changes(0, max(snapshot.id for snapshot in table.snapshots)).to_pylist():
+        if row["rowkind"] in ("+I", "+U"):
+            folded[row["id"]] = row["v"]
+        else:
+            assert folded.pop(row["id"]) == row["v"], "a delete comes before the new row of its key"
+    assert folded == {"0": 6, "1": 7, "2": 8}
+
+
 def test_a_key_may_change_its_partition_repeatedly_in_one_batch(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1), ("1", "b", 2), ("2", "a", 1), ("1", "c", 3), ("1", "a", 4), ("1", "a", 5))

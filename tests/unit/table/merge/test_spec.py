@@ -115,6 +115,7 @@ def test_table_without_primary_key_has_no_engine() -> None:
         ({"deletion-vectors.enabled": "true"}, True),
         ({"force-lookup": "true"}, True),
         ({"changelog-producer": "full-compaction"}, False),
+        ({"changelog-producer": "full-compaction", "force-lookup": "true"}, False),
         ({"merge-engine": "first-row", "changelog-producer": "lookup"}, False),
     ],
 )

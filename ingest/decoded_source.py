@@ -11,7 +11,7 @@ from penstock.formats.change import DecodeOptions, DecodeResult
 from penstock.ingest.deferred_ranges import DeferringSource
 from penstock.ingest.fetched_messages import FetchedMessages, joined
 from penstock.ingest.paired_messages import LookingBack, whole_pairs
-from penstock.ingest.source import Barrier, Limit, Offsets, Range, SmallBatchSource, Source
+from penstock.ingest.source import Barrier, ConfirmingSource, Limit, Offsets, Range, SmallBatchSource, Source
 
 if TYPE_CHECKING:
     from penstock.formats.debezium.schema_registry import SchemaRegistry
@@ -143,6 +143,10 @@ class DecodedSource:
             # decoded together.
             _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
             yield DecodedChunk(decoded, len(fetched.messages), fetched.size, replace(fetched, format=self.format))
+
+    def confirm(self, ranges: Sequence[Range], end: Offsets) -> None:
+        if isinstance(self.source, ConfirmingSource):
+            self.source.confirm(ranges, end)
 
     def at_barrier(self) -> bool:
         return False  # messages are changes of rows

@@ -9,7 +9,7 @@ from penstock.formats.change import DecodeOptions
 from penstock.ingest.decoded_source import AheadSource, ChangeSource, DecodedChunk, DecodedSource
 from penstock.ingest.deferred_ranges import DeferredRanges, DeferringSource, deferring_source, next_end
 from penstock.ingest.freshness import FreshnessRules
-from penstock.ingest.source import Limit, Offsets, Range, SmallBatchSource
+from penstock.ingest.source import ConfirmingSource, Limit, Offsets, Range, SmallBatchSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,10 @@ class FreshnessSource:
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return self.source.chunks(range_, options)
+
+    def confirm(self, ranges: Sequence[Range], end: Offsets) -> None:
+        if isinstance(self.source, ConfirmingSource):
+            self.source.confirm(ranges, end)
 
     def at_barrier(self) -> bool:
         return self.source.at_barrier()

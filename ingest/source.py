@@ -194,6 +194,18 @@ class SmallBatchSource(Protocol):
 
 
 @runtime_checkable
+class ConfirmingSource(Protocol):
+    """A source whose places may get other data after a plan, which a read of the planned ranges does not notice."""
+
+    def confirm(self, ranges: Sequence[Range], end: Offsets) -> None:
+        """Raise a SourceError unless these ranges have been read from the places that were planned.
+
+        Called after they were read and before their rows are committed. `end` is the end of their batch.
+        """
+        ...
+
+
+@runtime_checkable
 class RereadableSource(Protocol):
     """A source that keeps the rows of its tables, and can read a table again while changes continue."""
 

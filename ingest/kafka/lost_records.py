@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from penstock.errors import PositionLost
+from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka.cluster import Place
 from penstock.ingest.kafka.range_progress import ACCEPT_GAP
 from penstock.ingest.kafka.settings import KafkaSettings
@@ -54,6 +54,21 @@ def gone_topics(settings: KafkaSettings, end: Offsets, ids: Mapping[str, str | N
         log.warning("event=gap_accepted topic=%s reason=the topic does not exist any more", topic)
     existing = {topic: id_ for topic, id_ in ids.items() if id_ is not None}
     return gone | recreated_topics(settings, {"ids": known}, existing)
+
+
+def confirm_topics(settings: KafkaSettings, end: Offsets, ids: Mapping[str, str | None]) -> None:
+    """Raise a SourceError if a topic of a batch that was read was created again since its plan.
+
+    A topic that was deleted since is no error: the batch has its records.
+    """
+    renewed = recreated_topics(settings, end, {topic: id_ for topic, id_ in ids.items() if id_ is not None})
+    if renewed:
+        raise SourceError(
+            "a Kafka topic was deleted and created again while a batch was read; nothing of the batch was committed",
+            topics=", ".join(sorted(renewed)),
+            hint="run the pipeline again with --accept-gap: it begins with the first record of the new topic",
+            retryable=True,
+        )
 
 
 def gap_ends(

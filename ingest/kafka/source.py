@@ -19,7 +19,7 @@ from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
 from penstock.ingest.kafka.leader_epochs import LeaderEpochs, recorded_epochs
-from penstock.ingest.kafka.lost_records import gap_ends, gone_topics, recreated_topics, renewed_topics
+from penstock.ingest.kafka.lost_records import confirm_topics, gap_ends, gone_topics, recreated_topics, renewed_topics
 from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.open_transactions import OpenTransactions, warn_of_left_out
 from penstock.ingest.kafka.read import fetched_messages, read_range, sampled_size
@@ -155,6 +155,11 @@ class KafkaSource:
             yield from read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
         elif records:
             yield fetched_messages(*place_of(range_), records, settings.extras)
+
+    def confirm(self, ranges: Sequence[Range], end: Offsets) -> None:
+        # The consumer asks for offsets of a topic by its name, so it may have read those of another topic.
+        ids = self._cluster.topic_ids({place_of(range_)[0] for range_ in ranges})
+        confirm_topics(self.settings, end, ids)
 
     def last_before(self, range_: Range) -> FetchedMessages | None:
         """Return the last message among some offsets before a range; None if the broker has none there."""

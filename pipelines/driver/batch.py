@@ -92,7 +92,19 @@ class Batch:
         if error is not None:
             self._discard(result, list(result.messages))
             raise error
+        self._confirm(result)
         self._forget_left_out(result)
+
+    def _confirm(self, result: BatchResult) -> None:
+        """Raise a SourceError if the source may have given other data than those that were planned."""
+        span, ranges = BatchReport(self.result.reports).span, [report.range for report in result.reports]
+        if span is None or not ranges:
+            return
+        try:
+            self.run.reader.confirm(ranges, span[1])
+        except SourceError:
+            self._discard(result, list(result.messages))
+            raise
 
     def _forget_left_out(self, result: BatchResult) -> None:
         """Remove the reports and the files of tables that are parked or left out."""

@@ -18,7 +18,7 @@ from penstock.ingest.deferred_ranges import (
 )
 from penstock.ingest.freshness import Reading
 from penstock.ingest.joined_ranges import MOST_BYTES
-from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range, SmallBatchSource, grouped
+from penstock.ingest.source import NO_LIMIT, ConfirmingSource, Limit, Offsets, Range, SmallBatchSource, grouped
 from penstock.ingest.source_waits import WaitEnded, waiting_for_source
 from penstock.pipelines.ledger.batch_identity import LOOKUP_MARKS, LOOKUPS, NOW, planned_lookups
 from penstock.pipelines.ledger.lineage import LastBatch
@@ -130,6 +130,12 @@ class BatchReader:
         except WaitEnded as reason:
             # The tables have the batch, which still has to be noted as finished.
             log.warning("event=position_not_published reason=%s", reason.message)
+
+    def confirm(self, ranges: Sequence[Range], end: Offsets) -> None:
+        """Raise a SourceError unless the ranges that were read are those that were planned."""
+        if isinstance(self.source, ConfirmingSource):
+            with waiting_for_source():
+                self.source.confirm(ranges, end)
 
     def _is_small(self, ranges: Sequence[Range], times: int = 1) -> bool:
         return sum(range_.weight for range_ in ranges) <= times * self._small_weight

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.errors import PositionLost
+from penstock.errors import PositionLost, SourceError
+from penstock.ingest.kafka.source import KafkaSource
+from penstock.ingest.source import Range
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver
 from tests.integration.failing_calls import Killed, die
@@ -56,6 +59,32 @@ def test_a_planned_batch_of_a_topic_that_was_created_again_is_refused(
     send(broker, topic, 12)
     run_here(spec(sync, topic))
     assert sync.ids("t") == [0, *new, 12]
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_records_of_a_topic_that_was_created_again_after_the_plan_are_not_committed(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, gap: bool
+) -> None:
+    sync, topic = Sync(broker, tmp_path), broker.topic()
+    send(broker, topic, 0)
+    run_here(spec(sync, topic))
+    send(broker, topic, 1, 2)
+    plan, new = KafkaSource.plan, [7, 8, 9, 10, 11]
+
+    def planned_before_it_was_created_again(source: KafkaSource, *given: Any) -> list[Range]:
+        found = plan(source, *given)
+        monkeypatch.setattr(KafkaSource, "plan", plan)
+        broker.renew(topic)
+        send(broker, topic, *new)
+        return found
+
+    monkeypatch.setattr(KafkaSource, "plan", planned_before_it_was_created_again)
+    with pytest.raises(SourceError, match="created again") as refused:
+        run_here(spec(sync, topic, gap=gap))
+    assert isinstance(refused.value, PositionLost) is not gap
+    assert sync.ids("t") == [0]
+    run_here(spec(sync, topic, gap=True))
+    assert sync.ids("t") == [0, *new]
 
 
 def test_a_planned_batch_of_a_topic_that_was_deleted_is_refused(broker: Broker, tmp_path: Path) -> None:

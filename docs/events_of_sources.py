@@ -161,6 +161,12 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "invalidate_not_followed": ("a change stream became invalid; the rows stay in the target", ""),
         "unknown_not_followed": ("an operation that Penstock does not know; it yields no rows", ""),
     },
+    "Files": {
+        "file_changed_after_read": (
+            "a file was written again after it was read, and its new lines are not read",
+            "write them into a file with another name",
+        ),
+    },
     "Kafka and Pulsar": {
         "waiting_for_kafka": (
             "the brokers cannot be reached; the pipeline waits",

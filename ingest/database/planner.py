@@ -136,7 +136,7 @@ class CopyPlanner(ABC, Generic[S, N, G, T]):
 
     def _restart(self, connection: N) -> G:
         """Return a new start, with a batch that empties all tables."""
-        begun = self.restarted(connection)
+        begun = replace(self.restarted(connection), signals=self.settings.requests.resets())
         return self._emptied(begun, list(begun.known))
 
     def _emptied(self, progress: G, names: Sequence[TableName]) -> G:

@@ -146,6 +146,10 @@ class RereadRequests:
         content = json.dumps({"tables": [".".join(name) for name in tables], "own": True, "empties": True}).encode()
         self.folder.write(f"{self.folder.prefix}reset-{request}", content)
 
+    def resets(self) -> tuple[str, ...]:
+        """Return the names of the pending requests to empty tables. A batch that empties all carries them out."""
+        return tuple(request.name for request in self.pending(()) if request.empties)
+
     def pending(self, noted: Collection[str]) -> list[RereadRequest]:
         """Return the requests that the offsets do not name yet, and delete the others.
 

@@ -36,7 +36,7 @@ class Ledger:
 
     def __init__(self, folder: StateFolder) -> None:
         self._folder = folder
-        self._captured: dict[str, int] = {}  # name -> batch
+        self._captured: dict[str, tuple[int, int | None]] = {}  # batch and size by name
         self._read_to = 0
 
     def entry(self, batch: int) -> list[FoundFile] | None:
@@ -57,34 +57,43 @@ class Ledger:
         return files
 
     def write(self, batch: int, files: list[FoundFile]) -> None:
-        """Write the entry of a batch, and delete old entries when the entry is a complete one."""
-        captured = self.captured_before(batch) | {file.name for file in files}
+        """Write the entry of a batch, and delete old entries when the entry is a complete one.
+
+        An entry that exists stays: another driver has planned the batch meanwhile, and may have read its files.
+        """
+        captured = self.captured_before(batch) | {file.name: file.size for file in files}
         content: dict[str, Any] = {"files": [[file.name, file.size, file.modified] for file in files]}
         if batch % COMPLETE_EVERY == 0:
             content["taken"] = sorted(captured)
+            content["sizes"] = [captured[name] for name in content["taken"]]
         # The complete entry is written before older ones are deleted: a crash between the two leaves files that are
         # merely not needed any more.
-        self._folder.write(_name(batch), json.dumps(content, separators=(",", ":")).encode())
-        if batch % COMPLETE_EVERY == 0:
+        is_ours = self._folder.create(_name(batch), json.dumps(content, separators=(",", ":")).encode())
+        if is_ours and batch % COMPLETE_EVERY == 0:
             self._delete_old(batch)
 
-    def captured_before(self, batch: int) -> set[str]:
-        """Return the names of all files in batches before this one."""
+    def captured_before(self, batch: int) -> dict[str, int | None]:
+        """Return the names of all files in batches before this one, with their sizes then.
+
+        Sizes of files that an older version has recorded may be unknown.
+        """
         if self._read_to == 0 and batch > 1:
             self._read_complete(batch)
         for number in range(self._read_to + 1, batch):
             for file in self.planned(number):
-                self._captured[file.name] = number
+                self._captured[file.name] = number, file.size
         self._read_to = max(self._read_to, batch - 1)
         # A batch that is planned again must not see its own files, or later ones, as captured.
-        return {name for name, number in self._captured.items() if number < batch}
+        return {name: size for name, (number, size) in self._captured.items() if number < batch}
 
     def _read_complete(self, batch: int) -> None:
         # The last complete entry and those after it suffice, however long the pipeline has run.
         number = (batch - 1) // COMPLETE_EVERY * COMPLETE_EVERY
         content = self._content(number) if number else None
         if content is not None:
-            self._captured = dict.fromkeys(content["taken"], number)
+            taken = content["taken"]
+            sizes = content.get("sizes", [None] * len(taken))
+            self._captured = {name: (number, size) for name, size in zip(taken, sizes, strict=True)}
             self._read_to = number
         elif number:
             self.planned(number)

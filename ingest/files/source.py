@@ -7,7 +7,8 @@ move): a file is read up to the size it had when it was seen.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -22,6 +23,8 @@ from penstock.ingest.source import SMALL_BYTES, Limit, Offsets, Range, cut, piec
 from penstock.storage.base import Storage
 from penstock.storage.open import open_storage
 from penstock.storage.state_folder import StateFolder
+
+log = logging.getLogger(__name__)
 
 SMALLEST_PIECE_BYTES = 16 << 20
 _LOOKS_BACK = 1 << 20  # bytes, in which the line before a piece is looked for first
@@ -49,6 +52,7 @@ class FilesSource:
 
     settings: FilesSettings
     _ledger: Ledger | None = field(default=None, repr=False, compare=False)
+    _warned: set[tuple[str, int]] = field(default_factory=set, repr=False, compare=False)  # names and sizes
 
     def __reduce__(self) -> tuple[type[FilesSource], tuple[FilesSettings]]:
         return FilesSource, (self.settings,)
@@ -75,7 +79,9 @@ class FilesSource:
         batch = int(start["batch"]) + 1
         # If it exists, the batch was planned before a crash and keeps its files.
         if self.ledger.entry(batch) is None:
-            new = self._new_files(batch, until)
+            found, captured = self._found(), self.ledger.captured_before(batch)
+            self._warn_of_changed(found, captured)
+            new = _new_files(found, captured, until)
             if not new:
                 return start
             self.ledger.write(batch, self._limited(new, limit))
@@ -122,7 +128,8 @@ class FilesSource:
         return bool(range_.end < range_.start[1])
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
-        return {file.name: file.size for file in self._new_files(int(offsets["batch"]) + 1, None)}
+        captured = self.ledger.captured_before(int(offsets["batch"]) + 1)
+        return {file.name: file.size for file in _new_files(self._found(), captured, None)}
 
     def mirror(self, offsets: Offsets) -> None:
         """Do nothing: files have no place to mirror offsets to."""
@@ -130,10 +137,18 @@ class FilesSource:
     def close(self) -> None:
         self._ledger = None
 
-    def _new_files(self, batch: int, until: Offsets | None) -> list[FoundFile]:
-        captured = self.ledger.captured_before(batch)
-        wanted = None if until is None else set(until["names"])
-        return [file for file in self._found() if file.name not in captured and (wanted is None or file.name in wanted)]
+    def _warn_of_changed(self, found: Iterable[FoundFile], captured: Mapping[str, int | None]) -> None:
+        """Warn, once for each size, of files that were written again after they were read."""
+        for file in found:
+            read = captured.get(file.name)
+            if read is None or read == file.size or (file.name, file.size) in self._warned:
+                continue
+            self._warned.add((file.name, file.size))
+            log.warning(
+                "event=file_changed_after_read file=%s size_read=%d size_now=%d note=each file is read once: its new"
+                " lines are not read hint=write them into a file with another name",
+                *(file.name, read, file.size),
+            )
 
     def _found(self) -> list[FoundFile]:
         store, folder = _opened(self.settings.path)
@@ -190,6 +205,11 @@ class FilesSource:
                 # The sample ends in the middle of the compressed stream.
                 pass
         return float(len(stored) / max(1, lines))
+
+
+def _new_files(found: Iterable[FoundFile], captured: Collection[str], until: Offsets | None) -> list[FoundFile]:
+    wanted = None if until is None else set(until["names"])
+    return [file for file in found if file.name not in captured and (wanted is None or file.name in wanted)]
 
 
 def _opened(location: str) -> tuple[Storage, str]:

@@ -99,9 +99,9 @@ class Planner:
         log.info("event=tables_read_again tables=%s position=%s", ",".join(map(".".join, names)), start)
         empty = tuple(Barrier("read-again", *name) for name in names)
         self.at_barrier = True
-        reread = self.settings.rereads
+        reread, resets = self.settings.rereads, self.settings.requests.resets()
         batch = BatchContent(barriers=empty)
-        return Progress(facts.uuid, start, waiting=names, reread=reread, prepared=(), batch=batch)
+        return Progress(facts.uuid, start, waiting=names, signals=resets, reread=reread, prepared=(), batch=batch)
 
     def _emptied(self, progress: Progress, names: Sequence[TableName], end: LogPosition) -> Progress:
         """Return a batch that empties the targets of some tables.

@@ -67,9 +67,9 @@ class DefinitionStore:
             lines = [json.dumps([server, version.to_json()], ensure_ascii=False) for version in versions]
             names = self._files()
             number = int(names[-1].partition(".")[0]) + 1 if names else 1
-            # Padded with zeros, so that names sort in the order of writing.
-            name = ".".join(filter(None, (f"{number:012}", planned_from, "json")))
-            self.folder.write(name, "\n".join(lines).encode())
+            # Another driver may have planned from the same start, and its plan may be the one that counts.
+            while not self.folder.create(_file_name(number, planned_from), "\n".join(lines).encode()):
+                number += 1
 
     def _read(self, name: str) -> list[Record]:
         content = self.folder.read(name)
@@ -87,6 +87,11 @@ class DefinitionStore:
 
     def _files(self) -> list[str]:
         return [name for name in self.folder.names() if name.endswith(".json")]
+
+
+def _file_name(number: int, planned_from: str) -> str:
+    # Padded with zeros, so that names sort in the order of writing.
+    return ".".join(filter(None, (f"{number:012}", planned_from, "json")))
 
 
 @dataclass(slots=True)

@@ -84,11 +84,14 @@ def run_command(
 
 
 def _seems_to_need_spark(spec: PipelineSpec, master: str | None, settings: Mapping[str, str]) -> bool:
-    from penstock.ingest.source_waits import waiting_for_source
+    from penstock.ingest.source_waits import WaitEnded, waiting_for_source
     from penstock.pipelines.api.start_order import may_run_here, seems_to_need_spark
 
-    with waiting_for_source():
-        return seems_to_need_spark(spec, runs_here=may_run_here(spec, master, settings))
+    try:
+        with waiting_for_source():
+            return seems_to_need_spark(spec, runs_here=may_run_here(spec, master, settings))
+    except WaitEnded:
+        return False  # a stop may end the question anywhere, also where its errors are not caught; the run obeys it
 
 
 def run_here(

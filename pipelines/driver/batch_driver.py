@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.errors import PositionLost
+from penstock.ingest.source import RereadableSource
 from penstock.pipelines.driver.batch import Batch
 from penstock.pipelines.driver.batch_clock import BatchClock
 from penstock.pipelines.driver.batch_context import FailurePolicy
@@ -90,12 +92,26 @@ class BatchDriver:
             if stopped():
                 return False
             # A driver that was overtaken by another one may have parked the table, with a batch that it has.
-            if not self._has_later(missed, table) and not self.take_late(missed, table):
+            if not self._has_later(missed, table) and not self._is_taken(missed, table):
                 return False
             self.parking.record_batch(table, missed.number)
             self.reader.source.close()  # what the source cached for the plan of one batch is not valid for another
             log.info("event=batch_caught_up table=%s batch=%d", table, missed.number)
         return True
+
+    def _is_taken(self, missed: MissedBatch, table: str) -> bool:
+        try:
+            return self.take_late(missed, table)
+        except PositionLost as error:
+            if not isinstance(self.reader.source, RereadableSource):
+                raise
+            raise PositionLost(
+                "the source no longer has the changes that a parked table missed",
+                table=table,
+                batch=missed.number,
+                reason=error.message,
+                hint=f"--reset {table}  empties the table, copies its present rows, and releases it",
+            ) from error
 
     def _has_later(self, missed: MissedBatch, table: str) -> bool:
         """Return whether the table has a later batch of the checkpoint: batches of a table are committed in order."""

@@ -116,8 +116,8 @@ class ParkedTables:
             f"{count} table{'s' if count > 1 else ''} failed and {'are' if count > 1 else 'is'} parked; the others"
             " continued",
             hint="correct the cause, then  penstock run FILE --retry  reads the batches they missed. The source still"
-            " has the same changes in them: if these can never fit,  --reset TABLE  empties a table of a MySQL source"
-            " and copies it again",
+            " has the same changes in them: if these can never fit,  --reset TABLE  empties a table of a database"
+            " and copies it again. So it does for PostgreSQL, which keeps no changes that were read",
             **shown,
         )
 

@@ -19,6 +19,7 @@ _TRANSIENT = {"57P01", "57P02", "57P03", "53300", "08000", "08003", "08006"}
 _UNREACHABLE = (
     "check that the server is running, that hostname and port are correct, and that no firewall blocks the connection"
 )
+_POOLER_ANSWERS = "the address is that of a pooler, not of the server"
 _NO_SENDER_LEFT = (
     "ALTER SYSTEM SET max_wal_senders and restart the server, or end other readers of the log: "
     "SELECT pid, application_name FROM pg_stat_replication"
@@ -35,6 +36,9 @@ def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceEr
     if state in _DENIED:
         hint = "check user, password and pg_hba.conf; penstock check names the grants that are missing"
         return MissingGrant("the PostgreSQL server denied access", hint=hint, user=server.user, **facts)
+    # syntax_error: the connection is not one for replication, although it was asked for.
+    if state == "42601" and sql.startswith("START_REPLICATION"):
+        return BehindPooler(_POOLER_ANSWERS, **facts)
     # The SQLSTATE object_in_use.
     if state == "55006":
         return SlotBusy(
@@ -76,7 +80,7 @@ def unopened(server: PgAddress, text: str) -> SourceError:
         )
     # PgBouncer's own words, for settings of the session and for replication: PostgreSQL has no parameter of this kind.
     if "unsupported startup parameter" in text:
-        return BehindPooler("the address is that of a pooler, not of the server", server=server.where, reason=text)
+        return BehindPooler(_POOLER_ANSWERS, server=server.where, reason=text)
     if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
         return refused(server, "28000", text)
     if "permission denied" in text:

@@ -58,8 +58,13 @@ def test_unreadable_changes_of_a_table_do_not_stop_its_reset(
     assert [row["v"] for row in sync.rows("t")][1] == 99
 
 
-def test_a_reset_that_was_interrupted_is_carried_out_by_a_run_without_it(
-    server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("flags", [[], ["--resnapshot"]])
+def test_a_reset_that_was_interrupted_is_carried_out_once_by_a_run_without_it(
+    server: Playground,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    flags: list[str],
 ) -> None:
     server.run(
         "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
@@ -82,7 +87,9 @@ def test_a_reset_that_was_interrupted_is_carried_out_by_a_run_without_it(
         patched.setattr(Planner, "next", end)
         with pytest.raises(Ended):  # it has repeated the batch that failed, without the changes of t
             reset.run()
-    sync.run()
+    with caplog.at_level("INFO"):
+        Sync(server, tmp_path, flags=flags).run()
+    assert caplog.text.count("event=table_emptied table=ods.t ") == 1
     assert [(row["id"], row["v"]) for row in sync.rows("t")] == [(1, 9), (2, 2)]
     assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
     snapshots = len(sync.target("t").snapshots)

@@ -25,6 +25,10 @@ class Ended(BaseException):
     """The end of a process that is killed."""
 
 
+def end(*_: object) -> None:
+    raise Ended
+
+
 def begun(server: PgPlayground, folder: Path, *flags: str) -> PgSync:
     """Return a pipeline whose next batch has changes that cannot be read."""
     server.create("t", "id int PRIMARY KEY, v int NOT NULL, CONSTRAINT t_v UNIQUE (v)")
@@ -106,14 +110,27 @@ def test_tables_with_unreadable_changes_are_reset_one_after_the_other(
     assert all(verdict.is_equal for verdict in sync.verified().values())
 
 
+def test_a_reset_that_was_interrupted_is_carried_out_once_by_one_of_all_tables(
+    server: PgPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun(server, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(PgPlanner, "next", end)
+        with pytest.raises(Ended):
+            PgSync(server, tmp_path, flags=["--reset", "ods.t"]).run()
+    sync = PgSync(server, tmp_path, flags=["--resnapshot"])
+    with caplog.at_level("INFO"):
+        sync.run()
+    assert caplog.text.count("event=table_emptied table=ods.t ") == 1
+    assert {key: row["v"] for key, row in sync.rows("t").items()} == {1: 11, 2: 2}
+    sync.run()
+    assert not list((tmp_path / "checkpoint").rglob("reset-*"))
+
+
 def test_a_reset_that_was_interrupted_ends_with_its_table(
     server: PgPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync = begun(server, tmp_path)
-
-    def end(*_: object) -> None:
-        raise Ended
-
     with monkeypatch.context() as patched:
         patched.setattr(PgPlanner, "next", end)
         for _ in range(2):

@@ -14,7 +14,7 @@ from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import DecodeOptions
 from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.files import source as files_source
-from penstock.ingest.files.ledger import COMPLETE_EVERY, Ledger
+from penstock.ingest.files.ledger import COMPLETE_EVERY, FoundFile, Ledger
 from penstock.ingest.files.lines import SourceFile, read_lines
 from penstock.ingest.files.source import FilesSettings, FilesSource
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
@@ -78,6 +78,41 @@ def test_a_batch_planned_before_a_crash_is_kept(folder: Path) -> None:
     assert again.latest_offsets({"batch": 0}, NO_LIMIT) == end
     assert lines(again, {"batch": 0}, end) == ["1"]
     assert lines(again, end, again.latest_offsets(end, NO_LIMIT)) == ["0"]
+
+
+def test_a_batch_that_another_driver_has_planned_meanwhile_keeps_its_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "a.json", "1\n", 10)
+    late, other, found = source(folder), source(folder), FilesSource._found
+
+    def found_before_the_other_driver_plans(files: FilesSource) -> list[FoundFile]:
+        listed = found(files)
+        monkeypatch.setattr(FilesSource, "_found", found)
+        put(folder, "b.json", "2\n", 20)
+        end = other.latest_offsets({"batch": 0}, NO_LIMIT)
+        assert lines(other, {"batch": 0}, end) == ["1", "2"]
+        return listed
+
+    monkeypatch.setattr(FilesSource, "_found", found_before_the_other_driver_plans)
+    end = late.latest_offsets({"batch": 0}, NO_LIMIT)
+    assert lines(late, {"batch": 0}, end) == ["1", "2"]
+    assert other.latest_offsets(end, NO_LIMIT) == end
+
+
+@pytest.mark.parametrize("count", [2, COMPLETE_EVERY + 2])
+def test_a_file_that_is_written_again_after_it_was_read_is_named_once(
+    folder: Path, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    batches(folder, count)
+    put(folder, "1.json", "{}\n{}\n", 1)
+    put(folder, "2.json", "[]\n", 99)
+    files = source(folder)
+    for _ in range(2):
+        assert files.latest_offsets({"batch": count}, NO_LIMIT) == {"batch": count}
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == 1
+    assert "event=file_changed_after_read file=1.json size_read=3 size_now=6" in said[0]
 
 
 def test_unfinished_and_other_files_are_not_read(folder: Path) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.ingest.source_waits import WaitEnded
 from penstock.pipelines.api import run, start_order
+from penstock.pipelines.errors import StoppedEarly
 from penstock.pipelines.spark import first_jvm
 from penstock.pipelines.spark.start_mark import StartMark
 from tests.here import note_as_spark_does
@@ -43,6 +45,19 @@ def test_a_jvm_that_a_run_does_not_need_is_ended(rows: int, shop: Shop, done: li
     assert done == ["ended"]
     assert not mark.expects_spark
     assert len(shop.ids("orders")) == 1 + rows
+
+
+def test_a_stop_that_ends_the_question_whether_to_start_one_is_no_error(
+    shop: Shop, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(*_: Any, **__: Any) -> bool:
+        raise WaitEnded("a stop ended the wait for the source")
+
+    monkeypatch.setattr(start_order, "seems_to_need_spark", ended)
+    with pytest.raises(StoppedEarly):
+        run.run_command(shop.spec(), asked=lambda: True)
+    assert run.run_command(shop.spec(pipeline={"until": "forever"}), asked=lambda: True) == 0
+    assert done == ["ended", "ended"]
 
 
 @pytest.mark.parametrize("until", ["caught-up", "forever"])

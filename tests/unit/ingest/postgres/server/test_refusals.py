@@ -1,0 +1,24 @@
+"""Errors of the server, by what they mean."""
+
+from __future__ import annotations
+
+from penstock.ingest.database.findings import ConnectionLost
+from penstock.ingest.postgres.errors import BehindPooler
+from penstock.ingest.postgres.server.address import PgAddress
+from penstock.ingest.postgres.server.refusals import refused, unopened
+
+SERVER = PgAddress("db", 6432, "cdc", "cdc", "shop")
+
+
+def test_a_pooler_that_does_not_pass_replication_on_is_named() -> None:
+    """With the texts of pgbouncer 1.18: without and with ignored parameters."""
+    at_login = unopened(
+        SERVER, 'connection to server at "db", port 6432 failed: FATAL:  unsupported startup parameter: options'
+    )
+    syntax = 'syntax error at or near "START_REPLICATION"'
+    in_stream = refused(SERVER, "42601", syntax, 'START_REPLICATION SLOT "s" LOGICAL 0/1')
+    for error in (at_login, in_stream):
+        assert isinstance(error, BehindPooler)
+        assert not error.retryable
+    assert not isinstance(refused(SERVER, "42601", syntax, "SELECT FROM"), BehindPooler)
+    assert isinstance(unopened(SERVER, "Connection refused"), ConnectionLost)

@@ -117,7 +117,7 @@ class RereadRequest:
     """A request to read `tables` again, given as `table` or `database.table`.
 
     With `where`, only their rows that meet this condition. `is_own` if no user but the pipeline itself requests it.
-    With `empties`, their targets are emptied first.
+    With `empties`, their targets are emptied first. With `every`, it is for all captured tables.
     """
 
     name: str
@@ -125,9 +125,10 @@ class RereadRequest:
     where: str = ""
     is_own: bool = False
     empties: bool = False
+    every: bool = False
 
     def names(self, table: TableName) -> bool:
-        return not {table[1], ".".join(table)}.isdisjoint(self.tables)
+        return self.every or not {table[1], ".".join(table)}.isdisjoint(self.tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,13 @@ class RereadRequests:
         self.folder.write(f"{self.folder.prefix}{time.time_ns()}-{secrets.token_hex(4)}", content)
 
     def add_emptying(self, tables: Sequence[TableName], request: str) -> None:
-        """Remember a request of the command line to empty tables and read them again, until a batch carries it out."""
-        content = json.dumps({"tables": [".".join(name) for name in tables], "own": True, "empties": True}).encode()
-        self.folder.write(f"{self.folder.prefix}reset-{request}", content)
+        """Remember a request of the command line to empty tables and read them again, until a batch carries it out.
+
+        Without tables, it is for all that are captured then.
+        """
+        content: dict[str, object] = {"tables": [".".join(name) for name in tables], "own": True, "empties": True}
+        content |= {} if tables else {"every": True}
+        self.folder.write(f"{self.folder.prefix}reset-{request}", json.dumps(content).encode())
 
     def resets(self) -> tuple[str, ...]:
         """Return the names of the pending requests to empty tables. A batch that empties all carries them out."""
@@ -162,7 +167,8 @@ class RereadRequests:
             elif (request := self.folder.read_json(name, REQUESTED_AGAIN)) is not None:
                 where, is_own = request.get("where", ""), request.get("own", False)
                 tables, empties = tuple(request["tables"]), request.get("empties", False)
-                found.append(RereadRequest(name, tables, where, is_own, empties))
+                every = request.get("every", False)
+                found.append(RereadRequest(name, tables, where, is_own, empties, every))
         return found
 
 

@@ -130,9 +130,14 @@ class DatabaseSource(ABC, Generic[S, P]):
     def skips_if_lost(self, reread: str) -> dict[str, bool]:
         """Return the marks for the ranges of a batch if the batch after it carries out a request to read all tables.
 
-        `reread` is the request that the batch knows.
+        `reread` is the request that the batch knows. The new one is stored first: the run may end before the next
+        batch, and be followed by one without the request.
         """
-        return {SKIPS: True} if self.settings.is_requested(reread) and not self.settings.reset else {}
+        settings = self.settings
+        if not settings.is_requested(reread) or settings.reset:
+            return {}
+        settings.requests.add_emptying((), settings.rereads)
+        return {SKIPS: True}
 
     def at_barrier(self) -> bool:
         return self._planner is not None and self._planner.at_barrier

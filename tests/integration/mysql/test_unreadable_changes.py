@@ -58,6 +58,34 @@ def test_unreadable_changes_of_a_table_do_not_stop_its_reset(
     assert [row["v"] for row in sync.rows("t")][1] == 99
 
 
+def test_a_reset_of_all_tables_that_was_interrupted_is_carried_out_by_a_run_without_it(
+    server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE u (id INT PRIMARY KEY, v INT)")
+    server.run("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO u VALUES (1, 1)")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run(MINIMAL[0], "UPDATE t SET v = 9 WHERE id = 1", MINIMAL[1], "DELETE FROM t WHERE id = 3")
+    server.run("INSERT INTO u VALUES (2, 2)")
+    with pytest.raises(RowImageError):
+        sync.run()
+
+    def end(*_: object) -> None:
+        raise Ended
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Planner, "next", end)
+        with pytest.raises(Ended):  # it has left out what could not be read
+            Sync(server, tmp_path, flags=["--resnapshot"]).run()
+    sync.run()
+    assert [(row["id"], row["v"]) for row in sync.rows("t")] == [(1, 9), (2, 2)]
+    assert [(row["id"], row["v"]) for row in sync.rows("u")] == [(1, 1), (2, 2)]
+    assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    snapshots = len(sync.target("t").snapshots)
+    sync.run()
+    assert len(sync.target("t").snapshots) == snapshots  # once
+
+
 @pytest.mark.parametrize("flags", [[], ["--resnapshot"]])
 def test_a_reset_that_was_interrupted_is_carried_out_once_by_a_run_without_it(
     server: Playground,

@@ -54,6 +54,9 @@ def test_a_request_to_empty_tables_is_kept_once(tmp_path: Path) -> None:
     assert requested_tables(requests.pending(()), captured) == captured
     assert emptied_by(requests.pending(()), captured) == [("shop", "t")]
     assert emptied_by(requests.pending(["reset-4f"]), captured) == []
+    requests.add_emptying((), "5a")
+    assert emptied_by(requests.pending(()), captured) == captured
+    assert requests.resets() == ("reset-5a",)
 
 
 def test_request_names_a_table_with_or_without_its_database(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,6 +10,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.connector import ROWS, Capabilities, Connector, StartPlace
 from penstock.ingest.connector_answers import SourceCheck, SourceFinding, TableCapture
 from penstock.ingest.connector_requests import KeylessRule, Preparation, SourceRequest, TableName
+from penstock.ingest.database.settings import RereadRequests
 from penstock.ingest.source import Limit, Offsets
 from penstock.pipelines.table_source.config import TableSourceConfig
 
@@ -107,8 +108,14 @@ class TableConnector(Connector[TableSourceConfig]):
         source = self.open(config, request)
         reset = tuple(".".join(name) for name in preparation.reread)
         rereads = secrets.token_hex(4) if request.rereads or reset else ""
-        lost = request.rereads_when_lost
-        return replace(source, settings=replace(source.settings, rereads=rereads, reset=reset, rereads_when_lost=lost))
+        settings = replace(
+            source.settings,
+            rereads=rereads,
+            reset=reset,
+            rereads_when_lost=request.rereads_when_lost,
+            requests=RereadRequests(request.snapshot_requests),
+        )
+        return replace(source, settings=settings)
 
     def comparable(self, config: TableSourceConfig, request: SourceRequest) -> TableComparison:
         from penstock.pipelines.table_source.comparable_tables import TableComparison

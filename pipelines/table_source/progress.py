@@ -9,6 +9,7 @@ from typing import Any
 from penstock.ingest.source import Offsets
 
 TABLES = "tables"
+REQUESTS = ","  # between the names of requests
 _REREAD, _EMPTIED = "reread", "emptied"
 
 
@@ -54,7 +55,7 @@ class TableProgress:
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """The end of a batch for all tables. `reread` is the last request to read tables again that was carried out.
+    """The end of a batch for all tables. `reread` are the requests to read tables again that were carried out last.
 
     A batch with `emptied` has no rows: it empties the target tables of these tables, which are read again after it.
     """
@@ -76,6 +77,10 @@ class SourceProgress:
         if self.emptied:
             made[_EMPTIED] = list(self.emptied)
         return made
+
+    @property
+    def carried_out(self) -> list[str]:
+        return self.reread.split(REQUESTS)
 
     @property
     def reached(self) -> tuple[int, int]:

@@ -7,16 +7,17 @@ the rows of whole snapshots, except for the state that a new reader begins with.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import ConfigError, PositionLost
 from penstock.formats.change import DecodeOptions, DecodeResult
+from penstock.ingest.database.settings import RereadRequests
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.source import SMALL_RECORDS, SMALLEST_PIECE, Barrier, Limit, Offsets, Range
 from penstock.pipelines.table_source.lost_positions import check_history, lost_positions
-from penstock.pipelines.table_source.progress import TABLES, SourceProgress, TableProgress
+from penstock.pipelines.table_source.progress import REQUESTS, TABLES, SourceProgress, TableProgress
 from penstock.pipelines.table_source.upstream import Upstream
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.snapshot import Snapshot
@@ -35,7 +36,8 @@ class TableSourceSettings:
     """The settings of a source of tables. `options` are options of Paimon's streaming reads.
 
     `rereads` names a request: the target tables of `reset`, or of all tables, are emptied, and the tables read again.
-    With `rereads_when_lost` this is done too when a snapshot is gone before it was read.
+    With `rereads_when_lost` this is done too when a snapshot is gone before it was read. `requests` is where a request
+    is kept until a batch has carried it out.
     """
 
     catalog: CatalogSettings
@@ -45,6 +47,7 @@ class TableSourceSettings:
     rereads: str = ""
     reset: tuple[str, ...] = ()
     rereads_when_lost: bool = False
+    requests: RereadRequests | None = None
 
 
 @dataclass(slots=True)
@@ -84,19 +87,33 @@ class TableSource:
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         before, self._at_barrier = SourceProgress.from_json(start), False
-        if self.settings.rereads not in ("", before.reread):
-            return self._emptied(before, self.settings.reset or self.settings.tables)
+        if asked := self._asked(before):
+            names = dict.fromkeys(name for tables in asked.values() for name in tables)
+            return self._emptied(before, tuple(names), asked)
         try:
             ends = self._ends(before, limit, until)
         except PositionLost as error:
             if not self.settings.rereads_when_lost:
                 raise
             log.warning("event=position_lost reason=%s", error.message)
-            return self._emptied(before, self.settings.tables)
+            return self._emptied(before, self.settings.tables, ())
         is_new = ends.keys() != before.tables.keys()
         if not is_new and all(ends[name].is_empty for name in self.settings.tables):
             return start
         return SourceProgress(ends, before.reread).to_json()
+
+    def _asked(self, before: SourceProgress) -> dict[str, Sequence[str]]:
+        """Return the requests to carry out, with their tables: of this run, and of earlier ones that were killed."""
+        settings = self.settings
+        found = {} if settings.rereads in {"", *before.carried_out} else {settings.rereads: self._requested}
+        for kept in () if settings.requests is None else settings.requests.pending(before.carried_out):
+            if kept.empties:
+                found[kept.name] = [name for name in settings.tables if name in kept.tables]
+        return found
+
+    @property
+    def _requested(self) -> Sequence[str]:
+        return self.settings.reset or self.settings.tables
 
     def _ends(self, before: SourceProgress, limit: Limit, until: Offsets | None) -> dict[str, TableProgress]:
         share = None if limit.rows is None else max(1, limit.rows // len(self.settings.tables))
@@ -107,7 +124,7 @@ class TableSource:
                 ends[name] = self._end(self.upstream(name), before.tables.get(name), share, last)
         return ends
 
-    def _emptied(self, before: SourceProgress, names: Sequence[str]) -> Offsets:
+    def _emptied(self, before: SourceProgress, names: Sequence[str], requests: Iterable[str]) -> Offsets:
         """Return a batch that empties the targets of tables, whose rows of now are read after it."""
         log.info("event=tables_read_again tables=%s", ",".join(names))
         self._at_barrier = True
@@ -116,7 +133,7 @@ class TableSource:
             table = self.upstream(name)
             newest = table.store.snapshots.latest_id() or 0
             ends[name] = self._started(table, Start(newest, newest + 1))
-        return SourceProgress(ends, self.settings.rereads or before.reread, tuple(names)).to_json()
+        return SourceProgress(ends, REQUESTS.join(requests) or before.reread, tuple(names)).to_json()
 
     def _end(self, table: Upstream, before: TableProgress | None, most: int | None, last: int | None) -> TableProgress:
         """Return the end of the next batch of one table, of about `most` rows, not beyond snapshot `last`."""
@@ -155,15 +172,35 @@ class TableSource:
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
         before, after = SourceProgress.from_json(start), SourceProgress.from_json(end)
+        unread = self._unread_in(after)
         parts: list[tuple[str, list[Any], int]] = []
         if after.emptied and after != before:
             parts.append(("emptied", [_EMPTY, list(after.emptied)], 1))
         for name, progress in after.tables.items():
             # A table that is not read any more keeps its progress, but has no part in the batch.
-            if name in self.settings.tables and progress != before.tables.get(name):
+            if name in self.settings.tables and name not in unread and progress != before.tables.get(name):
                 with lost_positions(name):
                     parts += self._parts(self.upstream(name), progress, tasks)
         return [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+
+    def _unread_in(self, batch: SourceProgress) -> Sequence[str]:
+        """Return the tables that the next batch empties by request of the command line, and that this one leaves out.
+
+        It was planned by an earlier run, and its snapshots may be gone. The request is stored first: this run may end
+        before the next batch.
+        """
+        settings = self.settings
+        if settings.requests is None or settings.rereads in {"", *batch.carried_out}:
+            return ()
+        names = [(database, name) for database, _, name in (table.partition(".") for table in self._requested)]
+        settings.requests.add_emptying(names, settings.rereads)
+        return self._requested
+
+    def confirm(self, ranges: Sequence[Range], end: Offsets) -> None:
+        # Snapshots have numbers, which others have after a rollback.
+        read = SourceProgress.from_json(end).tables
+        for name in sorted({range_.start[1] for range_ in ranges if range_.start[0] != _EMPTY}):
+            check_history(self.upstream(name), read[name].next - 1, read[name])
 
     def small_weight(self) -> int:
         return SMALL_RECORDS

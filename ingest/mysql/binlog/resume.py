@@ -19,6 +19,9 @@ _LOST_HINT = (
 )
 
 
+_SAME_S = 2.0  # between the times of a file and of the setting that began it
+
+
 @dataclass(frozen=True, slots=True)
 class Resume:
     """The start of the next plan.
@@ -43,8 +46,9 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
         except BinlogPurged:
             oldest = earliest(connection, facts)
             # The server lists the transactions that it purged by their GTIDs: others may be gone unread.
-            all_named = facts.is_mariadb or variables(connection, "gtid_mode").get("gtid_mode") == "ON"
-            if not all_named or not _contains(stored.gtid, oldest.gtid, mariadb=facts.is_mariadb):
+            if not _all_named(connection, facts, stored) or not _contains(
+                stored.gtid, oldest.gtid, mariadb=facts.is_mariadb
+            ):
                 raise
             # The log of an idle server was rotated and purged: all purged transactions had been read.
             return Resume(oldest, by_gtid=False)
@@ -69,6 +73,25 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
     else:
         _check_mysql_sets(connection, stored)
     return Resume(stored, by_gtid=True)
+
+
+def _all_named(connection: Connection, facts: ServerFacts, stored: LogPosition) -> bool:
+    """Return whether transactions after a position have GTIDs, as far as the server shows it.
+
+    The mode may have been another one for a while. Setting it begins a new file, so a mode that was set after the
+    position's file was begun was set after the position. A mode from the configuration has no such time.
+    """
+    if facts.is_mariadb:
+        return True
+    if variables(connection, "gtid_mode").get("gtid_mode") != "ON":
+        return False
+    found = ask(
+        connection,
+        "SELECT UNIX_TIMESTAMP(SET_TIME) FROM performance_schema.variables_info "
+        "WHERE VARIABLE_NAME = 'gtid_mode' AND VARIABLE_SOURCE IN ('DYNAMIC', 'PERSISTED')",
+    )
+    set_at = float(found[0][0]) if found and found[0][0] is not None else 0.0
+    return not stored.begun or set_at <= stored.begun + _SAME_S
 
 
 def _contains(read: str, gone: str, *, mariadb: bool) -> bool:

@@ -281,6 +281,24 @@ def test_a_purged_log_of_transactions_without_gtids_may_lack_unread_ones(
 
 
 @pytest.mark.mysql
+def test_purged_transactions_of_a_time_without_gtids_are_not_taken_for_read(mysql: Playground, tmp_path: Path) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "SET timestamp = UNIX_TIMESTAMP() - 60", "FLUSH BINARY LOGS")
+    mysql.run("SET timestamp = DEFAULT", "INSERT INTO t VALUES (1)")
+    sync = Sync(mysql, tmp_path, "t", ["table-name=t"])
+    sync.run()
+    try:
+        mysql.run(*(f"SET GLOBAL gtid_mode = {mode}" for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE")))
+        mysql.run("INSERT INTO t VALUES (2)")
+    finally:
+        mysql.run(*(f"SET GLOBAL gtid_mode = {mode}" for mode in ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")))
+    mysql.run("FLUSH BINARY LOGS")
+    mysql.run(f"PURGE BINARY LOGS TO '{mysql.here().file}'")
+    with pytest.raises(BinlogPurged):
+        sync.run()
+
+
+@pytest.mark.mysql
 def test_a_server_is_followed_in_every_gtid_mode_and_across_a_change(mysql: Playground, tmp_path: Path) -> None:
     """OFF is what a MySQL server has by itself."""
     modes = ["ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"]

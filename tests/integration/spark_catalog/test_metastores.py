@@ -79,6 +79,7 @@ def in_postgres(server_port: int) -> dict[str, str]:
     with psycopg.connect(
         host="127.0.0.1", port=server_port, user="postgres", dbname="postgres", autocommit=True
     ) as own:
+        own.execute("DROP DATABASE IF EXISTS names WITH (FORCE)")
         own.execute("CREATE DATABASE names")
     return {"uri": f"jdbc:postgresql://127.0.0.1:{server_port}/names", "jdbc.user": "postgres"}
 

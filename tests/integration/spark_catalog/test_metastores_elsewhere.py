@@ -134,7 +134,9 @@ def thrift_server(folder: Path, flags: list[str]) -> Iterator[int]:
 def test_a_thrift_server_uses_names_in_mysql(tmp_path: Path, in_mysql: dict[str, str]) -> None:
     options = {"metastore": "jdbc", "lock.enabled": "true", **in_mysql}
     script = tmp_path / "statements.sql"
-    script.write_text("CREATE DATABASE lake.shop; CREATE TABLE lake.shop.log AS SELECT 7 AS id; SELECT * FROM lake.shop.log;\n")
+    script.write_text(
+        "CREATE DATABASE lake.shop; CREATE TABLE lake.shop.log AS SELECT 7 AS id; SELECT * FROM lake.shop.log;\n"
+    )
     flags = ["--master", "local[2]", "--jars", str(session_jar(tmp_path)), *settings(tmp_path / "lake", options)]
     with thrift_server(tmp_path, flags) as port:
         address = f"jdbc:hive2://127.0.0.1:{port}/default"

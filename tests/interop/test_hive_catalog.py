@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -149,6 +152,103 @@ def test_descriptions_equal_those_of_java(lake: Lake, case: str) -> None:
     lake.java("create", table="shop.java", **arguments)
     ours, java = (plain(lake.metastore.table("shop", name)) for name in ("ours", "java"))
     assert ours == java
+
+
+SIMPLE = (
+    *(
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INT",
+        "BIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DATE",
+        "TIME(0)",
+        "TIME(3)",
+        "STRING",
+        "BYTES",
+    ),
+    *("DECIMAL(1, 0)", "DECIMAL(38, 18)", "CHAR(1)", "CHAR(255)", "CHAR(256)", "VARCHAR(1)", "VARCHAR(65535)"),
+    *("VARCHAR(65536)", "BINARY(4)", "VARBINARY(9)", "TIMESTAMP(0)", "TIMESTAMP(6)", "TIMESTAMP(9)"),
+    *("TIMESTAMP(0) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+)
+PARTITIONS = (
+    "INT NOT NULL",
+    "BIGINT NOT NULL",
+    "STRING NOT NULL",
+    "DATE NOT NULL",
+    "BOOLEAN NOT NULL",
+    "CHAR(3) NOT NULL",
+)
+OPTIONS = {
+    "changelog-producer": ("none", "input", "lookup", "full-compaction"),
+    "file.format": ("parquet", "orc"),
+    "snapshot.num-retained.max": ("20",),
+    "deletion-vectors.enabled": ("true",),
+    "write-only": ("true",),
+    "target-file-size": ("64 mb",),
+}
+
+
+def random_type(chance: random.Random, depth: int = 0) -> str:
+    kind = chance.choice(("simple", "simple", "ARRAY", "MAP", "MULTISET", "ROW")) if depth < 2 else "simple"
+    if kind == "simple":
+        return chance.choice(SIMPLE)
+    inner = random_type(chance, depth + 1)
+    if kind == "MAP":
+        return f"MAP<{chance.choice(('INT', 'STRING', 'DATE'))}, {inner}>"
+    if kind == "ROW":
+        return f"ROW<a {inner}, `b c` {chance.choice(SIMPLE)}>"
+    return f"{kind}<{inner}>"
+
+
+def random_table(chance: random.Random) -> dict[str, Any]:
+    """The arguments of a table that both create: columns, keys, partitions and options."""
+    columns = [(f"c{number}", random_type(chance)) for number in range(chance.randint(1, 8))]
+    partition = [f"p{number}" for number in range(chance.choice((0, 0, 1, 2)))]
+    # Partition columns are not the last ones in each table.
+    for name in partition:
+        columns.insert(chance.randint(0, len(columns)), (name, chance.choice(PARTITIONS)))
+    keyed = chance.random() < 0.6
+    options = {"bucket": chance.choice(("1", "4", "-1"))} if keyed else {}
+    if keyed:
+        columns.append(("id", "BIGINT NOT NULL"))
+        options |= {name: chance.choice(values) for name, values in OPTIONS.items() if chance.random() < 0.3}
+        if options.get("deletion-vectors.enabled") and options.get("changelog-producer") not in {
+            None,
+            "none",
+            "lookup",
+        }:
+            del options["deletion-vectors.enabled"]
+    if partition and chance.random() < 0.5:
+        options["metastore.partitioned-table"] = "true"
+    keys = [*partition, "id"] if keyed else []
+    return {"columns": columns, "pk": keys, "partition": partition, "options": options, "comment": 'it\'s a "table" ü'}
+
+
+def test_descriptions_of_generated_tables_equal_those_of_java(lake: Lake, night: bool) -> None:
+    lake.ours.create_database("shop")
+    kinds: Counter[str] = Counter()
+    for seed in range(60 if night else 12):
+        made = random_table(random.Random(seed))
+        name = f"t{seed}"
+        table = lake.ours.create_table(
+            f"shop.{name}_ours",
+            made["columns"],
+            made["pk"],
+            made["partition"],
+            made["options"],
+            comment=made["comment"],
+        )
+        # Java reads texts of types without members only, and the others as schema files have them.
+        fields = json.loads(Path(f"{table.path}/schema/schema-0").read_text(encoding="utf-8"))["fields"]
+        columns = [(field["name"], field["type"]) for field in fields]
+        lake.java("create", table=f"shop.{name}_java", **{**made, "columns": columns})
+        ours, java = (plain(lake.metastore.table("shop", f"{name}_{side}")) for side in ("ours", "java"))
+        assert ours == java, (seed, made)
+        kinds.update(("keyed" if made["pk"] else "append", "parted" if made["partition"] else "whole"))
+    assert min(kinds[kind] for kind in ("keyed", "append", "parted", "whole")) > 2, kinds
 
 
 def test_both_name_a_table_in_the_same_folder(lake: Lake) -> None:

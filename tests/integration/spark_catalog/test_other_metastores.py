@@ -27,7 +27,8 @@ from tests.servers.launch import free_port
 from tests.waiting import until
 
 __all__ = ["in_mysql", "in_postgres", "mysql", "server_port"]
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# A machine with ten processes for each core needs ten minutes for the server and its three statements.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 HOME = pyspark.__path__[0]
 STATEMENTS = """
@@ -74,7 +75,7 @@ def environment() -> dict[str, str]:
 
 def run(words: list[str], folder: Path, text: str | None = None) -> str:
     done = subprocess.run(
-        words, input=text, capture_output=True, text=True, timeout=500, check=False, cwd=folder, env=environment()
+        words, input=text, capture_output=True, text=True, timeout=1400, check=False, cwd=folder, env=environment()
     )
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout

@@ -68,8 +68,8 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
 
     public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
         if (identifier.name().equals(BucketFunction.NAME)) return new BucketFunction();
-        boolean named = identifier.name().equalsIgnoreCase(NewestPartition.NAME);
-        if (!named || !String.join(".", identifier.namespace()).equals("sys")) throw new NoSuchFunctionException(identifier);
+        if (!String.join(".", identifier.namespace()).equals("sys")) throw new NoSuchFunctionException(identifier);
+        if (!identifier.name().equalsIgnoreCase(NewestPartition.NAME)) NewestPartition.refuseOther(identifier.name());
         return new NewestPartition(this);
     }
 

@@ -29,6 +29,7 @@ public class PenstockExtensions extends AbstractFunction1 {
         ((SparkSessionExtensions) extensions).injectCheckRule(new SessionNamesBuilder());
         ((SparkSessionExtensions) extensions).injectPreCBORule(new ReadOnceBuilder());
         ((SparkSessionExtensions) extensions).injectPreCBORule(new TableStatementsBuilder());
+        ((SparkSessionExtensions) extensions).injectPreCBORule(new LiteralTableNamesBuilder());
         ChangeFunctions.addTo((SparkSessionExtensions) extensions);
         return BoxedUnit.UNIT;
     }
@@ -40,6 +41,10 @@ class ReadOnceBuilder extends AbstractFunction1 {
 
 class TableStatementsBuilder extends AbstractFunction1 {
     public Object apply(Object session) { return new TableStatements(); }
+}
+
+class LiteralTableNamesBuilder extends AbstractFunction1 {
+    public Object apply(Object session) { return new LiteralTableNames(); }
 }
 
 class TagParserBuilder extends AbstractFunction2 {

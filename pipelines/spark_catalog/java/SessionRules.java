@@ -13,6 +13,7 @@ public class SessionRules {
         add(session, new SessionNames());
         add(session, new ReadOnce());
         add(session, new TableStatements());
+        add(session, new LiteralTableNames());
         ChangeFunctions.addTo(session);
     }
 

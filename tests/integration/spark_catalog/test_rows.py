@@ -247,6 +247,18 @@ def test_a_query_reads_the_newest_partition(spark: SparkSession) -> None:
     assert rows(spark, "SELECT sys.max_pt('days')") == [(None,)]
     spark.sql("CREATE TABLE unparted (id INT)")
     assert "needs a table with partitions" in refusal(spark, "SELECT sys.max_pt('unparted')")
+    spark.sql("INSERT INTO days VALUES (1, 'days', 1, 'a')")
+    for text in ("SELECT sys.max_pt(status) FROM days", "SELECT id FROM days WHERE dt = sys.max_pt(status)"):
+        refused = refusal(spark, text)
+        assert refused.startswith("sys.max_pt needs the name of a table as a literal"), refused
+
+
+def test_functions_that_the_catalog_does_not_have_are_named(spark: SparkSession) -> None:
+    said = refusal(spark, "SELECT sys.path_to_descriptor('file:///path')")
+    assert said.startswith("there is no function sys.path_to_descriptor: tables have no BLOB columns")
+    assert "as STRING" in said
+    assert "CREATE TEMPORARY FUNCTION" in refusal(spark, "SELECT lake.sys.area(1, 2)")
+    assert "UNRESOLVED_ROUTINE" in refusal(spark, "SELECT shop.area(1, 2)")
 
 
 def test_statistics_are_computed_by_the_statement_of_spark(spark: SparkSession) -> None:

@@ -94,6 +94,15 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
             "an overwrite by path replaced rows that other jobs committed after its query began",
             "if the query reads this table, roll back, and overwrite it by its name in the catalog",
         ),
+        "waiting_partitions_passed_over": (
+            "a dynamic overwrite of a table with its own rows does not read partitions whose rows all wait for a "
+            "compaction, and leaves them as they are",
+            "if it should change them too, `CALL sys.compact` and run it again",
+        ),
+        "table_not_described": (
+            "a table of the catalog is left out of `sys.tables` and its relatives, as it cannot be read",
+            "see `reason`",
+        ),
         "truncate_ignored": ("a stream of changes cannot contain TRUNCATE", ""),
         "bad_records_skipped": ("a stream of changes left records out that cannot be read", ""),
         "values_without_rows": (

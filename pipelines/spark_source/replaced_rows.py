@@ -1,4 +1,6 @@
-"""A warning about overwrites by path: they may delete rows that other jobs commit while the query runs.
+"""Warnings about overwrites: rows that they may delete or pass over, because their queries do not read them.
+
+An overwrite by path may delete rows that other jobs commit while the query runs.
 
 Spark does not say to the format which tables the query reads. If it reads the table that it overwrites, it does not
 see these rows.
@@ -9,12 +11,33 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from penstock.table.errors import ManifestMissing
+from penstock.table.errors import ManifestMissing, RowsUnread
 from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.operations.write import TableWriter
 
 log = logging.getLogger(__name__)
+
+
+def warn_of_unseen_partitions(writer: TableWriter) -> None:
+    """Log a warning about partitions that a dynamic overwrite of its own table passes over: all their rows wait.
+
+    It may not have to read them, so it is not refused.
+    """
+    if not isinstance(writer, OverwriteWriter):
+        return
+    try:
+        writer.refuse_unseen_partitions()
+    except RowsUnread as waiting:
+        log.warning(
+            "event=waiting_partitions_passed_over table=%s count=%d first=%s note=their rows are readable only after "
+            "CALL sys.compact, and the query of this overwrite does not read them",
+            writer.store.name,
+            len(waiting.partitions),
+            ",".join(f"{name}={value}" for name, value in waiting.partitions[0].items()),
+        )
 
 
 def warn_of_replaced_rows(store: TableStore, began: int, overwrite: Snapshot) -> None:

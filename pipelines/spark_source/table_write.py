@@ -21,7 +21,7 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.pipelines.spark_source.change_numbers import ends_with_old_row, kinds_for
 from penstock.pipelines.spark_source.file_changes import FileChanges
 from penstock.pipelines.spark_source.keyed_changes import KeyedChanges
-from penstock.pipelines.spark_source.replaced_rows import warn_of_replaced_rows
+from penstock.pipelines.spark_source.replaced_rows import warn_of_replaced_rows, warn_of_unseen_partitions
 from penstock.pipelines.spark_source.spark_options import OVERWRITE_MODE, OVERWRITE_PARTITION
 from penstock.pipelines.spark_source.staged_rows import clear_staged, stage_rows, staged_rows
 from penstock.pipelines.spark_source.table_place import TablePlace
@@ -83,7 +83,8 @@ class TableWrite:
         if not self.overwrite:
             return self
         if self.place.base_snapshot is not None:
-            with self._writer(store):
+            with self._writer(store) as writer:
+                warn_of_unseen_partitions(writer)
                 return self
         # The catalog knows the tables that a query reads. Of a path nobody does.
         return self if self.place.catalog is not None else replace(self, began=store.snapshots.latest_id() or 0)
@@ -247,15 +248,19 @@ def _commits_files_of_tasks(store: TableStore) -> bool:
     return Layout.of(store.schema()).mode is BucketMode.UNAWARE
 
 
+def _sent_value(value: object) -> object:
+    """Return a partition value of a statement, as the catalog sends it."""
+    if isinstance(value, dict):  # JSON has no bytes: each of them is sent as one character
+        return str(value["bytes"]).encode("latin-1")
+    # A text is a value, not the name of a partition: the name of the default partition is null.
+    return pa.scalar(value) if isinstance(value, str) else value
+
+
 def _partition(text: str | None) -> dict[str, object]:
     """Parse `dt=2026-01-31,hour=7`, or a JSON object; nothing means every partition."""
     if text and text.startswith("{"):
         given = json.loads(text)
-        # JSON has no bytes: the catalog sends each of them as one character.
-        return {
-            name: member["bytes"].encode("latin-1") if isinstance(member, dict) else member
-            for name, member in given.items()
-        }
+        return {name: _sent_value(member) for name, member in given.items()}
     pairs = [pair.partition("=") for pair in text.split(",")] if text else []
     if not all(sign for _, sign, _ in pairs):
         raise ConfigError(f"{text!r} is not a partition", option="overwrite-partition", hint="write dt=2026-01-31")

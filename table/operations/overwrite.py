@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+import pyarrow as pa
+
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
@@ -20,7 +22,7 @@ from penstock.table.operations.partition_specs import PartitionSpecs
 from penstock.table.operations.row_copies import unless_expired
 from penstock.table.operations.write import AfterCommit, SnapshotFields, TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
-from penstock.table.read.plan import hidden_entries
+from penstock.table.read.plan import hidden_entries, unseen_partitions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings, optional_text
 
@@ -158,6 +160,20 @@ class OverwriteWriter(TableWriter):
         with unless_expired(self.store, base):
             return contents(self.store, base, covers)
 
+    def refuse_unseen_partitions(self) -> None:
+        """Raise RowsUnread for partitions of which scans of the base show no row yet, though they have some.
+
+        The query of a dynamic overwrite that changes all rows of its own table has no rows for them, so they would stay
+        as they are. Partitions with some rows that are shown are checked at the end, when they are replaced.
+        """
+        base = None if self._base is None else base_snapshot(self._base)
+        if base is None or not self._dynamic:
+            return
+        with unless_expired(self.store, base):
+            unseen = unseen_partitions(self.store, self.layout, base)
+        if unseen:
+            self._check_shown(base, unseen.__contains__)
+
     def _check_shown(self, base: Snapshot | None, covers: Covers) -> None:
         """Raise RowsUnread if scans of the base do not show all rows of the partitions."""
         if base is None:
@@ -166,10 +182,9 @@ class OverwriteWriter(TableWriter):
             waiting = hidden_entries(self.store, self.layout, base, covers)
             hidden = {entry.partition: entry.file.name for entry in waiting}
         if hidden:
-            columns = self.layout.schema.partition_keys
             raise RowsUnread(
                 "some rows are readable only after a compaction, and would be deleted unread",
-                [dict(zip(columns, self.layout.partition_values(found), strict=True)) for found in hidden],
+                [_spec(self.layout, found) for found in hidden],
                 table=self.store.name,
                 file=next(iter(hidden.values())),
             )
@@ -181,6 +196,12 @@ class OverwriteWriter(TableWriter):
             return lambda partition: partition in written
         spec = self._spec
         return (lambda _: True) if spec is None else spec.covers
+
+
+def _spec(layout: Layout, partition: bytes) -> dict[str, object]:
+    # A text stands for itself, also if it is the name that null has in specs.
+    values = zip(layout.schema.partition_keys, layout.partition_values(partition), strict=True)
+    return {name: pa.scalar(value) if isinstance(value, str) else value for name, value in values}
 
 
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:

@@ -106,6 +106,18 @@ def hidden_entries(
             yield entry
 
 
+def unseen_partitions(store: TableStore, layout: Layout, snapshot: Snapshot) -> set[bytes]:
+    """Return the partitions that have rows of which scans do not show one yet."""
+    waits = invisible_level_0(layout)
+    if not waits and layout.mode is not BucketMode.POSTPONE:
+        return set()
+    hidden, shown = set[bytes](), set[bytes]()
+    for entry in live_entries(store, snapshot):
+        found = hidden if entry.bucket < 0 or (waits and entry.file.level == 0) else shown
+        found.add(entry.partition)
+    return hidden - shown
+
+
 def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEntry]]:
     """Return the entries by partition and bucket."""
     groups: dict[Bucket, list[ManifestEntry]] = {}

@@ -21,8 +21,8 @@ def partition_values(
 ) -> dict[str, object]:
     """Return the internal values of a partition that a user gave by some or all columns: `{"dt": "2024-05-06"}`.
 
-    Texts are parsed by the column's type, and the default name is null. Other values are those of Python (a date, a
-    datetime, a Decimal, bytes), or internal values.
+    Texts are parsed by the column's type, and the default name is null, but the text of an Arrow scalar stands for
+    itself. Other values are those of Python (a date, a datetime, a Decimal, bytes), or internal values.
     """
     types = {field.name: field.type for field in fields}
     unknown = [name for name in spec if name not in types]
@@ -40,7 +40,9 @@ def partition_values(
         ) from error
 
 
-def _named_value(value: object, type_: DataType, default_name: str) -> object:
+def _named_value(value: object, type_: DataType, default_name: str | None) -> object:
+    if isinstance(value, pa.StringScalar):
+        value, default_name = value.as_py(), None
     if not isinstance(type_, AtomicType):
         raise ConfigError(
             "a nested type cannot be a partition column", hint="choose a column of numbers, texts or times"

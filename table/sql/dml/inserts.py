@@ -13,6 +13,7 @@ from penstock.table.errors import RowsUnread
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Base
 from penstock.table.operations.changed_files import repeated
+from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.sql.dml.store_assignment import assigned_text
@@ -23,6 +24,8 @@ from penstock.table.values.arrow_types import NO_ID, arrow_schema, from_arrow, w
 from penstock.table.values.sql_text import quoted
 from penstock.table.values.types import Field
 
+# Of partitions that the query does not see at all, and of those that it replaces.
+_COMPACTIONS = 2
 _OVERWRITE_MODE = "spark.sql.sources.partitionoverwritemode"
 
 
@@ -45,12 +48,13 @@ def insert(context: SqlContext, statement: Insert) -> pa.Table:
 
 def _of_itself(context: SqlContext, statement: Insert) -> pa.Table:
     """Overwrite a table with rows of its own. Those that wait for a compaction are compacted before they are read."""
-    try:
-        return _insert(context, statement, of_itself=True)
-    except RowsUnread as waiting:
-        partitioned = any(waiting.partitions)
-        context.table(statement.name).compact(full=False, partitions=waiting.partitions if partitioned else None)
-        return _insert(context, statement, of_itself=True)
+    for _ in range(_COMPACTIONS):
+        try:
+            return _insert(context, statement, of_itself=True)
+        except RowsUnread as waiting:
+            partitioned = any(waiting.partitions)
+            context.table(statement.name).compact(full=False, partitions=waiting.partitions if partitioned else None)
+    return _insert(context, statement, of_itself=True)
 
 
 def _insert(context: SqlContext, statement: Insert, *, of_itself: bool = False) -> pa.Table:
@@ -63,6 +67,8 @@ def _insert(context: SqlContext, statement: Insert, *, of_itself: bool = False) 
         context.session.pin(context.full_name(statement.name), newest)
     # Opened before the query chooses the snapshots that it reads: its commit finds what other jobs wrote since.
     with _writer(context, table, statement, base) as writer:
+        if isinstance(writer, OverwriteWriter):
+            writer.refuse_unseen_partitions()
         query = _typed_query(context, table, statement)
         rows = 0
         for batch in context.session.prepared_batches(query):
@@ -100,7 +106,11 @@ def _partition_values(context: SqlContext, table: Table, partition: Mapping[str,
     for name, text in partition.items():
         if text is not None:
             [type_] = context.session.types_of(arrow_schema([fields[name]]))
-            values[name] = context.session.query(f"SELECT CAST(({text}) AS {type_}) AS value")["value"][0].as_py()
+            _, given = context.session.columns_of(f"SELECT ({text}) AS value")
+            value = assigned_text(table.name, f"({text})", fields[name], type_, given.types[0])
+            found = context.session.query(f"SELECT {value} AS value")["value"][0]
+            # A text is a value here, not the name of a partition: the name of the default partition is null.
+            values[name] = found if pa.types.is_string(found.type) and found.is_valid else found.as_py()
     return values
 
 

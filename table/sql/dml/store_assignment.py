@@ -13,8 +13,9 @@ from penstock.errors import ConfigError
 from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.queries.engine_errors import not_stored
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.sql_text import literal
-from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, RowType
+from penstock.table.values.internal import entry_types
+from penstock.table.values.sql_text import literal, quoted
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 # The SQL condition of the texts that a cast to the type would take in part, or for another value.
@@ -64,18 +65,23 @@ def _checks(
                 table=table,
                 hint=_INSTEAD[type_.root],
             )
-        if type_.root in _REFUSED_TEXTS and (pa.types.is_string(given) or pa.types.is_large_string(given)):
+        if type_.root in _REFUSED_TEXTS and _is_text(given):
             message = not_stored(column, type_.root, _INSTEAD[type_.root])
             yield _REFUSED_TEXTS[type_.root].format(value), literal(message)
+    elif _is_text(given):
+        # A cast of '[1.5]' casts the texts of its members, which are checked like other texts.
+        members = f"TRY_CAST({value} AS {_sql_of_texts(type_)})"
+        yield from _checks(table, column, members, _of_texts(type_), type_, depth)
     elif isinstance(type_, RowType) and pa.types.is_struct(given):
         for at, (name, own) in enumerate(_fields_by_place(given, type_)):
             part = f"struct_extract({value}, {at + 1 if _is_unnamed(given) else literal(name)})"
             yield from _checks(table, f"{column}.{own.name}", part, given.field(at).type, own.type, depth)
     elif isinstance(type_, ArrayType) and (pa.types.is_list(given) or pa.types.is_fixed_size_list(given)):
         yield from _of_elements(table, f"{column}.element", value, given.value_type, type_.element, depth)
-    elif isinstance(type_, MapType) and pa.types.is_map(given):
-        yield from _of_elements(table, f"{column}.key", f"map_keys({value})", given.key_type, type_.key, depth)
-        yield from _of_elements(table, f"{column}.value", f"map_values({value})", given.item_type, type_.value, depth)
+    elif isinstance(type_, MapType | MultisetType) and pa.types.is_map(given):
+        key, item = entry_types(type_)
+        yield from _of_elements(table, f"{column}.key", f"map_keys({value})", given.key_type, key, depth)
+        yield from _of_elements(table, f"{column}.value", f"map_values({value})", given.item_type, item, depth)
 
 
 def _of_elements(
@@ -97,6 +103,34 @@ def _fields_by_place(given: pa.DataType, type_: RowType) -> list[tuple[str, Fiel
 def _is_unnamed(given: pa.DataType) -> bool:
     """Return whether a struct is that of row(1, 2): DuckDB casts it by the places of its fields."""
     return [field.name for field in given.fields] == [f"element{at}" for at in range(1, given.num_fields + 1)]
+
+
+def _of_texts(type_: DataType) -> pa.DataType:
+    """Return the type with texts in the places of its values: what a text of it consists of."""
+    match type_:
+        case RowType(fields):
+            return pa.struct([pa.field(field.name, _of_texts(field.type)) for field in fields])
+        case ArrayType(element):
+            return pa.list_(_of_texts(element))
+        case MapType() | MultisetType():
+            key, item = entry_types(type_)
+            return pa.map_(_of_texts(key), _of_texts(item))
+    return pa.string()
+
+
+def _sql_of_texts(type_: DataType) -> str:
+    match type_:
+        case RowType(fields):
+            return f"STRUCT({', '.join(f'{quoted(field.name)} {_sql_of_texts(field.type)}' for field in fields)})"
+        case ArrayType(element):
+            return f"{_sql_of_texts(element)}[]"
+        case MapType() | MultisetType():
+            return "MAP({}, {})".format(*map(_sql_of_texts, entry_types(type_)))
+    return "VARCHAR"
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _is_number(type_: pa.DataType) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,6 +149,31 @@ def test_an_overwrite_that_cannot_read_all_rows_is_refused_before_it_begins(tmp_
     write = TableWrite.of({"path": f"{tmp_path}/d.db/t", "base-snapshot": "1"}, overwrite=True)
     with pytest.raises(RowsUnread, match="readable only after a compaction"):
         write.at_begin()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_dynamic_overwrite_names_partitions_that_its_query_cannot_see(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, compacted: bool
+) -> None:
+    options = "'bucket' = '1', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'"
+    columns = f"(id INT, p STRING, PRIMARY KEY (id, p) NOT ENFORCED) PARTITIONED BY (p) WITH ({options})"
+    script = f"CREATE DATABASE d; CREATE TABLE d.t {columns}; INSERT INTO d.t VALUES (1, 'a')"
+    script += "; CALL sys.compact('d.t'); INSERT INTO d.t VALUES (2, 'b')"
+    script += "; CALL sys.compact('d.t')" if compacted else ""
+    penstock.sql(script, tmp_path, options={"local.sync": "false"})
+    snapshot = str(penstock.open_table(f"{tmp_path}/d.db/t").latest_snapshot.id)  # type: ignore[union-attr]
+    given = {"path": f"{tmp_path}/d.db/t", "base-snapshot": snapshot, "partitionoverwritemode": "dynamic"}
+    TableWrite.of(given, overwrite=True).at_begin()
+    said = [found.getMessage() for found in caplog.records if "waiting_partitions_passed_over" in found.getMessage()]
+    assert [" count=1 first=p=b " in text for text in said] == ([] if compacted else [True])
+
+
+def test_texts_of_statements_are_no_names_of_partitions(table: Table) -> None:
+    name = "__DEFAULT_PARTITION__"
+    write = TableWrite.of({"path": table.path, "overwrite-partition": json.dumps({"dt": name})}, overwrite=True)
+    for key in (8, 9):
+        write.commit([write.take(iter([batch((key, name))]), "job")], "job", None, None)
+    assert held(table) == [(1, "a"), (2, "b"), (9, name)]
 
 
 def test_rows_are_invisible_before_the_driver_commits(table: Table, write: TableWrite) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, ConfigError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.errors import RowsUnread
 from penstock.table.operations.overwrite import OverwriteWriter
@@ -134,6 +134,34 @@ def test_an_overwrite_reads_the_rows_that_wait_for_a_compaction(tmp_path: Path, 
     found = waiting(tmp_path, options)
     list(found.run("INSERT OVERWRITE t SELECT p, id, v + 10 FROM t; CALL sys.compact('d.t')"))
     assert rows(found) == [(1, 1, 10), (1, 7, 17), (2, 2, 10), (2, 8, 18)]
+
+
+@pytest.mark.parametrize("options", WAITING.values(), ids=WAITING)
+def test_an_overwrite_reads_partitions_whose_rows_all_wait(tmp_path: Path, options: str) -> None:
+    found = waiting(tmp_path, options)
+    list(found.run("INSERT INTO t VALUES (3, 9, 9); INSERT OVERWRITE t SELECT p, id, v + 10 FROM t"))
+    list(found.run("CALL sys.compact('d.t')"))
+    assert rows(found) == [(1, 1, 10), (1, 7, 17), (2, 2, 10), (2, 8, 18), (3, 9, 19)]
+
+
+def test_a_text_is_not_the_name_of_the_partition_of_nulls(tmp_path: Path) -> None:
+    found = lake(tmp_path, APPEND)
+    name = "'__DEFAULT_PARTITION__'"
+    list(found.run("CREATE TABLE n (id INT, p STRING) PARTITIONED BY (p)"))
+    list(found.run(f"INSERT INTO n VALUES (1, {name}), (2, NULL); INSERT OVERWRITE n PARTITION (p = {name}) SELECT 3"))
+    (read,) = found.run("SELECT id, p FROM n ORDER BY id")
+    assert read.to_pylist() == [{"id": 2, "p": None}, {"id": 3, "p": "__DEFAULT_PARTITION__"}]
+
+
+@pytest.mark.parametrize("verb", ["INSERT INTO", "INSERT OVERWRITE"])
+def test_values_of_partitions_are_stored_whole_or_refused(tmp_path: Path, verb: str) -> None:
+    found = lake(tmp_path, APPEND)
+    list(found.run("CREATE TABLE n (v INT, i INT, d DATE) PARTITIONED BY (i, d); INSERT INTO n VALUES (0, 2, NULL)"))
+    for values in ("i = '1.9', d = NULL", "i = 2, d = '2024-02-29 12:00'"):
+        with pytest.raises(ConfigError, match="cannot be stored whole in the column"):
+            list(found.run(f"{verb} n PARTITION ({values}) SELECT 1 WHERE false"))
+    (read,) = found.run("SELECT v, i FROM n")
+    assert read.to_pylist() == [{"v": 0, "i": 2}]
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])

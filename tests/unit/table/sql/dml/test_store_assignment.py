@@ -128,6 +128,14 @@ def test_members_that_would_be_stored_in_part_are_refused(nested: Interpreter, k
         ("l", "[array_value('1', '2.5')]", "l.element.element"),
         ("m", f"MAP {{1: '{AT}'}}", "m.value"),
         ("m", "MAP {'1.5': '2024-02-29'}", "m.key"),
+        ("s", "'{n: 1.5}'", "s.n"),
+        ("s", "'{q: {t: 2024-02-29 10:00}}'", "s.q.t"),
+        ("s", "{'q': '{t: 2024-02-29 10:00}'}", "s.q.t"),
+        ("a", f"'[NULL, {{d: {AT}}}]'", "a.element.d"),
+        ("l", "'[[1], NULL, [2, 2.5]]'", "l.element.element"),
+        ("l", "['[1]', '[2.5]']", "l.element.element"),
+        ("m", f"'{{1={AT}}}'", "m.value"),
+        ("m", "'{1.5=2024-02-29}'", "m.key"),
     ]
     for column, value, place in refused:
         with pytest.raises(ConfigError, match=rf"the column '{place}', which is \w+"):
@@ -145,13 +153,21 @@ def test_fields_that_would_be_stored_in_part_are_refused_by_set(nested: Interpre
     assert found.to_pylist() == [{"s": {"d": date(2024, 2, 29), "n": 2, "b": None, "q": None}}]
 
 
-def test_members_that_fit_are_stored(nested: Interpreter) -> None:
-    fitting = {
+@pytest.mark.parametrize("form", ["values", "text"])
+def test_members_that_fit_are_stored(nested: Interpreter, form: str) -> None:
+    texts = {
+        "s": ("'{d: 2024-02-29, b: \"true\", q: NULL}'", {"d": date(2024, 2, 29), "n": None, "b": True, "q": None}),
+        "a": ("'[{d: 2024-02-29}, NULL]'", [{"d": date(2024, 2, 29)}, None]),
+        "l": ("'[[1, 1e2], [], NULL]'", [[1, 100], [], None]),
+        "m": ("'{1=2024-02-29, 2=NULL}'", [(1, date(2024, 2, 29)), (2, None)]),
+    }
+    values = {
         "s": ("{'D': '2024-02-29', 'b': 'true', 'q': NULL}", {"d": date(2024, 2, 29), "n": None, "b": True, "q": None}),
         "a": ("[{'d': '2024-02-29'}, NULL]", [{"d": date(2024, 2, 29)}, None]),
         "l": ("[['1'], [], NULL]", [[1], [], None]),
         "m": ("MAP {'1': '2024-02-29', '2': NULL}", [(1, date(2024, 2, 29)), (2, None)]),
     }
+    fitting = texts if form == "text" else values
     for column, (value, _) in fitting.items():
         list(nested.run(f"UPDATE t SET {column} = {value}"))
     (found,) = nested.run("SELECT s, a, l, m FROM t")

@@ -93,6 +93,13 @@ class CatalogBackend(ABC):
     def tables(self, database: str) -> list[str]:
         """Return the names, without the database, of the tables of a database that exists, in order."""
 
+    def audit(self, name: str) -> Mapping[str, object]:
+        """Return what the catalog keeps about a table besides its schema, if it does.
+
+        `owner`, `createdAt`, `createdBy`, `updatedAt`, `updatedBy`, with times in milliseconds.
+        """
+        return {}
+
     def possible_tables(self, database: str) -> list[str]:
         """Return names that include all tables of the database; an empty list if it does not exist.
 

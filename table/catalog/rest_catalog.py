@@ -26,6 +26,7 @@ from penstock.table.options.kinds import parse_boolean
 from penstock.table.schema.table_schema import TableSchema
 
 _LONGEST_NAME = 255  # the folders of tables may be in any store; this is the least of all that are supported
+_USERS, _TIMES = ("owner", "createdBy", "updatedBy"), ("createdAt", "updatedAt")
 
 
 class RestCatalog(CatalogBackend):
@@ -128,6 +129,13 @@ class RestCatalog(CatalogBackend):
 
     def drop_view(self, name: str) -> None:
         self._server.delete(*_view_path(name))
+
+    def audit(self, name: str) -> Mapping[str, object]:
+        reply = self._table(name)
+        with self._server.replying(*table_path(name)):
+            texts = expected_texts({key: reply.get(key) for key in _USERS if reply.get(key) is not None}, "the table")
+            times = {key: expected(reply[key], int, key) for key in _TIMES if reply.get(key) is not None}
+        return {**texts, **times}
 
     def has_table(self, name: str) -> bool:
         found = self._found(name)

@@ -67,6 +67,9 @@ class TablesByPath(CatalogBackend):
     def possible_tables(self, database: str) -> list[str]:
         return sorted({*self._catalog.possible_tables(database), *self._of(database)})
 
+    def audit(self, name: str) -> Mapping[str, object]:
+        return {} if name in self._paths else self._catalog.audit(name)
+
     def _of(self, database: str) -> list[str]:
         return [split_name(name)[1] for name in self._paths if split_name(name)[0] == database]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.references import masked
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.catalog import Catalog
@@ -13,6 +16,8 @@ from penstock.table.catalog.rest_commits import statistics
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
 from penstock.table.read.fallback import readable_entries
+
+log = logging.getLogger(__name__)
 
 SYSTEM_DATABASE = "sys"
 CATALOG_OPTIONS, ALL_TABLE_OPTIONS, TABLES, PARTITIONS = "catalog_options", "all_table_options", "tables", "partitions"
@@ -43,6 +48,7 @@ _COLUMNS: Mapping[str, tuple[tuple[str, pa.DataType], ...]] = {
     ),
     PARTITIONS: (*_PLACE, ("partition_name", pa.string()), *_FILES, ("done", pa.bool_())),
 }
+_NO_NUMBERS = (None,) * len(_FILES)
 
 
 def global_names() -> list[str]:
@@ -75,30 +81,65 @@ def _catalog_options(catalog: Catalog) -> Iterable[Sequence[object]]:
 
 def _all_table_options(catalog: Catalog) -> Iterable[Sequence[object]]:
     """Return the options of all tables."""
-    return (
-        (*place, key, value) for place, table in _all_tables(catalog) for key, value in sorted(table.options.items())
+    return _of_tables(
+        catalog, lambda _, place, table: [(*place, key, value) for key, value in sorted(table.options.items())]
     )
 
 
-def _all_tables(catalog: Catalog) -> Iterator[tuple[tuple[str, str], Table]]:
+class _Unreadable:
+    """The tables that cannot be described. They are logged, and do not hide the others; if all are, it is an error."""
+
+    def __init__(self) -> None:
+        self._first: PenstockError | OSError | None = None
+        self._any_read = False
+
+    @contextmanager
+    def beside(self, place: tuple[str, str]) -> Iterator[None]:
+        """Read a table. One that was dropped since it was listed is passed over."""
+        try:
+            yield
+            self._any_read = True
+        except TableMissing:
+            return
+        except (PenstockError, OSError) as error:
+            self._first = self._first or error
+            reason = " ".join(str(error).partition("\n  to repair:")[0].split())
+            log.warning("event=table_not_described table=%s.%s reason=%s", *place, reason)
+
+    def end(self) -> None:
+        """Raise the first error if no table could be read: the reason is not in a table."""
+        if self._first is not None and not self._any_read:
+            raise self._first
+
+
+def _of_tables(
+    catalog: Catalog, rows_of: Callable[[Catalog, tuple[str, str], Table], Iterable[Sequence[object]]]
+) -> list[Sequence[object]]:
+    """Return the rows of all tables that can be read, and log the others."""
+    rows, unreadable = list[Sequence[object]](), _Unreadable()
     for database in catalog.databases():
         for name in catalog.tables(database):
-            try:
-                table = catalog.table(f"{database}.{name}")
-            except TableMissing:  # dropped since it was listed
-                continue
-            yield (database, name), table
+            place = (database, name)
+            with unreadable.beside(place):
+                rows.extend(rows_of(catalog, place, catalog.table(f"{database}.{name}")))
+    unreadable.end()
+    return rows
 
 
 def _tables(catalog: Catalog) -> Iterable[Sequence[object]]:
-    """Return all tables.
+    """Return all tables."""
+    return _of_tables(catalog, _table)
 
-    Times and numbers are null, as in Java for catalogs that keep none.
+
+def _table(catalog: Catalog, place: tuple[str, str], table: Table) -> Iterable[Sequence[object]]:
+    """Return the row of a table.
+
+    Times and users are null in catalogs that keep none, as in Java; numbers are null in all.
     """
-    unknown = (None,) * (len(_COLUMNS[TABLES]) - 6)
-    for place, table in _all_tables(catalog):
-        keys = bool(table.partition_keys), bool(table.primary_keys)
-        yield *place, _kind(table), *keys, table.options.get("owner"), *unknown
+    kept = catalog.backend.audit(".".join(place))
+    owner = kept.get("owner") or table.options.get("owner")
+    audited = (kept.get(key) for key in ("createdAt", "createdBy", "updatedAt", "updatedBy"))
+    yield *place, _kind(table), bool(table.partition_keys), bool(table.primary_keys), owner, *audited, *_NO_NUMBERS
 
 
 def _kind(table: Table) -> str:
@@ -107,15 +148,18 @@ def _kind(table: Table) -> str:
 
 def _partitions(catalog: Catalog) -> Iterable[Sequence[object]]:
     """Return the partitions of all tables that can be read, with the sums of their files."""
-    for place, table in _all_tables(catalog):
-        if not table.partition_keys or _kind(table) not in _READABLE:
-            continue
-        layout, entries = Layout.of(table.definition), readable_entries(table.store, table.latest_snapshot)
-        for found in statistics(entries, layout, table.store.ambient):
-            # Not escaped, as in Java.
-            name = "/".join(f"{column}={text}" for column, text in found["spec"].items())
-            numbers = (found[key] for key in ("recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime"))
-            yield *place, name, *numbers, False
+    return _of_tables(catalog, _partitions_of)
+
+
+def _partitions_of(_: Catalog, place: tuple[str, str], table: Table) -> Iterable[Sequence[object]]:
+    if not table.partition_keys or _kind(table) not in _READABLE:
+        return
+    layout, entries = Layout.of(table.definition), readable_entries(table.store, table.latest_snapshot)
+    for found in statistics(entries, layout, table.store.ambient):
+        # Not escaped, as in Java.
+        name = "/".join(f"{column}={text}" for column, text in found["spec"].items())
+        numbers = (found[key] for key in ("recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime"))
+        yield *place, name, *numbers, False
 
 
 _TABLES: Mapping[str, Callable[[Catalog], Iterable[Sequence[object]]]] = {

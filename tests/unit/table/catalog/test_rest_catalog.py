@@ -11,6 +11,7 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.table.meta.store import TableMissing
+from penstock.table.sql.interpreter import Interpreter
 from tests.rest_server import Fault, RestCatalogServer, running
 
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
@@ -54,6 +55,16 @@ def test_options_of_other_kinds_are_logged(caplog: pytest.LogCaptureFixture) -> 
 def test_an_unknown_warehouse_is_the_servers_word(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
     with pytest.raises(ConfigError, match="there is no such warehouse"):
         penstock.Catalog("other", lake[1]).databases()
+
+
+@pytest.mark.slow
+def test_sys_tables_has_the_times_and_users_of_the_server(lake: tuple[RestCatalogServer, dict[str, str]]) -> None:
+    catalog = penstock.Catalog("lake", lake[1])
+    catalog.create_database("shop")
+    catalog.create_table("shop.t", COLUMNS, ["id"])
+    with Interpreter(catalog, "shop") as interpreter:
+        (found,) = interpreter.run("SELECT owner, created_at, created_by, updated_at, updated_by FROM sys.tables")
+    assert [tuple(row.values()) for row in found.to_pylist()] == [("tests", 1, "tests", 1, "tests")]
 
 
 @pytest.mark.slow

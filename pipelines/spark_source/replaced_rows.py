@@ -45,12 +45,14 @@ def warn_of_replaced_rows(store: TableStore, began: int, overwrite: Snapshot) ->
 
     `began` is the newest snapshot at that time, 0 if there was none. The changes are lost if the query read the table.
     """
-    between = [store.snapshots.find(number) for number in range(began + 1, overwrite.id)]
-    others = [found for found in between if found is not None and found.commit_kind is not CommitKind.COMPACT]
+    between = {number: store.snapshots.find(number) for number in range(began + 1, overwrite.id)}
+    others = [
+        number for number, found in between.items() if found is None or found.commit_kind is not CommitKind.COMPACT
+    ]
     if not others:
         return
     replaced = {entry.partition for entry in delta_entries(store, overwrite)}
-    changed = [str(found.id) for found in others if _may_change(store, found, replaced)]
+    changed = [str(number) for number in others if _may_change(store, between[number], replaced)]
     if changed:
         log.warning(
             "event=rows_of_others_replaced table=%s overwrite=%d snapshots=%s note=they were committed after the query "
@@ -63,7 +65,10 @@ def warn_of_replaced_rows(store: TableStore, began: int, overwrite: Snapshot) ->
         )
 
 
-def _may_change(store: TableStore, snapshot: Snapshot, partitions: Collection[bytes]) -> bool:
+def _may_change(store: TableStore, snapshot: Snapshot | None, partitions: Collection[bytes]) -> bool:
+    if snapshot is None:
+        # It has expired meanwhile, and nobody knows any more what it changed.
+        return True
     try:
         return any(entry.partition in partitions for entry in delta_entries(store, snapshot))
     except ManifestMissing:

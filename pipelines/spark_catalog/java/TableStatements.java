@@ -1,5 +1,6 @@
 package penstock.spark;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -45,14 +46,11 @@ class TableStatements extends Rule {
     private static TreeNode analyzed(AnalyzeColumn plan) {
         ResolvedTable table = ours(plan.child());
         if (table == null) return plan;
-        StringBuilder columns = new StringBuilder();
-        if (plan.allColumns()) {
-            org.apache.spark.sql.connector.catalog.Column[] names = table.table().columns();
-            for (int i = 0; i < names.length; i++) columns.append(i == 0 ? "" : ",").append(names[i].name());
-        } else {
-            Seq names = (Seq) plan.columnNames().get();
-            for (int i = 0; i < names.size(); i++) columns.append(i == 0 ? "" : ",").append(spelt(table, (String) names.apply(i)));
-        }
+        if (plan.allColumns()) return run(table, null);
+        // As JSON: names may contain commas.
+        ArrayNode columns = Request.JSON.createArrayNode();
+        Seq names = (Seq) plan.columnNames().get();
+        for (int i = 0; i < names.size(); i++) columns.add(spelt(table, (String) names.apply(i)));
         return run(table, columns.toString());
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -73,8 +74,11 @@ class Arguments:
         return _TRUTH[text]
 
     def names(self, name: str) -> list[str]:
-        """Return the names of a list that is separated by commas."""
-        return [part.strip() for part in self.texts.get(name, "").split(",") if part.strip()]
+        """Return the names of a list that is separated by commas, or of a list in JSON, whose names may contain commas."""
+        text = self.texts.get(name, "")
+        if text.startswith('["') and text.endswith('"]'):
+            return [str(part) for part in json.loads(text)]
+        return [part.strip() for part in text.split(",") if part.strip()]
 
     def options(self, name: str) -> dict[str, str]:
         """Return options that are written as `key=value,key2=value2`."""

@@ -272,6 +272,12 @@ def test_statistics_are_computed_by_the_statement_of_spark(spark: SparkSession) 
         spark.sql(f"ANALYZE TABLE lake.shop.counted COMPUTE STATISTICS FOR {columns}")
         [[text]] = rows(spark, "SELECT colstat FROM `counted$statistics`")
         assert json.loads(text).keys() == found
+    spark.sql("CREATE TABLE commas (`a,b` INT, c INT) TBLPROPERTIES ('bucket' = '-1')")
+    spark.sql("INSERT INTO commas VALUES (1, 2)")
+    for columns, found in (("ALL COLUMNS", {"a,b", "c"}), ("COLUMNS `a,b`", {"a,b"})):
+        spark.sql(f"ANALYZE TABLE commas COMPUTE STATISTICS FOR {columns}")
+        [[text]] = rows(spark, "SELECT colstat FROM `commas$statistics`")
+        assert json.loads(text).keys() == found
     assert "remove NOSCAN" in refusal(spark, "ANALYZE TABLE counted COMPUTE STATISTICS NOSCAN")
     assert "remove PARTITION" in refusal(spark, "ANALYZE TABLE counted PARTITION (dt = 'a') COMPUTE STATISTICS")
     assert "for each table" in refusal(spark, "ANALYZE TABLES IN shop COMPUTE STATISTICS")

@@ -142,6 +142,22 @@ def test_an_overwrite_by_path_succeeds_beside_an_expiry_of_the_snapshots_before_
     assert f" snapshots={expiring.id} " in warning
 
 
+def test_an_overwrite_by_path_warns_of_snapshots_that_have_expired_meanwhile(
+    table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = TableWrite.of({"path": table.path, "overwrite-partition": "dt=a"}, overwrite=True).at_begin()
+    done = [write.take(iter([batch((8, "a"))]), "job")]
+    for key, day in ((9, "a"), (10, "b")):
+        with table.refresh().writer() as writer:
+            writer.write(pa.Table.from_batches([batch((key, day))]))
+            writer.commit()
+    lost = table.refresh().snapshots[-2].id
+    table.refresh().expire_snapshots(retain_max=1, retain_min=1)
+    write.commit(done, "job", None, None)
+    (warning,) = [found.getMessage() for found in caplog.records if "rows_of_others_replaced" in found.getMessage()]
+    assert f" snapshots={lost} " in warning
+
+
 def test_an_overwrite_that_cannot_read_all_rows_is_refused_before_it_begins(tmp_path: Path) -> None:
     options = "'bucket' = '1', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true'"
     script = f"CREATE DATABASE d; CREATE TABLE d.t (id INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({options})"

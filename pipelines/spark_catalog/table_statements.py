@@ -55,23 +55,20 @@ def alter_table(request: Request) -> None:
     base, branch, _ = parse_name(request.name)
     name = base if branch is None else f"{base}$branch_{branch}"
     changes = [change for given in request.given["changes"] for change in _changes(given)]
-    request.catalog.alter_table(name, _without_key(changes, table.definition))
-
-
-# The columns that AUTO CDC flows of Spark add to their targets begin with it.
-_OF_FLOWS = "__spark_autocdc_"
+    if not request.given.get("by_statement"):
+        changes = _without_key(changes, table.definition)
+    request.catalog.alter_table(name, changes)
 
 
 def _without_key(changes: Sequence[SchemaChange], table: TableSchema) -> list[SchemaChange]:
     """Return the changes without those that declare the key of the table, if the table has it.
 
-    Spark's declarative pipelines declare a target with each run: its properties, and all its columns as nullable.
-    Spark 4.3 leaves out properties that the table has already, so a target of an AUTO CDC flow is known by its columns.
+    Spark's declarative pipelines declare their tables with each run, without a statement: the properties, and all
+    columns as nullable. Spark 4.3 leaves out properties that the table has already.
     """
     keys = table.primary_keys
     declared = [change.value for change in changes if isinstance(change, SetOption) and change.key == PRIMARY_KEY.key]
-    is_target = not declared and any(column.name.startswith(_OF_FLOWS) for column in table.fields)
-    if not keys or not (is_target or [key_columns(text) for text in declared] == [set(keys)]):
+    if not keys or (declared and [key_columns(text) for text in declared] != [set(keys)]):
         return list(changes)
     return [change for change in changes if not _declares_key(change, keys)]
 

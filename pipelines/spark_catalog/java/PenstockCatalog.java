@@ -275,6 +275,7 @@ public class PenstockCatalog implements StagingTableCatalog, RelationCatalog, Su
 
     public Table alterTable(Identifier identifier, TableChange... changes) {
         Request request = request("alter_table").table(identifier);
+        request.asked.put("by_statement", RunningStatement.alters());
         ArrayNode list = request.asked.putArray("changes");
         for (int i = 0; i < changes.length; i++) list.add(TableChanges.described(changes[i]));
         request.answer();

@@ -1,5 +1,6 @@
 package penstock.spark;
 
+import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
@@ -23,6 +24,11 @@ class RunningStatement {
     static boolean saysIfExists() {
         LogicalPlan plan = plan();
         return plan instanceof UnsetTableProperties && ((UnsetTableProperties) plan).ifExists();
+    }
+
+    /** Whether it is an ALTER TABLE. Declarative pipelines of Spark change their tables without a statement. */
+    static boolean alters() {
+        return plan() instanceof AlterTableCommand;
     }
 
     /** Whether it is ANALYZE TABLE, and not EXPLAIN of one. */

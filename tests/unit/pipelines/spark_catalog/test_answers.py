@@ -192,8 +192,9 @@ def test_an_update_that_sets_a_key_is_refused(catalog: Catalog) -> None:
     assert "'id' is a part of the key and cannot be changed" in error
 
 
-def altered(catalog: Catalog, *changes: dict[str, Any]) -> dict[str, Any]:
-    return dict(asked(catalog, "alter_table", database="shop", table="t", changes=changes))
+def altered(catalog: Catalog, *changes: dict[str, Any], by_statement: bool = False) -> dict[str, Any]:
+    where = {"database": "shop", "table": "t", "by_statement": by_statement}
+    return dict(asked(catalog, "alter_table", **where, changes=changes))
 
 
 def test_notes_of_declarative_pipelines_are_stored(catalog: Catalog) -> None:
@@ -224,14 +225,15 @@ def test_a_target_that_is_declared_again_keeps_its_key(catalog: Catalog) -> None
     table = catalog.table("shop.t")
     assert (list(table.primary_keys), table.definition.fields[-1].name) == (["id"], "more")
     assert not table.definition.fields[0].type.nullable
-    # Another key is another table, and DROP NOT NULL of a key column is refused as before.
+    # Another key is another table, and DROP NOT NULL of a key column is refused in a statement.
     assert "error" in altered(catalog, {"kind": "SetProperty", "key": "primary-key", "value": "v"}, nullable)
-    assert "cannot be made nullable" in altered(catalog, nullable)["error"]
+    assert "cannot be made nullable" in altered(catalog, nullable, by_statement=True)["error"]
 
 
-def test_a_target_of_an_auto_cdc_flow_keeps_its_key(catalog: Catalog) -> None:
+@pytest.mark.parametrize("column", ["v", "__spark_autocdc_metadata"], ids=["table", "target of an AUTO CDC flow"])
+def test_a_table_of_a_declarative_pipeline_keeps_its_key(catalog: Catalog, column: str) -> None:
     # Spark 4.3 leaves out the properties that the table has: only the columns are declared again, as nullable.
-    catalog.create_table("shop.t", [*COLUMNS, ("__spark_autocdc_metadata", "STRING")], ["id"], options={"bucket": "1"})
+    catalog.create_table("shop.t", [("id", "INT NOT NULL"), (column, "STRING")], ["id"], options={"bucket": "1"})
     nullable = {"kind": "UpdateColumnNullability", "name": ["id"], "nullable": True}
     assert "error" not in altered(catalog, nullable)
     assert catalog.table("shop.t").definition.id == 0, "nothing has changed"
@@ -239,6 +241,7 @@ def test_a_target_of_an_auto_cdc_flow_keeps_its_key(catalog: Catalog) -> None:
     table = catalog.table("shop.t")
     assert not table.definition.fields[0].type.nullable
     assert table.options["pipelines.note"] == "x"
+    assert "cannot be made nullable" in altered(catalog, nullable, by_statement=True)["error"]
 
 
 def test_tables_of_sys_describe_the_catalog(catalog: Catalog) -> None:

@@ -1,7 +1,7 @@
 """The encoding of each column of a Parquet file (dictionary, deltas or plain), and whether compression pays.
 
 A sample of the rows decides; that of floats, which may repeat over long distances, is larger. Texts are
-always compressed with the table's codec, and columns of a few hundred bytes never.
+always compressed with the table's codec, columns of a few hundred bytes never, and deltas only in larger files.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _FIRST_ROWS = 1_024
 # When the codec saves less than a tenth of the deltas, it costs more time than the bytes are worth.
 _WORTH_COMPRESSING = 0.9
 # zstd needs some 20 us to set up for each column that is written, and as much for each that is read. Up to this size it
-# saves about 150 bytes of a column.
+# saves about 150 bytes of a column, and of the deltas of a small file as little.
 _SMALL_BYTES = 256
 _SET_UP = ("zstd", "gzip", "brotli")  # snappy and lz4 need no set-up
 # A row group with fewer rows is the only one of its file, or the last one.
-_SMALL_ROWS = 512
+_SMALL_ROWS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding, gr
     plain = _barely_compressed(sample.select(deltas), encoding.codec, level)
     random = RandomFloats.among(_without_dictionary(fields, dictionary, sample), encoding, group)
     plain |= {field.name for field in random.fields}
-    plain = plain or _small_columns(sample, encoding.codec)
+    plain = plain or _small_columns(sample, encoding.codec, deltas)
     if not plain:
         return Codings(dictionary, encodings, encoding.codec, level, random)
     packed = [path for field in sample.schema for path in _leaves(field.name, field.type) if path not in plain]
@@ -158,12 +158,12 @@ def _barely_compressed(sample: pa.Table, codec: str, level: int | None) -> set[s
     }
 
 
-def _small_columns(rows: pa.Table, codec: str) -> set[str]:
+def _small_columns(rows: pa.Table, codec: str, deltas: Sequence[str]) -> set[str]:
     """Return the columns that are too small for a codec to pay, in a file that gets no other rows."""
     if codec not in _SET_UP or len(rows) >= _SMALL_ROWS:
         return set()
     small = (field for field, column in zip(rows.schema, rows.columns, strict=True) if column.nbytes <= _SMALL_BYTES)
-    return {path for field in small for path in _leaves(field.name, field.type)}
+    return {path for field in small for path in _leaves(field.name, field.type)}.union(deltas)
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[str]:

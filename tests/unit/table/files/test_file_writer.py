@@ -279,7 +279,7 @@ def test_small_columns_are_stored_uncompressed() -> None:
     names = ("id", "text", "nested.tags.list.element")
     assert codecs(3, "a") == dict.fromkeys(names, "UNCOMPRESSED")
     assert codecs(3, "a" * 300) == {**dict.fromkeys(names, "UNCOMPRESSED"), "text": "ZSTD"}
-    assert codecs(600, "") == dict.fromkeys(names, "ZSTD")
+    assert codecs(1_100, "") == dict.fromkeys(names, "ZSTD")
 
 
 @pytest.mark.slow

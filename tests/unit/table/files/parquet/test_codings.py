@@ -10,6 +10,7 @@ from penstock.table.files.encoding import Encoding
 from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
 from penstock.table.values.types import Field, parse_type
 
+BIGINT, STRING = parse_type("BIGINT"), parse_type("STRING")
 ROWS = 40_000
 RANDOM = np.random.default_rng(1)
 COLUMNS = {
@@ -86,3 +87,15 @@ def test_floats_that_are_null_in_the_sample_are_compressed(dictionary: bool | No
     fields = tuple(field for field in FLOAT_FIELDS if field.name in group.column_names)
     codings = codings_of(group.slice(0, SAMPLE_ROWS), fields, Encoding(dictionary=dictionary), group)
     assert codings.codecs == {"random": "none", "only_null": "zstd"}
+
+
+@pytest.mark.parametrize(
+    ("codec", "rows", "plain"), [("zstd", 1_023, True), ("zstd", 1_024, False), ("lz4", 500, False)]
+)
+def test_deltas_of_small_files_are_not_compressed(codec: str, rows: int, plain: bool) -> None:
+    columns = {"numbers": RANDOM.integers(0, 1 << 40, rows), "texts": RANDOM.integers(0, 1 << 40, rows).astype(str)}
+    fields = tuple(Field(place, *kind) for place, kind in enumerate([("numbers", BIGINT), ("texts", STRING)]))
+    group = pa.table(columns)
+    codings = codings_of(group, fields, Encoding(codec=codec), group)
+    assert codings.encodings == {"numbers": "DELTA_BINARY_PACKED"}
+    assert codings.codecs == ({"numbers": "none", "texts": codec} if plain else codec)

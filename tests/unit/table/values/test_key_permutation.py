@@ -34,6 +34,14 @@ def test_sorted_runs_only_change_the_cost(sorted_runs: bool) -> None:
     assert stable_order(keys, sorted_runs).tolist() == [4, 2, 0, 1, 5, 3]
 
 
+@pytest.mark.parametrize("bits", [1, 15, 16, 17, 31, 32, 33, 48, 63])
+@pytest.mark.parametrize("least", [0, -(2**63), 2**62])
+def test_keys_of_any_range_sort(bits: int, least: int) -> None:
+    numbers = np.random.default_rng(bits).integers(0, min(2**bits, 2**63 - 1 - max(least, 0)), 5_000)
+    keys = np.concatenate([numbers, numbers[:1_000]]) + least
+    assert (argsort_flush(keys) == np.argsort(keys, kind="stable")).all()
+
+
 @pytest.mark.parametrize("text", ["{:036x}", "order-{:08d}", "{:x}{:x}"])
 def test_long_keys_with_common_beginnings_sort(text: str) -> None:
     random = np.random.default_rng(3)

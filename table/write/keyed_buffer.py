@@ -68,7 +68,7 @@ def _encoding(options: TableOptions) -> pa.ipc.IpcWriteOptions:
 
 
 # Rows are fetched in key order in pieces of this size: a copy of all rows would double the memory.
-_PIECE_ROWS, _PIECE_BYTES = 65_536, 16 << 20
+_PIECE_ROWS, _PIECE_BYTES = 131_072, 32 << 20
 # The least bytes of a spilled run in memory while runs are merged; smaller parts cost more than they save.
 _LEAST_PART = 256 << 10
 # The overhead of a batch and of its columns, which for small batches exceeds their values.

@@ -45,6 +45,8 @@ class ChangelogSpec:
 def lowest_rows(groups: KeyGroups, levels: Ints) -> Ints:
     """Return for each key the row on the smallest level above 0, or -1. `levels` is by row."""
     found = np.full(len(groups.starts), -1, np.int64)
+    if not levels.any():
+        return found
     ordered = levels[groups.order]
     places = np.flatnonzero(ordered)
     keys = groups.keys_of(places)

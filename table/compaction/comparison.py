@@ -86,20 +86,22 @@ class RowComparison:
         if spec.engine.newest_wins and len(step.levels) == 1 and step.levels[0] > 0:
             return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
-        hits = self._look_up(groups, lowest_rows(groups, levels) < 0, with_rows=self._needs_old_rows)
+        # Only keys with a row on level 0 can differ from what the changelog already contains.
+        fresh = _any_of(groups, levels == 0)
+        old = lowest_rows(groups, levels)
+        several = bool(levels.any())  # otherwise each key has one row of an upper level at most, which is looked up
+        hits = self._look_up(groups, old < 0, with_rows=self._needs_old_rows)
         if hits is not None and hits.rows is not None and len(hits.rows):
             # Rows that were looked up are older than all rows of the step: they come first, as of the highest level.
             rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
             levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
             groups = with_older_rows(spec, groups, rows, hits.probes)
+            old = np.where(old < 0, -1, old + len(hits.rows))
+            old[hits.probes] = np.arange(len(hits.rows))
         # In Java's merge for lookups, the engine processes a key with a single row too; a lone -D of an aggregated
         # key results in negated values.
-        merged = merge_groups(spec, groups, bypass=False, levels=levels).table()
-        changes = None
-        if self.spec.changelog.producer.by_lookup:
-            # Only keys with a row on level 0 can differ from what the changelog already contains.
-            fresh = _any_of(groups, levels == 0)
-            changes = self._diff(groups, merged, lowest_rows(groups, levels), fresh)
+        merged = merge_groups(spec, groups, bypass=False, levels=levels if several else None).table()
+        changes = self._diff(groups, merged, old, fresh) if self.spec.changelog.producer.by_lookup else None
         return ComparedRows(merged, changes, hits)
 
     @property
@@ -138,6 +140,6 @@ class RowComparison:
 
 def _any_of(groups: KeyGroups, mask: Flags) -> Flags:
     """Return which keys have a row in the mask, which is by row."""
-    if len(groups.order) == 0:
-        return np.zeros(0, np.bool_)
+    if mask.all():
+        return np.ones(len(groups.starts), np.bool_)
     return np.logical_or.reduceat(mask[groups.order], groups.starts)

@@ -24,7 +24,7 @@ SOURCES = Path(__file__).with_name("java")
 # Where the sources contain the digest of themselves, which each request then has.
 _DIGEST_MARK = "@digest@"
 _RELEASE = 8  # of the class files; newer ones are beyond Janino
-_BY_PATH = "tables are read and written by their path without it: see docs/spark.md"
+BY_PATH = "tables are read and written by their path without it: see docs/spark.md"
 
 
 def cached_jar(spark_version: str) -> Path:
@@ -85,7 +85,7 @@ def _classes(jvm: Any, spark_version: str) -> Iterator[tuple[str, bytes]]:
     except Py4JError as error:
         cause = str(getattr(error, "java_exception", None) or error)
         raise ConfigError(
-            f"the catalog cannot be compiled for Spark {spark_version}", reason=cause.splitlines()[0], hint=_BY_PATH
+            f"the catalog cannot be compiled for Spark {spark_version}", reason=cause.splitlines()[0], hint=BY_PATH
         ) from error
 
 

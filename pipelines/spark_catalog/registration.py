@@ -128,12 +128,22 @@ def _register_catalog(session: SparkSession, catalog: str, options: Mapping[str,
 
 
 def _add_jar(session: SparkSession) -> None:
-    from penstock.pipelines.spark_catalog.catalog_jar import catalog_jar, jar_without_session
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from penstock.pipelines.spark_catalog.catalog_jar import BY_PATH, catalog_jar, jar_without_session
     from penstock.pipelines.spark_catalog.session_names import classic_jvm, refuse_empty_names
 
     jvm = classic_jvm(session)
-    if jvm is None:
-        session.addArtifact(str(jar_without_session()))
-    else:
-        session.sql(f"ADD JAR '{catalog_jar(jvm, session.version)}'")
-    refuse_empty_names(session)
+    path = jar_without_session() if jvm is None else catalog_jar(jvm, session.version)
+    try:
+        if jvm is None:
+            session.addArtifact(str(path))
+        else:
+            session.sql(f"ADD JAR '{path}'")
+        refuse_empty_names(session)
+    except (PySparkException, Py4JError) as error:
+        cause = str(getattr(error, "java_exception", None) or error)
+        raise ConfigError(
+            "the session refuses the jar of the catalog", jar=path, reason=cause.partition("\n")[0], hint=BY_PATH
+        ) from error

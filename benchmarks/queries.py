@@ -98,6 +98,39 @@ def merged(catalog: penstock.Catalog, rows: int) -> tuple[float, float]:
     return found
 
 
+# A process that has done nothing else; the statements are in the order in which they are given.
+_PROCESS = """
+import sys
+import penstock
+
+for statement in sys.argv[2:]:
+    penstock.sql(statement, warehouse=sys.argv[1])
+# Not ru_maxrss, which begins with the memory of the process that started this one.
+print(next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+def peak(folder: str, *statements: str) -> float:
+    """Return the peak memory, in MB, of a whole process that runs statements."""
+    # A file: without one DuckDB takes Python for a shell, and prints how far a query is.
+    program = Path(folder, "process.py")
+    program.write_text(_PROCESS)
+    done = subprocess.run([sys.executable, program, folder, *statements], capture_output=True, check=True)
+    return float(done.stdout)
+
+
+def peaks(catalog: penstock.Catalog, folder: str, rows: int) -> dict[str, tuple[float, float | None]]:
+    """Return the peaks of processes and their goals; MERGE writes changes to the table `target`."""
+    filled(catalog, "changes", rows // 10)
+    merge = """MERGE INTO shop.target t USING shop.changes s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
+    return {
+        "`SELECT 1`, no table": (peak(folder, "SELECT 1"), None),
+        f"point query on {rows:,} rows": (peak(folder, f"SELECT * FROM shop.t WHERE id = {rows // 2}"), None),
+        f"MERGE of {rows // 10:,} rows into {rows:,}": (peak(folder, merge), 1024.0),
+    }
+
+
 def main(rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         catalog = penstock.Catalog(folder, {"local.sync": "false"})
@@ -118,6 +151,9 @@ def main(rows: int) -> None:
         what = f"MERGE of {rows // 10:,} rows into {rows:,}"
         record(Figure(f"{what}: CPU", found[0], "CPU-s", less=True))
         record(Figure(f"{what}: wall", found[1], "s", goal=2.0, less=True))
+        for name, (megabytes, goal) in peaks(catalog, folder, rows).items():
+            print(f"peak memory of a process, {name}: {megabytes:.0f} MB")
+            record(Figure(f"peak memory of a process, {name}", megabytes, "MB", goal=goal, less=True))
 
 
 if __name__ == "__main__":

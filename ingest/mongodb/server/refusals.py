@@ -18,6 +18,10 @@ _LOST = {280, 286, 40576}  # ChangeStreamFatalError, ChangeStreamHistoryLost, an
 _CURSOR_GONE = {43, 136, 237}  # CursorNotFound, CappedPositionLost, CursorKilled
 _TOO_OLD = {239, 246}  # SnapshotTooOld, SnapshotUnavailable
 _NO_REPLICA_SET, _TOO_LARGE, _NO_IMAGE = 40573, 10334, 47
+# The words of Python and OpenSSL: a certificate that is not signed by a known authority, is refused, or is missing.
+_CERTIFICATE = re.compile(
+    r"certificate verify failed|alert (?:bad|unknown|certificate)|certificate required", re.IGNORECASE
+)
 # What pymongo appends to a sentence: settings of its client, its picture of all servers, and the whole reply.
 _APPENDED = re.compile(
     r" \(configured timeouts: [^)]*\)|, Timeout: [\d.]+s|, Topology Description: .*|, full error: .*", re.DOTALL
@@ -46,6 +50,13 @@ def refused(server: MongoAddress, error: Exception) -> SourceError:
             **facts,
         )
     if isinstance(error, (AutoReconnect, ConnectionFailure, OSError)):
+        if _CERTIFICATE.search(facts["reason"]):
+            return SourceError(
+                "no connection by TLS: one side does not accept the certificate of the other",
+                hint="set tlsCAFile (who signed the server's certificate) and, if the server asks for one, "
+                "tlsCertificateKeyFile (the client's own) in connection.options",
+                **facts,
+            )
         return ConnectionLost(
             "the MongoDB server cannot be reached",
             retryable=True,

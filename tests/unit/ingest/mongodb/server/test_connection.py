@@ -46,6 +46,21 @@ def test_error_of_the_server_has_a_hint(code: int, kind: type[PenstockError], hi
     assert found.retryable == (kind is CursorLost)
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1006)",
+        "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required (_ssl.c:2580)",
+        "[SSL: SSLV3_ALERT_BAD_CERTIFICATE] sslv3 alert bad certificate (_ssl.c:2580)",
+        "[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca (_ssl.c:1006)",
+    ],
+)
+def test_a_certificate_that_is_not_accepted_is_not_waited_for(reason: str) -> None:
+    found = refused(SERVER, AutoReconnect(f"db:27017: {reason}"))
+    assert not found.retryable
+    assert "tlsCertificateKeyFile" in (found.hint or "")
+
+
 def test_errors_of_the_connection() -> None:
     lost = refused(SERVER, AutoReconnect("broken"))
     assert isinstance(lost, ConnectionLost)

@@ -10,6 +10,8 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.ingest.postgres.errors import SlotAhead, SlotMissing
+from penstock.ingest.postgres.server.lsn import parse_lsn
+from tests.here import Log
 from tests.integration.postgres.sync import SLOT, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
@@ -317,3 +319,17 @@ def test_rows_move_between_partitions_of_columns_in_mixed_case(server: PgPlaygro
     sync.run()
     assert sync.target().scan().to_arrow().to_pylist() == [{"id": 1, "day": dt.date(2024, 2, 2)}]
     assert all(verdict.is_equal for verdict in sync.verified().values())
+
+
+def test_the_server_keeps_the_wal_of_two_batches_at_most(server: PgPlayground, tmp_path: Path) -> None:
+    orders(server, 5)
+    sync = PgSync(server, tmp_path, "orders", ["table-name=orders"])
+    sync.run()
+    kept = f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{SLOT}'"
+    for number in range(6, 11):
+        server.run(f"INSERT INTO orders (id, name) VALUES ({number}, 'new')")
+        sync.run()
+        log = Log.at(tmp_path / "checkpoint" / "log.json")
+        ends = [parse_lsn(end["log"]) for end in log.ends]
+        assert len(ends) > number - 5
+        assert parse_lsn(server.run(kept)) >= ends[-3]

@@ -72,10 +72,12 @@ def run_flink(work: Work, home: Path, tasks: int) -> Cost:
     """Flink does not end by itself: it is stopped when its table holds all."""
     flink.prepare()
     flags = [*work.flags(home), "--mysql_conf", "server-id=6400-6464"]
-    return cost_of(flink.command("mysql_sync_table", flags, parallelism=tasks), home / "log", until=settled(work, home))
+    return cost_of(
+        flink.command("mysql_sync_table", flags, parallelism=tasks), home / "log", until=settled(work.done, home)
+    )
 
 
-def settled(work: Work, home: Path) -> Callable[[], bool]:
+def settled(done: Callable[[penstock.Table], bool], home: Path) -> Callable[[], bool]:
     """Return whether the table contains all of the work; its files are read again only after a new snapshot."""
     seen: set[int] = set()
 
@@ -88,7 +90,7 @@ def settled(work: Work, home: Path) -> Callable[[], bool]:
         if snapshot is None or snapshot.id in seen:
             return False
         seen.add(snapshot.id)
-        return work.done(table)
+        return done(table)
 
     return look
 

@@ -86,11 +86,11 @@ def read_alone(what: str, source: ChangeSource, start: Offsets, rows: int, goal:
     record(Figure(what, speed, "rows/CPU-s", goal=goal))
 
 
-def update(server: PgPlayground, rows: int, changes: int) -> None:
+def update(server: PgPlayground, rows: int, changes: int, table: str = "orders") -> None:
     """Update rows in transactions of 500."""
     server.run(
         f"DO $$ BEGIN FOR place IN 0..{changes - 1} BY 500 LOOP "
-        "UPDATE orders SET status = status + 1, price = price + 1, version = version + 1 "
+        f"UPDATE {table} SET status = status + 1, price = price + 1, version = version + 1 "
         f"WHERE id >= place % {rows} AND id < place % {rows} + 500; COMMIT; END LOOP; END $$"
     )
 

@@ -11,21 +11,31 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock" / "flink"
 MADE_OF = zlib.crc32((HERE / "flink.xml").read_bytes())  # other coordinates, another folder
-JARS, CLASSES = HOME / f"jars-{MADE_OF:08x}", HOME / "classes"
+CLASSES = HOME / "classes"
+# The connectors of Flink CDC contain classes of the same names, so each has a class path of its own.
+MYSQL, POSTGRES = "flink-sql-connector-mysql-cdc", "flink-sql-connector-postgres-cdc"
 OPEN = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util", "java.net", "java.nio")
 ]
 
 
-def prepare() -> None:
-    if not JARS.exists():
+def jars_with(connector: str) -> Path:
+    return HOME / f"jars-{MADE_OF:08x}-{connector}"
+
+
+def prepare(connector: str = MYSQL) -> None:
+    jars = jars_with(connector)
+    if not jars.exists():
         HOME.mkdir(parents=True, exist_ok=True)
         words = ["mvn", "-q", "-B", "-f", HERE / "flink.xml", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        subprocess.run([*words, f"-DoutputDirectory={JARS}"], check=True)
+        subprocess.run([*words, f"-Dconnector={connector}", f"-DoutputDirectory={jars}"], check=True)
     CLASSES.mkdir(exist_ok=True)
-    subprocess.run(["javac", "-cp", f"{JARS}/*", "-d", CLASSES, HERE / "Peer.java"], check=True)
+    subprocess.run(["javac", "-cp", f"{jars}/*", "-d", CLASSES, HERE / "Peer.java"], check=True)
 
 
-def command(action: str, flags: Sequence[str], *, parallelism: int = 2, checkpoint_seconds: int = 10) -> list[str]:
-    words = ["java", "-Xmx3g", *OPEN, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{CLASSES}:{JARS}/*"]
+def command(
+    action: str, flags: Sequence[str], *, connector: str = MYSQL, parallelism: int = 2, checkpoint_seconds: int = 10
+) -> list[str]:
+    words = ["java", "-Xmx3g", *OPEN, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    words += ["-cp", f"{CLASSES}:{jars_with(connector)}/*"]
     return [*words, "Peer", str(parallelism), str(checkpoint_seconds), action, *flags]

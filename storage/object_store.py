@@ -20,6 +20,7 @@ from obstore import exceptions, store
 from penstock.errors import ConfigError
 from penstock.references import masked, resolve
 from penstock.storage.base import SHOWS_TABLE, Entry, Output
+from penstock.storage.conditional_create import probe
 from penstock.storage.object_store_errors import explained, is_bucket_missing
 
 FOLDER_MARK = ".penstock-folder"
@@ -78,6 +79,7 @@ class ObjectStorage:
         return True
 
     def create(self, path: str, data: bytes) -> bool:
+        self._check_creates(path)
         with self._request("create", path):
             try:
                 # One put, because multipart uploads of the client accept no condition.
@@ -85,6 +87,20 @@ class ObjectStorage:
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
                 return False
         return True
+
+    def _check_creates(self, path: str) -> None:
+        """Raise StoreUnsafe if files are replaced by creates, as by some servers that others than the clouds run.
+
+        It is tried at the first create of a process: tables may exist that others created.
+        """
+        if self in _CHECKED or not any("endpoint" in name for name, _ in self.config):
+            return
+        _CHECKED.add(self)  # the check creates files itself
+        try:
+            probe(self, path.rpartition("/")[0])
+        except BaseException:
+            _CHECKED.discard(self)
+            raise
 
     def write(self, path: str, data: bytes) -> None:
         with self._request("write", path):
@@ -174,6 +190,10 @@ class ObjectStorage:
         with self._request("write", path):
             upload = obstore.open_writer(_client(self), _key(path))
         return pa.PythonFile(Output(upload, lambda: self._request("write", path)), "w")
+
+
+# Stores of this process that refuse to create a file that exists.
+_CHECKED: set[ObjectStorage] = set()
 
 
 def _key(path: str) -> str:

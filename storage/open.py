@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.errors import ConfigError
 from penstock.references import resolve
-from penstock.storage.base import Storage, put_if_absent
+from penstock.storage.base import Storage
 from penstock.storage.catalog_options import check_catalog
 from penstock.storage.local import LocalStorage
 from penstock.storage.options import azure_config, check_known, gcs_config, s3_config
@@ -18,10 +17,6 @@ from penstock.storage.options import azure_config, check_known, gcs_config, s3_c
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>/.*)?", re.DOTALL)
 _KNOWN = "file, s3, s3a, gs, abfs, abfss, hdfs"
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}  # names of other clients for one store
-
-
-class StoreUnsafe(ConfigError):
-    """A store that lets two writers create the same file, so that commits could overwrite each other."""
 
 
 def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
@@ -109,19 +104,3 @@ def _in_bucket(kind: str, bucket: str, path: str, config: dict[str, str], url: s
     if not bucket:
         raise ConfigError("the URL names no bucket", path=url, hint="write it as s3://BUCKET/PATH")
     return ObjectStorage(kind, bucket, tuple(sorted(config.items()))), path
-
-
-def probe(storage: Storage, folder: str) -> None:
-    """Raise StoreUnsafe when the store creates the same file twice. The file used for the check is deleted."""
-    path = f"{folder}/.probe-{uuid.uuid4()}"
-    try:
-        # The contents differ, because put_if_absent accepts an existing file that has the same content.
-        first, second = put_if_absent(storage, path, b"x"), put_if_absent(storage, path, b"y")
-    finally:
-        storage.delete(path)
-    if not first or second:
-        raise StoreUnsafe(
-            "this store cannot create a file only if it does not exist",
-            path=folder,
-            hint="commits need that: use a local path, HDFS, or an object store with conditional put",
-        )

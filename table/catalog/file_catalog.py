@@ -8,9 +8,10 @@ from pathlib import Path
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.catalog_options import check_names
+from penstock.storage.conditional_create import probe
 from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
-from penstock.storage.open import open_storage, probe
+from penstock.storage.open import open_storage
 from penstock.table.catalog.base import CatalogBackend, split_name
 from penstock.table.catalog.unfinished import finished_by
 from penstock.table.meta.paths import DATABASE_SUFFIX

@@ -8,7 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.storage.base import Storage
-from penstock.storage.open import open_storage, probe
+from penstock.storage.conditional_create import probe
+from penstock.storage.open import open_storage
 from penstock.table.metastore.hive_client import HiveMetastore
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_folder import create_first_schema

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
+from penstock.storage.conditional_create import probe
 from penstock.storage.environment import Environment
-from penstock.storage.open import open_storage, probe
+from penstock.storage.open import open_storage
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
 from penstock.table.option_needs import report_table

@@ -75,6 +75,7 @@ LAYERS = {
 FLOORS = {
     "storage": [
         {"base", "environment", "options", "object_store_errors", "private_folder", "synced_file"},
+        {"conditional_create"},
         {"catalog_options"},
         {"local", "object_store", "hdfs"},
         {"open"},

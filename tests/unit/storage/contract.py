@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.storage.base import Storage
-from penstock.storage.open import probe
+from penstock.storage.conditional_create import probe
 
 ODD_NAMES = ["p=a%2Fb c", "日本", "a#b?c*d", "x=[1]", "p=~|&$@!,;+<>", "%25", "a%2525"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.storage.base import put_if_absent, store_error
-from penstock.storage.open import StoreUnsafe, probe
+from penstock.storage.conditional_create import StoreUnsafe, probe
 from tests.unit.storage.memory_store import MemoryStore
 
 PATH = "/t/snapshot/snapshot-1"

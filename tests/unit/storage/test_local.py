@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.storage.conditional_create import StoreUnsafe, probe
 from penstock.storage.local import LocalStorage
-from penstock.storage.open import StoreUnsafe, open_storage, probe
+from penstock.storage.open import open_storage
 from tests.unit.storage.contract import StorageContract
 
 

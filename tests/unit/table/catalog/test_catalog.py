@@ -10,8 +10,8 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.storage.conditional_create import StoreUnsafe
 from penstock.storage.local import LocalStorage
-from penstock.storage.open import StoreUnsafe
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.new_schema import create_schema

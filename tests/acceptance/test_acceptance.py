@@ -89,7 +89,7 @@ def test_a_table_of_pypaimon_keeps_the_invariants(pypaimon: Pypaimon, tmp_path: 
 @pytest.mark.parametrize(
     ("files", "broken"), [("bucket-*/data-*", "I2 "), ("snapshot/snapshot-2", "I1 "), ("schema/schema-0", "no table")]
 )
-def test_a_broken_table_is_told_with_its_invariant(
+def test_a_broken_table_is_reported_with_its_invariant(
     files: str, broken: str, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(suite / "merge_dedup" / "table", tmp_path / "table")

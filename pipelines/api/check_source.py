@@ -20,7 +20,7 @@ from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, fa
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
 from penstock.pipelines.job.unmet_patterns import unmet_patterns
-from penstock.pipelines.job.unmet_rules import NoSuchColumn, NoSuchTable, lacking_columns, unmet_rules
+from penstock.pipelines.job.unmet_rules import KnownTables, NoSuchColumn, NoSuchTable, lacking_columns, unmet_rules
 from penstock.pipelines.job.unseen_columns import unseen_columns
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
@@ -152,7 +152,7 @@ def _tables_planned(
     failing = failing_rules(spec, mapping, schemas, before)
     for name, error in failing.items():
         yield Finding("tables", "warning", failure_text(name, error), failure_hint(error))
-    for error in unmet_rules(spec, mapping, schemas, before, hiding, sampled=sampled, failing=failing):
+    for error in unmet_rules(spec, mapping, KnownTables(schemas, before, hiding, sampled, failing)):
         found = of_error("tables", error)
         passes = sampled and isinstance(error, NoSuchTable | NoSuchColumn)
         yield replace(found, level="warning", code=0) if passes else found

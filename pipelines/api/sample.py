@@ -20,7 +20,7 @@ from penstock.pipelines.job import build
 from penstock.pipelines.job.failing_rules import failing_rules, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
-from penstock.pipelines.job.unmet_rules import NoSuchColumn, NoSuchTable, check_rules, unmet_rules
+from penstock.pipelines.job.unmet_rules import KnownTables, NoSuchColumn, NoSuchTable, check_rules, unmet_rules
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.target_tables import settings_of
@@ -96,7 +96,7 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
             )
         before = build.filled_tables(spec, warehouse).sources
         failing = failing_rules(spec, mapping, answer.tables, before)
-        check_rules(spec, mapping, answer.tables, before, failing)
+        check_rules(spec, mapping, KnownTables(answer.tables, before, failing=failing))
         looked += _names_without_effect(spec, mapping, answer.tables, before)
         looked += "".join(f"\n{failure_text(name, error)}" for name, error in failing.items())
         after = [mapping.shaped(table) for table in without_failing(answer.tables, failing)]
@@ -105,7 +105,8 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         return looked, [with_selections(table, parts) for table in tables]
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
-    for error in unmet_rules(spec, mapping, seen.untransformed, sampled=True) if seen.untransformed else ():
+    known = KnownTables(seen.untransformed, sampled=True)
+    for error in unmet_rules(spec, mapping, known) if seen.untransformed else ():
         if not isinstance(error, NoSuchTable | NoSuchColumn):  # other messages may have these tables and columns
             raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""

@@ -15,7 +15,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_patterns import warn_of_unmet_patterns
-from penstock.pipelines.job.unmet_rules import check_rules
+from penstock.pipelines.job.unmet_rules import KnownTables, check_rules
 from penstock.pipelines.job.unseen_columns import warn_of_unseen_columns
 from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, source_text
@@ -121,7 +121,7 @@ def prepare_tables(
     described = kind.tables(spec.source, request, must=filled.is_new)
     if described:
         failing = failing_rules(spec, mapping, described, filled.sources)
-        check_rules(spec, mapping, described, filled.sources, failing)
+        check_rules(spec, mapping, KnownTables(described, filled.sources, failing=failing))
         for name, error in failing.items():
             log.warning("event=rule_fails reason=%s hint=%s", failure_text(name, error), failure_hint(error))
         warn_of_unseen_columns(mapping, described)

@@ -6,7 +6,7 @@ A mask with a misspelt column would leave private data in clear text without any
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.formats.change import SourceSchema
@@ -35,43 +35,56 @@ def lacking_columns(schema: SourceSchema) -> SourceSchema:
     return replace(schema, is_partial=True) if may_lack_columns(schema) else schema
 
 
-def unmet_rules(
-    spec: PipelineSpec,
-    mapping: PipelineMapping,
-    schemas: Sequence[SourceSchema],
-    before: Collection[SourceName] = (),
-    hiding: Collection[SourceName] = (),
-    *,
-    sampled: bool = False,
-    failing: Collection[SourceName] = (),
-) -> list[ConfigError]:
-    """Return an error for each rule that matches no source table, or no column of them.
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """The source tables that rules are compared with.
 
     `before` are tables read in the past: rules for those may stay. `hiding` are tables with columns that the user may
     not see, so that rules on their columns cannot be judged. Expressions may use columns that `sampled` rows lack.
     Those of `failing` tables are known to fail, which is no error here.
     """
-    taken = [schema for schema in schemas if mapping.target(schema.database, schema.table) is not None]
+
+    schemas: Sequence[SourceSchema]
+    before: Collection[SourceName] = ()
+    hiding: Collection[SourceName] = ()
+    sampled: bool = False
+    failing: Collection[SourceName] = ()
+
+    def captured(self, mapping: PipelineMapping) -> KnownTables:
+        """Return these tables without those that have no target."""
+        taken = [schema for schema in self.schemas if mapping.target(schema.database, schema.table) is not None]
+        return replace(self, schemas=taken)
+
+    def had(self, pattern: TablePattern) -> bool:
+        """Return whether a table that was read in the past has such a name."""
+        return any(pattern.match(*name) for name in self.before)
+
+    def judged(self, schemas: Sequence[SourceSchema]) -> Sequence[SourceSchema]:
+        """Return schemas as expressions are checked on them."""
+        return list(map(lacking_columns, schemas)) if self.sampled else schemas
+
+    def shaped(self, mapping: PipelineMapping, schemas: Sequence[SourceSchema]) -> list[SourceSchema]:
+        """Return schemas after their transforms; ConfigError if an expression cannot be computed."""
+        return [shaped_unless_failing(mapping, schema, self.failing) for schema in self.judged(schemas)]
+
+
+def unmet_rules(spec: PipelineSpec, mapping: PipelineMapping, tables: KnownTables) -> list[ConfigError]:
+    """Return an error for each rule that matches no source table, or no column of them."""
+    captured = tables.captured(mapping)
     found = [
-        *_transforms(mapping, taken, before, hiding, failing, sampled=sampled),
-        *_routes(mapping, taken, before),
-        *_expectations(mapping, taken, before, {*hiding, *failing}, sampled=sampled),
-        *_table_options(mapping, taken, before),
-        *_columns_made(spec, mapping, taken, failing, sampled=sampled),
+        *_transforms(mapping, captured),
+        *_routes(mapping, captured),
+        *_expectations(mapping, captured),
+        *_table_options(mapping, captured),
+        *_columns_made(spec.sink, mapping, captured),
     ]
     # A transform that fails, as with a lookup in a table that does not exist, is found again by each rule on its rows.
     return list({str(error): error for error in found}.values())
 
 
-def check_rules(
-    spec: PipelineSpec,
-    mapping: PipelineMapping,
-    schemas: Sequence[SourceSchema],
-    before: Collection[SourceName] = (),
-    failing: Collection[SourceName] = (),
-) -> None:
+def check_rules(spec: PipelineSpec, mapping: PipelineMapping, tables: KnownTables) -> None:
     """Raise ConfigError with all unmet rules."""
-    found = unmet_rules(spec, mapping, schemas, before, failing=failing)
+    found = unmet_rules(spec, mapping, tables)
     if len(found) == 1:
         raise found[0]
     if found:
@@ -79,43 +92,28 @@ def check_rules(
         raise ConfigError(f"{len(found)} rules cannot be applied", hint="; ".join(errors[:10]), rules=len(found))
 
 
-def _transforms(
-    mapping: PipelineMapping,
-    schemas: Sequence[SourceSchema],
-    before: Collection[SourceName],
-    hiding: Collection[SourceName],
-    failing: Collection[SourceName],
-    *,
-    sampled: bool,
-) -> Iterator[ConfigError]:
+def _transforms(mapping: PipelineMapping, tables: KnownTables) -> Iterator[ConfigError]:
     rules = mapping.table_rules.transforms
     meant: dict[int, list[SourceSchema]] = {}
-    for schema in schemas:
+    for schema in tables.schemas:
         # Only the first rule that matches a table applies, so that a rule which is never the first has no effect.
         first = mapping.table_rules.transform(schema.database, schema.table)
         if first is not None:
             meant.setdefault(next(n for n, rule in enumerate(rules) if rule is first), []).append(schema)
     for number, rule in enumerate(rules):
         if number in meant:
-            if not any((schema.database, schema.table) in hiding for schema in meant[number]):
-                yield from _columns_of_rule(mapping, rule, meant[number], failing, sampled=sampled)
-        elif not any(rule.tables.match(*name) for name in before):
-            yield _no_table("transform", rule.tables, schemas)
+            if not any((schema.database, schema.table) in tables.hiding for schema in meant[number]):
+                yield from _columns_of_rule(mapping, rule, meant[number], tables)
+        elif not tables.had(rule.tables):
+            yield _no_table("transform", rule.tables, tables.schemas)
 
 
 def _columns_of_rule(
-    mapping: PipelineMapping,
-    rule: Transform,
-    matched: Sequence[SourceSchema],
-    failing: Collection[SourceName],
-    *,
-    sampled: bool,
+    mapping: PipelineMapping, rule: Transform, matched: Sequence[SourceSchema], tables: KnownTables
 ) -> Iterator[ConfigError]:
     """Yield errors for masks, keys and partitions with a column that no matched table has after the projection."""
     try:
-        given = map(lacking_columns, matched) if sampled else matched
-        shaped = [shaped_unless_failing(mapping, schema, failing) for schema in given]
-        after = {field.name for schema in shaped for field in schema.fields}
+        after = {field.name for schema in tables.shaped(mapping, matched) for field in schema.fields}
     except ConfigError as error:  # the error of an expression
         yield error
         return
@@ -141,41 +139,31 @@ def columns_there(mapping: PipelineMapping, matched: Sequence[SourceSchema]) -> 
     return found
 
 
-def _routes(
-    mapping: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
-) -> Iterator[ConfigError]:
+def _routes(mapping: PipelineMapping, tables: KnownTables) -> Iterator[ConfigError]:
     rules = mapping.table_rules.routes
-    names = [*((schema.database, schema.table) for schema in schemas), *before]
+    names = [*((schema.database, schema.table) for schema in tables.schemas), *tables.before]
     met = {next((number for number, rule in enumerate(rules) if rule.tables.match(*name)), None) for name in names}
     for number, rule in enumerate(rules):
         if number not in met:
-            yield _no_table("route", rule.tables, schemas)
+            yield _no_table("route", rule.tables, tables.schemas)
 
 
-def _expectations(
-    mapping: PipelineMapping,
-    schemas: Sequence[SourceSchema],
-    before: Collection[SourceName],
-    hiding: Collection[SourceName],
-    *,
-    sampled: bool,
-) -> Iterator[ConfigError]:
+def _expectations(mapping: PipelineMapping, tables: KnownTables) -> Iterator[ConfigError]:
+    unjudged = {*tables.hiding, *tables.failing}
     for rule in mapping.table_rules.expectations:
-        matched = [schema for schema in schemas if rule.tables.match(schema.database, schema.table)]
-        if not matched and not any(rule.tables.match(*name) for name in before):
-            yield _no_table("expectation", rule.tables, schemas)
-        for schema in (schema for schema in matched if (schema.database, schema.table) not in hiding):
+        matched = [schema for schema in tables.schemas if rule.tables.match(schema.database, schema.table)]
+        if not matched and not tables.had(rule.tables):
+            yield _no_table("expectation", rule.tables, tables.schemas)
+        for schema in tables.judged([schema for schema in matched if (schema.database, schema.table) not in unjudged]):
             try:
-                mapping.examined(lacking_columns(schema) if sampled else schema)
+                mapping.examined(schema)
             except ConfigError as error:
                 yield error
 
 
-def _table_options(
-    mapping: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
-) -> Iterator[ConfigError]:
-    targets = sorted({mapping.target(schema.database, schema.table) or "" for schema in schemas})
-    known = {*targets, *(mapping.target(*name) for name in before)}
+def _table_options(mapping: PipelineMapping, tables: KnownTables) -> Iterator[ConfigError]:
+    targets = sorted({mapping.target(schema.database, schema.table) or "" for schema in tables.schemas})
+    known = {*targets, *(mapping.target(*name) for name in tables.before)}
     for table in mapping.table_rules.options:
         if table not in known:
             yield NoSuchTable(
@@ -183,31 +171,20 @@ def _table_options(
             )
 
 
-def _columns_made(
-    spec: PipelineSpec,
-    mapping: PipelineMapping,
-    schemas: Sequence[SourceSchema],
-    failing: Collection[SourceName],
-    *,
-    sampled: bool,
-) -> Iterator[ConfigError]:
+def _columns_made(sink: SinkConfig, mapping: PipelineMapping, tables: KnownTables) -> Iterator[ConfigError]:
     """Yield errors for keys and computed columns of the whole pipeline that apply to no table."""
-    sink = spec.sink
     try:
         # A projection may rename, drop and compute columns, so keys are compared with the columns after it.
-        given = map(lacking_columns, schemas) if sampled else schemas
-        shaped = [shaped_unless_failing(mapping, schema, failing) for schema in given]
+        shaped = tables.shaped(mapping, tables.schemas)
     except ConfigError:  # already reported with its rule
         return
-    names = {mapping.rules.name(field.name) for schema in shaped for field in schema.fields} | columns_there(
-        mapping, schemas
-    )
     if not shaped:
         return
-    known = names | mapping.made
+    names = {mapping.rules.name(field.name) for schema in shaped for field in schema.fields}
+    known = names | columns_there(mapping, tables.schemas) | mapping.made
     yield from _unmet_keys(sink, mapping, known)
     yield from _unmet_computed(mapping, shaped, known)
-    yield from _unmet_partition_keys(sink, mapping, schemas, shaped)
+    yield from _unmet_partition_keys(sink, mapping, tables.schemas, shaped)
 
 
 def _unmet_keys(sink: SinkConfig, mapping: PipelineMapping, known: Collection[str]) -> Iterator[ConfigError]:

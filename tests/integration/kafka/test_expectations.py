@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import ConfigError, DecodeError, PenstockError
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.job import build
-from penstock.pipelines.job.unmet_rules import unmet_rules
+from penstock.pipelines.job.unmet_rules import KnownTables, unmet_rules
 from penstock.table.commit.committer import Committer
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
@@ -88,5 +88,5 @@ def test_a_rule_for_a_missing_column_is_found_before_the_first_row(broker: Broke
     mapping = build.mapping_of(pipeline, build.job_warehouse(pipeline))
     decoded = json.loads(message("INSERT", "orders", 1))
     fields = tuple(SourceField(name, type_) for name, type_ in decoded["mysqlType"].items())
-    found = unmet_rules(pipeline, mapping, [SourceSchema("mysql", "shop", "orders", fields, ("id",))])
+    found = unmet_rules(pipeline, mapping, KnownTables([SourceSchema("mysql", "shop", "orders", fields, ("id",))]))
     assert ["'total'" in str(found[0]), "shop.nothing" in str(found[1])] == [True, True]

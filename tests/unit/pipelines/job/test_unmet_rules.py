@@ -15,7 +15,7 @@ from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.api.sample import tables_planned
 from penstock.pipelines.job import build
 from penstock.pipelines.job.unmet_names import unmet_names
-from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
+from penstock.pipelines.job.unmet_rules import KnownTables, NoSuchTable, check_rules, unmet_rules
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -32,7 +32,7 @@ def shop(tmp_path: Path) -> Shop:
 
 def errors(shop: Shop, **sections: Any) -> list[ConfigError]:
     spec = shop.spec(**sections)
-    return unmet_rules(spec, build.mapping_of(spec, shop.warehouse), SCHEMAS)
+    return unmet_rules(spec, build.mapping_of(spec, shop.warehouse), KnownTables(SCHEMAS))
 
 
 def transform(table: str, **rules: Any) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def test_a_rule_that_matched_earlier_tables_is_accepted(shop: Shop) -> None:
     spec = shop.spec(**transform("shop.gone", mask={"email": "sha256"}))
     mapping = build.mapping_of(spec, shop.warehouse)
     with pytest.raises(NoSuchTable):
-        check_rules(spec, mapping, SCHEMAS)
-    check_rules(spec, mapping, SCHEMAS, [("shop", "gone")])
+        check_rules(spec, mapping, KnownTables(SCHEMAS))
+    check_rules(spec, mapping, KnownTables(SCHEMAS, [("shop", "gone")]))
 
 
 def test_a_misspelt_mask_is_refused_by_plan_check_and_run(shop: Shop) -> None:
@@ -283,7 +283,7 @@ def test_a_column_of_a_table_without_types_is_checked_too(shop: Shop, sections: 
         replace(schema, dialect="text", fields=tuple(replace(column, type=None) for column in schema.fields))
         for schema in SCHEMAS
     ]
-    (error,) = unmet_rules(spec, build.mapping_of(spec, shop.warehouse), schemas)
+    (error,) = unmet_rules(spec, build.mapping_of(spec, shop.warehouse), KnownTables(schemas))
     assert "'mail', which is not a column of shop.users" in error.message
 
 

@@ -157,7 +157,7 @@ def _months_later(stamp: Values, months: Values, rows: int) -> pa.Array:
     begun = times.astype("M8[M]")
     wanted = begun + pc.fill_null(months, 0).to_numpy(zero_copy_only=False).astype("m8[M]")
     days = times.astype("M8[D]")
-    last = (wanted + 1).astype("M8[D]") - np.timedelta64(1, "D")
+    last = (wanted + np.timedelta64(1, "M")).astype("M8[D]") - np.timedelta64(1, "D")
     day = np.minimum(wanted.astype("M8[D]") + (days - begun.astype("M8[D]")), last)
     later = day.astype("M8[us]") + (times - days.astype("M8[us]"))
     return pc.if_else(valid, pa.array(later, pa.timestamp("us")), pa.scalar(None, pa.timestamp("us")))

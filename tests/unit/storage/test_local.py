@@ -253,4 +253,5 @@ def test_a_folder_that_cannot_be_deleted_is_named(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "unlink", refused)
     with pytest.raises(PermissionError) as caught:
         LocalStorage().delete_tree(str(tmp_path / "t"))
-    assert caught.value.filename == str(tmp_path / "t")
+    # From Python 3.13 on, the folder below it that has the file.
+    assert Path(caught.value.filename) in {tmp_path / "t", tmp_path / "t" / "manifest"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,11 @@ class Letter:
     def content(self) -> Content:
         """The position and the message: rows that agree in both are one letter, which a crash may leave twice."""
         return self.position, self.value
+
+    @property
+    def key_of_content(self) -> str:
+        """The content, as short as it can be told from others."""
+        return f"{self.position} {'null' if self.value is None else hashlib.sha256(self.value).hexdigest()}"
 
     @property
     def order(self) -> tuple[bool, str, int, list[int]]:

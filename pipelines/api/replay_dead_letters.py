@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.local_runner import run_tasks, take_batch
 from penstock.pipelines.job import build
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
-from penstock.pipelines.tasks.bad_records import OnBad
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.tasks.bad_records import BadRecordLimit, OnBad
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.dead_letter_table import letters_table
 from penstock.pipelines.tasks.range_report import MOST_BAD_SHOWN
@@ -46,17 +47,15 @@ def table_of_letters(spec: PipelineSpec) -> str:
 class LetterSource:
     """A `MessageSource` of dead letters. Its ranges are so small that a report lists all bad records of a range."""
 
-    def __init__(self, letters: Sequence[Letter], number: int) -> None:
+    def __init__(self, letters: Sequence[Letter], end: Offsets) -> None:
         self._letters = letters
-        self._number = number
+        self._end = end
 
     def initial_offsets(self) -> Offsets:
         return {"letters": 0}
 
     def available(self) -> Offsets:
-        # Part of the range: another choice of letters from the same snapshot is not the same batch.
-        which = zlib.crc32("\n".join(letter.name for letter in self._letters).encode())
-        return {"letters": self._number, "which": which}
+        return self._end
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         return self.available()
@@ -106,11 +105,43 @@ class LetterSource:
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class BegunReplay:
+    """A replay before its commits. `good` are the keys of the letters that it writes, `end` is the end of its batch.
+
+    It is kept until the letters are settled. A repetition reads the letters in `good` only: if it read others that fit
+    meanwhile, tables that have the batch would skip them, and they would be deleted all the same.
+    """
+
+    end: Offsets
+    good: frozenset[str]
+
+    @classmethod
+    def of(cls, folder: CheckpointFolder) -> BegunReplay | None:
+        """Return the replay that has not ended, if there is one."""
+        kept = folder.begun_replay()
+        return None if kept is None else cls(kept["end"], frozenset(kept["good"]))
+
+    def letters(self, letters: Sequence[Letter]) -> list[Letter]:
+        return [letter for letter in letters if letter.key_of_content in self.good]
+
+
+@dataclass(slots=True)
+class _NotedOutcome(BadRecordLimit):
+    """Notes before the first commit of a replay which letters it writes."""
+
+    note: Callable[[BatchReport], None] = lambda _: None
+
+    def check(self, report: BatchReport) -> None:
+        BadRecordLimit.check(self, report)
+        self.note(report)
+
+
 def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) -> ReplayResult:
     """Write the content of the letters into the pipeline's tables, exactly once.
 
     Repeated for the same snapshot of the dead-letter table, it changes nothing. Letters that are still bad are
-    reported, not written.
+    reported, not written. After the letters are settled, `ended` is to be called.
     """
     empty = next((letter for letter in letters if letter.value is None), None)
     if empty is not None:
@@ -119,29 +150,58 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
             position=empty.position,
             hint="penstock dlq ... drop",
         )
+    # Part of the range: another choice of letters from the same snapshot is not the same batch.
+    which = zlib.crc32("\n".join(letter.name for letter in letters).encode())
+    return _replayed(spec, letters, {"letters": snapshot.id, "which": which, NOW: snapshot.time_millis}, is_new=True)
+
+
+def repeated(spec: PipelineSpec, begun: BegunReplay, letters: Sequence[Letter]) -> ReplayResult:
+    """Write the letters of a replay that has not ended into the tables that lack them."""
+    return _replayed(spec, letters, begun.end, is_new=False)
+
+
+def ended(spec: PipelineSpec) -> None:
+    """Forget the replay that was begun: its letters are settled."""
+    _checkpoint(spec).end_replay()
+
+
+def begun_of(spec: PipelineSpec) -> BegunReplay | None:
+    return BegunReplay.of(_checkpoint(spec))
+
+
+def _checkpoint(spec: PipelineSpec) -> CheckpointFolder:
+    return CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
+
+
+def _replayed(spec: PipelineSpec, letters: Sequence[Letter], end: Offsets, *, is_new: bool) -> ReplayResult:
     done = ReplayResult()
-    job = build.job(spec)
+    job, folder = build.job(spec), _checkpoint(spec)
     value_format = connector_of(spec.source).message_format(spec.source)
 
-    def note(identity: BatchIdentity, report: BatchReport) -> None:
-        done.rows |= report.rows  # a replay is a single batch
+    def outcome(report: BatchReport) -> None:
         for place, _, records in report.bad:
             for record in records.shown:
                 done.bad[f"{place}@{record.position}"] = (record.reason_class, record.message)
+        if is_new:
+            good = [letter.key_of_content for letter in letters if letter.name not in done.bad]
+            folder.begin_replay({"end": end, "good": good})
+
+    def note(identity: BatchIdentity, report: BatchReport) -> None:
+        done.rows |= report.rows  # a replay is a single batch
 
     again = replace(
         job,
         name=f"{job.name}{SUFFIX}",
-        source=DecodedSource(LetterSource(letters, snapshot.id), value_format),
+        source=DecodedSource(LetterSource(letters, end), value_format),
         # No number of letters that are still bad ends the replay: they are reported, and stay in the table.
         errors=replace(job.errors, on_bad=OnBad("skip", spec.pipeline.name, most=len(letters), share=1.0)),
         delivery=replace(job.delivery, accept_replay=True),
     )
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        driver = again.driver(Path(folder), 1, 1, run_tasks, note)
+    with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
+        driver = again.driver(Path(scratch), 1, 1, run_tasks, note)
+        driver.limit = _NotedOutcome(driver.limit.on_bad, note=outcome)
         # The writer has a fixed name, and the number of its batch is the snapshot of the dead-letter table. So a replay
         # that is repeated after a crash has the same identity, and is skipped by tables that have its batch.
         driver.checkpoint = "replay"
-        start, end = again.source.initial_offsets(), again.source.available()
-        take_batch(driver, snapshot.id, start, end | {NOW: snapshot.time_millis})
+        take_batch(driver, int(end["letters"]), again.source.initial_offsets(), end)
     return done

@@ -237,7 +237,7 @@ def _was(number: int) -> str:
 
 def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, flags: Flags) -> int:
     from penstock.pipelines.api.dead_letters import letters_of, settle
-    from penstock.pipelines.api.replay_dead_letters import replay
+    from penstock.pipelines.api.replay_dead_letters import begun_of, ended, repeated, replay
 
     if pipeline.spec is None:
         raise ConfigError(
@@ -250,10 +250,19 @@ def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, flags: Flags)
         facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
         would = f"{counted(len(letters), 'dead letter')} would be replayed" if letters else "no dead letter to replay"
         return answer(flags, facts, would)
-    # Before the letters are deleted: after a crash in between, the same command finds the same snapshot of letters,
-    # and tables that have its rows skip it.
+    if (begun := begun_of(pipeline.spec)) is not None:
+        # Letters may be new since, so that the same command would not be the same batch.
+        every = letters_of(table.scan(where=_where(pipeline, {})).to_arrow())
+        left = begun.letters(every)
+        if left:
+            settle(table, left, repeated(pipeline.spec, begun, left).bad, pipeline.name)
+        ended(pipeline.spec)
+        table = table.refresh()
+        return _replay(pipeline, table, table.scan(where=_where(pipeline, flags)).to_arrow(), flags)
+    # Before the letters are deleted. Tables that have the rows skip them if this is repeated after a crash.
     done = replay(pipeline.spec, letters, latest)
     settle(table, letters, done.bad, pipeline.name)
+    ended(pipeline.spec)
     good = len(letters) - len(done.bad)
     facts = {"pipeline": pipeline.name, "replayed": good, "still_bad": len(done.bad), "rows": done.rows}
     still = f"{len(done.bad)} {'is' if len(done.bad) == 1 else 'are'} still bad"

@@ -8,6 +8,7 @@ signals/snapshot-MILLIS.json     a request to read tables again, until the sourc
 parked/tables.json, parked/N.json  the parked tables, and the batches that they lack
 penstock-tables.json             the tables that the pipeline filled
 penstock-follows.json            older checkpoints that this one may continue
+replay.json                      a replay of dead letters that has not ended
 files/N.json                     which files a batch consists of (source of files)
 mysql/history/N.json             definitions of source tables (source MySQL)
 sources/KIND/                    what a source of any other kind keeps
@@ -25,6 +26,7 @@ from penstock.pipelines.ledger.batch_logs import BatchLogs, numbered
 from penstock.storage.state_folder import StateFolder
 
 STATUS, SENT_FAILURE = "status.json", "sent-failure.json"
+REPLAY = "replay.json"
 SIGNALS = "signals"
 PAUSED, STOP, SNAPSHOT_REQUEST = "paused", "stop", "snapshot-"
 PARKED, PARKED_TABLES = "parked", "tables.json"
@@ -36,6 +38,10 @@ _SOURCES = {"files": "files", "mysql": "mysql/history"}  # other kinds: sources/
 
 # What to do when a file is damaged.
 _WRITTEN_AGAIN = "delete the file; the next run writes it again"
+_REPLAYED = (
+    "restore the file from a backup of the checkpoint, or delete it: if tables have rows of the replay that was"
+    " interrupted, the next one writes them again"
+)
 _FOLLOWED = (
     "delete the file, and run once with  --accept-replay : it continues at the position of the checkpoint.  If that has"
     " no batch yet, run with the flag that it was begun with"
@@ -173,6 +179,18 @@ class CheckpointFolder:
 
     def delete_missed_batch(self, number: int) -> None:
         self._folder.delete(f"{PARKED}/{number}.json")
+
+    # what replays of dead letters keep --------------------------------------------------------------------------
+
+    def begun_replay(self) -> dict[str, Any] | None:
+        """Return the replay whose letters are not settled, None if there is none."""
+        return self._facts(REPLAY, _REPLAYED)
+
+    def begin_replay(self, content: Mapping[str, Any]) -> None:
+        self._folder.write(REPLAY, _compact(content))
+
+    def end_replay(self) -> None:
+        self._folder.delete(REPLAY)
 
     def _facts(self, name: str, hint: str) -> dict[str, Any] | None:
         content = self._folder.read_json(name, hint)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.pipelines.api import dead_letters
 from penstock.pipelines.api.dead_letters import letters_of
 from penstock.pipelines.api.replay_dead_letters import replay
 from penstock.pipelines.commands.main import main
@@ -22,6 +23,7 @@ from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.schema.changes import UpdateColumnType, evolve
 from penstock.table.values.types import parse_type
 from tests.here import run
+from tests.integration.failing_calls import Killed, die
 from tests.shop import Shop, insert
 
 LETTERS = "__penstock_dead_letters"
@@ -52,10 +54,10 @@ def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> 
     return found
 
 
-def widened(shop: Shop) -> None:
+def widened(shop: Shop, to: str = "BIGINT", column: str = "q1") -> None:
     """The repair that makes the second letter fit."""
     store = shop.table("orders").store
-    evolve(store.schemas, [UpdateColumnType("q1", parse_type("BIGINT"))], has_snapshots=True, now=0)
+    evolve(store.schemas, [UpdateColumnType(column, parse_type(to))], has_snapshots=True, now=0)
 
 
 def test_dead_letters_are_counted_by_table_and_reason(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,6 +155,46 @@ def test_a_replay_killed_before_its_end_writes_nothing_twice(shop: Shop) -> None
     before = shop.snapshots("orders")
     again = replay(spec, letters, latest)
     assert (shop.snapshots("orders"), again.bad.keys()) == (before, {letters[0].position})
+
+
+def killed_before_it_settles(*flags: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dead_letters, "settle", lambda *_: die())
+        with pytest.raises(Killed):
+            main(["dlq", "shop.yaml", "replay", *flags])
+
+
+@pytest.mark.slow
+def test_a_replay_that_was_killed_is_finished_before_new_letters_are_replayed(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.put("2.json", *(insert("sums", {"id": 1, "q1": number}) for number in (1, "8000000000", "9000000000")))
+    summed = "table-options: {{bucket: '1', merge-engine: aggregation, fields.q1.aggregate-function: sum}}"
+    Path("shop.yaml").write_text(FILE.replace('table-options: {{bucket: "1"}}', summed).format(folder=shop.folder))
+    run(yaml_file.load(Path("shop.yaml")))
+    evolve(shop.table("sums").store.schemas, [UpdateColumnType("q1", parse_type("BIGINT"))], has_snapshots=True, now=0)
+    killed_before_it_settles("--target", "ods.sums")
+    shop.put("3.json", insert("sums", {"id": 1, "q1": "x"}))
+    run(yaml_file.load(Path("shop.yaml")))
+    answered(capsys, "shop.yaml", "replay", code=8)
+    assert shop.rows("sums") == [{"id": 1, "q1": 17_000_000_001}]
+    assert answered(capsys, "shop.yaml", "list", "--target", "ods.sums")["letters"] == 1
+    answered(capsys, "shop.yaml", "replay", code=8)
+    assert shop.rows("sums") == [{"id": 1, "q1": 17_000_000_001}]
+
+
+def test_a_letter_that_fits_only_after_a_replay_was_killed_is_written(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.put("2.json", *(insert("orders", {"id": id_, "name": "x" * 10 * id_}) for id_ in (2, 3)))
+    run(yaml_file.load(Path("shop.yaml")))
+    assert shop.ids("orders") == [1, 2]
+    widened(shop)
+    killed_before_it_settles()
+    widened(shop, "STRING", "name")
+    answered(capsys, "shop.yaml", "replay", code=8)
+    assert shop.ids("orders") == [1, 2, 3]
+    assert answered(capsys, "shop.yaml", "list")["letters"] == 1
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ class BegunReplay:
 
     @classmethod
     def of(cls, folder: CheckpointFolder) -> BegunReplay | None:
-        """Return the replay that has not ended, if there is one."""
+        """Return the replay that has not ended; None if all have."""
         kept = folder.begun_replay()
         return None if kept is None else cls(kept["end"], frozenset(kept["good"]))
 

@@ -183,7 +183,7 @@ class CheckpointFolder:
     # what replays of dead letters keep --------------------------------------------------------------------------
 
     def begun_replay(self) -> dict[str, Any] | None:
-        """Return the replay whose letters are not settled, None if there is none."""
+        """Return the replay whose letters are not settled; None if all are."""
         return self._facts(REPLAY, _REPLAYED)
 
     def begin_replay(self, content: Mapping[str, Any]) -> None:

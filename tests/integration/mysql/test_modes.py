@@ -281,7 +281,7 @@ def test_a_purged_log_of_transactions_without_gtids_may_lack_unread_ones(
 
 
 @pytest.mark.mysql
-def test_purged_transactions_of_a_time_without_gtids_are_not_taken_for_read(mysql: Playground, tmp_path: Path) -> None:
+def test_purged_transactions_of_a_time_without_gtids_stop_the_run(mysql: Playground, tmp_path: Path) -> None:
     mysql.start_over()
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY)", "SET timestamp = UNIX_TIMESTAMP() - 60", "FLUSH BINARY LOGS")
     mysql.run("SET timestamp = DEFAULT", "INSERT INTO t VALUES (1)")

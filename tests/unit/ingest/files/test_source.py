@@ -100,6 +100,12 @@ def test_a_batch_that_another_driver_has_planned_meanwhile_keeps_its_files(
     assert other.latest_offsets(end, NO_LIMIT) == end
 
 
+def test_the_sizes_of_files_that_an_older_version_recorded_are_unknown(tmp_path: Path) -> None:
+    folder = StateFolder(str(tmp_path / "ledger"))
+    folder.write(f"{COMPLETE_EVERY}.json", b'{"files": [], "taken": ["a.json"]}')
+    assert Ledger(folder).captured_before(COMPLETE_EVERY + 1) == {"a.json": None}
+
+
 @pytest.mark.parametrize("count", [2, COMPLETE_EVERY + 2])
 def test_a_file_that_is_written_again_after_it_was_read_is_named_once(
     folder: Path, caplog: pytest.LogCaptureFixture, count: int

@@ -74,7 +74,7 @@ class Arguments:
         return _TRUTH[text]
 
     def names(self, name: str) -> list[str]:
-        """Return the names of a list that is separated by commas, or of a list in JSON, whose names may contain commas."""
+        """Return the names of a list that is separated by commas; those of a list in JSON may contain commas."""
         text = self.texts.get(name, "")
         if text.startswith('["') and text.endswith('"]'):
             return [str(part) for part in json.loads(text)]

@@ -14,7 +14,10 @@ from penstock.table.options.definition import BRANCH, PARTITION, PATH, PRIMARY_K
 from penstock.table.options.kinds import NAMES
 from penstock.table.schema.table_schema import TableSchema
 
-# These options determine how existing rows are interpreted, so they cannot change once a table has snapshots.
+# Java lets these change, and then misses the files of partitions whose folders have other names.
+_FOLDER_NAMES = ("partition.default-name", "partition.legacy-name")
+# These options determine how existing rows are interpreted, or where they are, so they cannot change once a table has
+# snapshots.
 _IMMUTABLE = (
     "aggregation.remove-record-on-delete",
     "bucket-function.type",
@@ -31,6 +34,7 @@ _IMMUTABLE = (
     "partition",
     "primary-key",
     "rowkind.field",
+    *_FOLDER_NAMES,
 )
 
 
@@ -91,13 +95,17 @@ def refuse_other_rules(schema: TableSchema, given: Mapping[str, str]) -> None:
                 table_has=",".join(own) or "none"
                 if isinstance(own, tuple)
                 else schema.options.get(option.key, "the default"),
-                paimon_message=f"Change '{option.key}' is not supported yet."
-                if option is not BUCKET
-                else "Cannot change bucket number through dynamic options. You might need to rescale bucket.",
+                paimon_message=_words_of_java(option.key),
                 hint="leave the option out, or create the table with it before the write"
                 if option is not BUCKET
                 else "run  penstock rescale  to rewrite the table",
             )
+
+
+def _words_of_java(key: str) -> str | None:
+    if key == BUCKET.key:
+        return "Cannot change bucket number through dynamic options. You might need to rescale bucket."
+    return None if key in _FOLDER_NAMES else f"Change '{key}' is not supported yet."
 
 
 def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:

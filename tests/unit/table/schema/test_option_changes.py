@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.handle import Table
+from penstock.table.options.catalog import OPTIONS
+from penstock.table.options.declaration import Effect, TableOption
 from penstock.table.schema.changes import ResetOption, SetOption, apply_changes
 from penstock.table.schema.new_schema import create_schema
+from penstock.table.values.arrow_types import arrow_schema
 from tests.unit.table.tables import content, new_table
 
 BASE = create_schema([("k", "INT"), ("v", "INT")], ["k"], [], {"bucket": "2"}, now=1)
@@ -46,6 +53,8 @@ def test_one_read_or_write_cannot_interpret_rows_by_another_rule(tmp_path: Path)
         {"bucket-key": "name"},
         {"primary-key": "name"},
         {"ignore-delete": "true"},
+        {"partition.default-name": "none"},
+        {"partition.legacy-name": "false"},
         {"path": "/elsewhere"},
     ):
         for use in (table.scan, table.writer, table.overwrite, table.compact):
@@ -55,3 +64,59 @@ def test_one_read_or_write_cannot_interpret_rows_by_another_rule(tmp_path: Path)
     assert table.scan(options=same).to_arrow()["name"].to_pylist() == ["b"]
     table.compact(options={"target-file-size": "1 mb"})
     assert content(table) == [(1, "b", None)]
+
+
+# Texts of which one or two are values of each option.
+TEXTS = ("false", "true", "7", "1 h", "1 mb", "x")
+# Options that are to show other rows, or to drop some.
+OF_OTHER_ROWS = ("scan.", "incremental-", "record-level.", "partition.expiration")
+
+
+def changed(catalog: Catalog, name: str, option: TableOption[object]) -> bool:
+    """Set the option to a value other than its default; return False if it can have none."""
+    for text in (*TEXTS, *option.kind.choices):
+        if text != option.default:
+            try:
+                catalog.alter_table(name, [SetOption(option.key, text)])
+            except ConfigError:
+                continue
+            return True
+    return False
+
+
+# Values whose folders depend on options: a null, a date, and a time without seconds.
+ROW = {"id": 0, "p": None, "d": date(2024, 2, 29), "h": datetime(2024, 2, 29, 1)}
+COLUMNS = [("id", "INT NOT NULL"), ("p", "STRING"), ("d", "DATE"), ("h", "TIMESTAMP(6)")]
+
+
+def add_row(table: Table) -> None:
+    with table.writer() as writer:
+        writer.write(pa.Table.from_pylist([ROW], arrow_schema(table.definition.fields)))
+        writer.commit()
+
+
+@pytest.mark.slow
+def test_no_option_that_can_change_makes_rows_unreadable(tmp_path: Path) -> None:
+    """Neither those that were written before the change, nor those that were written with it."""
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("d")
+    tried = 0
+    for option in OPTIONS:
+        if option.key.startswith(OF_OTHER_ROWS) or "<" in option.key or option.effect is not Effect.ACTS:
+            continue
+        name = f"d.t{tried}"
+        add_row(catalog.create_table(name, COLUMNS, [], ["p", "d", "h"]))
+        if not changed(catalog, name, option):
+            catalog.drop_table(name)
+            continue
+        tried += 1
+        rows = 1
+        assert catalog.table(name).scan().to_arrow().num_rows == rows, option.key
+        # Of some values only the writer knows that they cannot be.
+        with contextlib.suppress(ConfigError):
+            add_row(catalog.table(name))
+            rows = 2
+        catalog.alter_table(name, [ResetOption(option.key)])
+        assert catalog.table(name).scan().to_arrow().num_rows == rows, option.key
+        assert not catalog.table(name).remove_orphan_files(older_than=1 << 42, dry_run=True), option.key
+    assert tried > 50

@@ -19,9 +19,12 @@ from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
 from penstock.table.read.column_conditions import required_values
 from penstock.table.read.pruning import key_facts, partition_facts, possible, value_facts
 from penstock.table.read.splits import Split, VectorPlace, bucket_splits, invisible_level_0, is_settled
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.cast_rules import has_same_hashes
 from penstock.table.values.hashing import bucket_of, hash_rows
 from penstock.table.values.html import rows_html
+from penstock.table.values.types import Field
 
 KeepLevel = Callable[[int], bool]
 
@@ -151,7 +154,7 @@ def _pruned(
         facts = [partition_facts(layout, partition, 1) for partition in partitions]
         kept = set(possible(partitions, facts, schema, where))
         entries = [entry for entry in entries if entry.partition in kept]
-    entries = _in_possible_buckets(layout, entries, schema, where)
+    entries = _in_possible_buckets(store, layout, entries, schema, where)
     if not layout.has_keys:
         return possible(entries, [value_facts(store, layout, entry.file) for entry in entries], schema, where)
     # A file's facts include its partition's, so a file can also be ruled out by conditions such as `partition = x OR
@@ -167,20 +170,33 @@ def _pruned(
 
 
 def _in_possible_buckets(
-    layout: Layout, entries: list[ManifestEntry], schema: pa.Schema, where: pc.Expression
+    store: TableStore, layout: Layout, entries: list[ManifestEntry], schema: pa.Schema, where: pc.Expression
 ) -> list[ManifestEntry]:
     fields = layout.schema.select(layout.bucket_keys)
     if layout.mode is not BucketMode.FIXED or layout.bucket_function != "default" or len(fields) != 1:
         return entries
     values = required_values(fields[0], schema, where)
     # None means that the condition allows other values, so the row may be in any bucket.
-    if values is None:
+    if values is None or not _had_same_hashes(store, layout.schema, fields[0]):
         return entries
     column = pa.array(values, arrow_schema(fields).field(0).type)
     hashes = hash_rows([column], [fields[0].type])
     # Partitions may have different numbers of buckets until each of them is rewritten.
     wanted = {total: set(bucket_of(hashes, total).tolist()) for total in {entry.total_buckets for entry in entries}}
     return [entry for entry in entries if entry.bucket in wanted[entry.total_buckets]]
+
+
+def _had_same_hashes(store: TableStore, schema: TableSchema, key: Field) -> bool:
+    """Return whether the bucket key had the same hashes in all versions of the schema.
+
+    Java lets a bucket key become another type in a table without a primary key, and rows stay in the buckets that they
+    were written to, also when they are compacted.
+    """
+    if schema.primary_keys or not schema.id:
+        return True
+    versions = (store.schemas.get(number) for number in store.schemas.ids() if number < schema.id)
+    types = (field.type for version in versions for field in version.fields if field.id == key.id)
+    return all(has_same_hashes(type_, key.type) for type_ in types)
 
 
 def _vectors(store: TableStore, layout: Layout, snapshot: Snapshot) -> dict[Bucket, dict[str, VectorPlace]]:

@@ -224,7 +224,7 @@ def apply_change(schema: TableSchema, change: SchemaChange, has_snapshots: bool)
         case RenameColumn(_, to):
             return rename_column(schema, path, to)
         case UpdateColumnType(_, type_, keep_nullability):
-            return retype_column(schema, path, read_type(type_), keep_nullability)
+            return retype_column(schema, path, read_type(type_), keep_nullability, has_snapshots)
         case UpdateColumnNullability(_, nullable):
             return set_nullability(schema, path, nullable)
         case UpdateColumnComment(_, comment):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
+from penstock.table.options.buckets import BUCKET_KEY
 from penstock.table.options.definition import ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED, DISABLE_EXPLICIT_TYPE_CASTING
 from penstock.table.options.iceberg import ICEBERG_STORAGE
 from penstock.table.options.merge_engines import FIELDS_DEFAULT_AGGREGATE_FUNCTION
@@ -17,7 +18,7 @@ from penstock.table.schema.members import Path, edit_field, edit_members, edit_t
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
 from penstock.table.schema.validation import check_default
-from penstock.table.values.cast_rules import can_cast
+from penstock.table.values.cast_rules import can_cast, has_same_hashes
 from penstock.table.values.types import DataType, Field, with_nullability
 
 _POSITIONS = "set one of first, last, after and before"
@@ -170,7 +171,9 @@ def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
     return replace(schema, fields=(*others[:at], column, *others[at:]))
 
 
-def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullability: bool) -> TableSchema:
+def retype_column(
+    schema: TableSchema, path: Path, wanted: DataType, keep_nullability: bool, has_snapshots: bool = True
+) -> TableSchema:
     """Return the schema with another type for the column, if `can_cast` allows the change."""
     if len(path) == 1:
         _refuse_keys(schema, path[0], (*schema.partition_keys, *schema.primary_keys), "given another type")
@@ -193,16 +196,33 @@ def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullab
                 f" {written(old)}",
                 hint=_NO_ICEBERG,
             )
+        if has_snapshots:
+            _refuse_other_buckets(schema, path, old, new)
         return new
 
     return replace(schema, fields=edit_type(schema.fields, path, retype))
 
 
+_ANOTHER_TABLE = "create another table with the columns and the key that it should have, and insert the rows into it"
 _NO_ICEBERG = (
     "add a new column; or remove metadata.iceberg.storage, change the type, rewrite all files by a full compaction, and"
     " set the option again"
 )
 _EXPLICIT = "set disable-explicit-type-casting = false to allow casts that may lose digits"
+
+
+def _refuse_other_buckets(schema: TableSchema, path: Path, old: DataType, new: DataType) -> None:
+    """Refuse a type in which values of a bucket key would belong to other buckets than those that have their rows.
+
+    Java allows it, and then a condition on the column looks for older rows in the wrong bucket.
+    """
+    if path[0] in schema.typed[BUCKET_KEY] and not has_same_hashes(old, new):
+        raise ConfigError(
+            f"the bucket key {path[0]!r} cannot become {written(new)}: rows that are already written are in the buckets"
+            f" of its values as {written(old)}",
+            column=path[0],
+            hint=_ANOTHER_TABLE,
+        )
 
 
 def _without_ids(type_: DataType) -> DataType:
@@ -249,8 +269,7 @@ def _check_free(fields: tuple[Field, ...], path: Path) -> None:
 def _refuse_keys(schema: TableSchema, name: str, keys: Sequence[str], done: str) -> None:
     if name in keys:
         kind = "partition" if name in schema.partition_keys else "primary key"
-        hint = "create another table with the columns and the key that it should have, and insert the rows into it"
-        raise ConfigError(f"a {kind} column cannot be {done}", column=name, hint=hint)
+        raise ConfigError(f"a {kind} column cannot be {done}", column=name, hint=_ANOTHER_TABLE)
 
 
 def _check_nullability(schema: TableSchema, path: Path, old: DataType, *, nullable: bool) -> None:

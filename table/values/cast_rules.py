@@ -68,5 +68,16 @@ def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
     return root in allowed.implicit or (explicit and root in allowed.explicit)
 
 
+def has_same_hashes(source: DataType, target: DataType) -> bool:
+    """Return whether all values of `source` have the same hash, and with it the same bucket, as values of `target`."""
+    source, target = with_nullability(source, nullable=True), with_nullability(target, nullable=True)
+    if source == target:
+        return True
+    match source, target:
+        case (AtomicType("VARCHAR"), AtomicType("VARCHAR")) | (AtomicType("VARBINARY"), AtomicType("VARBINARY")):
+            return target.length >= source.length
+    return False
+
+
 class CastFailed(DecodeError):
     """A stored value that cannot be represented in the requested type, such as `abc` as INT."""

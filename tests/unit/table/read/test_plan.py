@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +17,10 @@ from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.read.filter import RowFilter
 from penstock.table.schema.changes import UpdateColumnType
+from penstock.table.schema.schema_files import schema_json
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.queries.session import Session
+from penstock.table.values.types import AtomicType
 from tests.unit.table.tables import content, new_table, rows
 
 F = pc.field
@@ -326,3 +329,23 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(LocalStorage, "open_input", noted)
     return paths
+
+
+def test_rows_are_found_after_a_bucket_key_has_become_another_type(tmp_path: Path) -> None:
+    """Java lets it: older rows stay in the buckets of the former type, also when they are compacted."""
+    columns = [("id", "INT"), ("v", "INT")]
+    table = new_table(tmp_path, columns, keys=(), options={"bucket": "4", "bucket-key": "id", "write-only": "true"})
+    for number in range(2):
+        with table.writer() as writer:
+            writer.write(rows(table, *((n, number) for n in range(-20, 20))))
+            writer.commit()
+    first = table.definition
+    fields = (replace(first.fields[0], type=AtomicType("BIGINT")), *first.fields[1:])
+    changed = replace(first, id=1, fields=fields)
+    (Path(table.path) / "schema" / "schema-1").write_bytes(schema_json(changed))
+    for act in ("read", "compact"):
+        table = table.refresh()
+        if act == "compact":
+            table.compact(full=True)
+        found = [table.scan(where=F("id") == n).to_arrow().num_rows for n in range(-20, 20)]
+        assert found == [2] * 40, act

@@ -360,3 +360,28 @@ def test_a_rename_does_not_change_other_parts_of_option_keys() -> None:
     given = {"fields.default-aggregate-function": "sum", "fields.a.aggregate-function": "max"}
     assert rename_in_options(given, "default-aggregate-function", "b") == given
     assert rename_in_options(given, "a", "b")["fields.b.aggregate-function"] == "max"
+
+
+@pytest.mark.parametrize(("type_", "refused"), [("BIGINT", True), ("STRING", True), ("INT", False)])
+def test_a_bucket_key_keeps_the_buckets_of_its_rows(type_: str, refused: bool) -> None:
+    """Java lets it change, and then conditions on it do not find the older rows."""
+    base = create_schema([("k", "INT"), ("v", "INT")], [], [], {"bucket": "4", "bucket-key": "k"}, now=1)
+    change = UpdateColumnType("k", type_)
+    if refused:
+        with pytest.raises(ConfigError, match="the bucket key 'k' cannot become") as error:
+            after(change, base=base)
+        assert "insert the rows into it" in str(error.value.hint)
+    else:
+        after(change, base=base)
+    assert after(change, base=base, has_snapshots=False).fields[0].name == "k"
+    after(UpdateColumnType("v", "BIGINT"), base=base)
+
+
+@pytest.mark.parametrize(("type_", "refused"), [("VARCHAR(9)", False), ("STRING", False), ("VARCHAR(3)", True)])
+def test_a_text_that_is_a_bucket_key_may_become_longer(type_: str, refused: bool) -> None:
+    base = create_schema([("k", "VARCHAR(5)"), ("v", "INT")], [], [], {"bucket": "4", "bucket-key": "k"}, now=1)
+    if refused:
+        with pytest.raises(ConfigError, match="the bucket key 'k' cannot become"):
+            after(UpdateColumnType("k", type_), base=base)
+    else:
+        after(UpdateColumnType("k", type_), base=base)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
-from penstock.table.options.buckets import BUCKET_KEY
+from penstock.table.options.buckets import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY
 from penstock.table.options.definition import ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED, DISABLE_EXPLICIT_TYPE_CASTING
 from penstock.table.options.iceberg import ICEBERG_STORAGE
 from penstock.table.options.merge_engines import FIELDS_DEFAULT_AGGREGATE_FUNCTION
@@ -19,7 +19,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
 from penstock.table.schema.validation import check_default
 from penstock.table.values.cast_rules import can_cast, has_same_hashes
-from penstock.table.values.types import DataType, Field, with_nullability
+from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
 
 _POSITIONS = "set one of first, last, after and before"
 # Options whose value is a list of columns.
@@ -216,7 +216,12 @@ def _refuse_other_buckets(schema: TableSchema, path: Path, old: DataType, new: D
 
     Java allows it, and then a condition on the column looks for older rows in the wrong bucket.
     """
-    if path[0] in schema.typed[BUCKET_KEY] and not has_same_hashes(old, new):
+    options = schema.typed
+    if path[0] not in options[BUCKET_KEY] or has_same_hashes(old, new):
+        return
+    # The remainder of a number is the same in both types.
+    widened = options[BUCKET_FUNCTION_TYPE] == "mod" and new == AtomicType("BIGINT", new.nullable)
+    if options[BUCKET] > 0 and not widened:
         raise ConfigError(
             f"the bucket key {path[0]!r} cannot become {written(new)}: rows that are already written are in the buckets"
             f" of its values as {written(old)}",

@@ -377,6 +377,14 @@ def test_a_bucket_key_keeps_the_buckets_of_its_rows(type_: str, refused: bool) -
     after(UpdateColumnType("v", "BIGINT"), base=base)
 
 
+def test_a_number_of_which_the_remainder_is_the_bucket_may_be_widened() -> None:
+    options = {"bucket": "4", "bucket-key": "k", "bucket-function.type": "mod"}
+    base = create_schema([("k", "INT"), ("v", "INT")], [], [], options, now=1)
+    after(UpdateColumnType("k", "BIGINT"), base=base)
+    with pytest.raises(ConfigError, match="the bucket key 'k' cannot become"):
+        after(UpdateColumnType("k", "STRING"), base=base)
+
+
 @pytest.mark.parametrize(("type_", "refused"), [("VARCHAR(9)", False), ("STRING", False), ("VARCHAR(3)", True)])
 def test_a_text_that_is_a_bucket_key_may_become_longer(type_: str, refused: bool) -> None:
     base = create_schema([("k", "VARCHAR(5)"), ("v", "INT")], [], [], {"bucket": "4", "bucket-key": "k"}, now=1)

@@ -5,19 +5,20 @@ Reading, writing and committing are the same as in a job.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import PenstockError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.driver.batch_driver import BatchDriver
-from penstock.pipelines.tasks.batch_result import SCHEMA as RESULTS
-from penstock.pipelines.tasks.batch_result import BatchResult, as_row
-from penstock.pipelines.tasks.key_placement import KeyPlacement
+from penstock.pipelines.tasks.batch_result import BatchResult, TaskOutput
+from penstock.pipelines.tasks.key_placement import KeyPlacement, moves_keys
 from penstock.pipelines.tasks.read import BatchReader
-from penstock.pipelines.tasks.shuffle_rows import SCHEMA
+from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, SCHEMA
 from penstock.pipelines.tasks.table_task_writer import CompactionTiming, WriteTask
 from penstock.pipelines.tasks.task_input import TaskInput
 from penstock.pipelines.tasks.write import TaskWriter
@@ -39,18 +40,25 @@ def run_tasks(reader: BatchReader, number: int, inputs: Sequence[TaskInput]) -> 
 def write_rows(reader: BatchReader, number: int, rows: pa.Table) -> BatchResult:
     """Write the rows that were read of a batch."""
     timing = CompactionTiming(number, reader.compacts_in_background)
-    return BatchResult.of(pa.Table.from_batches(list(_results(reader, rows, timing)), RESULTS))
+    return BatchResult.collected(_results(reader, _placed(reader, rows), timing))
 
 
-def _results(reader: BatchReader, rows: pa.Table, compacting: CompactionTiming) -> Iterator[pa.RecordBatch]:
-    # Only tables with moving keys need this step; rows of others pass unchanged.
-    parts = [KeyPlacement(reader.warehouse, reader.writers).placed(mine) for mine in _shuffled(reader, rows)]
-    placed = pa.Table.from_batches([batch for part in parts for batch in part], SCHEMA)
-    for mine in _shuffled(reader, placed):
+def _results(reader: BatchReader, rows: pa.Table, compacting: CompactionTiming) -> Iterator[tuple[str, TaskOutput]]:
+    for mine in _shuffled(reader, rows):
         made = frozenset(reader.mapping.made)
         task = WriteTask(reader.warehouse, reader.writers, compacting, unversioned=made)
         for table, content in TaskWriter(task).results(mine):
-            yield as_row(table, content)
+            # Pickled as by a task of Spark, an error has no traceback, whose frames would keep the rows in memory.
+            yield table, pickle.dumps(content) if isinstance(content, PenstockError) else content
+
+
+def _placed(reader: BatchReader, rows: pa.Table) -> pa.Table:
+    """Return the rows after the step for tables with moving keys. Rows of others pass unchanged."""
+    versions = set(zip(rows.column("table").to_pylist(), rows.column("schema_id").to_pylist(), strict=True))
+    if not moves_keys(reader.warehouse, ((table, schema) for table, schema in versions if table != NO_TABLE)):
+        return rows
+    parts = [KeyPlacement(reader.warehouse, reader.writers).placed(mine) for mine in _shuffled(reader, rows)]
+    return pa.Table.from_batches([batch for part in parts for batch in part], SCHEMA)
 
 
 def _shuffled(reader: BatchReader, rows: pa.Table) -> Iterator[Iterator[pa.RecordBatch]]:

@@ -63,7 +63,7 @@ class SparkTasks:
 
     def _run_shuffled(self, reader: BatchReader, number: int, batch: DataFrame, schemas: Schemas) -> BatchResult:
         # Without such tables this step would only add a shuffle: it passes their rows on unchanged.
-        if moves_keys(reader.warehouse, schemas):
+        if moves_keys(reader.warehouse, schemas.items()):
             batch = _shuffled(reader, batch).mapInArrow(
                 place_task(reader.warehouse, reader.writers, reader.mark), blobs.COLUMNS
             )

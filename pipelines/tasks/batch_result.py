@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -43,10 +43,16 @@ class BatchResult:
 
     @classmethod
     def of(cls, rows: pa.Table) -> BatchResult:
+        """Return the output of tasks by their rows."""
+        return cls.collected(zip(rows.column("table").to_pylist(), rows.column("body").to_pylist(), strict=True))
+
+    @classmethod
+    def collected(cls, outputs: Iterable[tuple[str, TaskOutput]]) -> BatchResult:
+        """Return the output of tasks by table. Bytes are an output that was pickled."""
         result = cls()
-        # Write tasks pass on what read tasks report, so one column contains all kinds of output.
-        for table, body in zip(rows.column("table").to_pylist(), rows.column("body").to_pylist(), strict=True):
-            match pickle.loads(body):  # noqa: S301  made by our own tasks
+        # Write tasks pass on what read tasks report, so there are all kinds of output.
+        for table, content in outputs:
+            match pickle.loads(content) if isinstance(content, bytes) else content:  # noqa: S301  made by our own tasks
                 case PenstockError() as failure if table == NO_TABLE:
                     result.failures.append(failure)
                 case PenstockError() as failure:

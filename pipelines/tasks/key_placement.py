@@ -7,7 +7,7 @@ key there if it moves, and sends the rows on to the writers of their buckets. Ro
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,9 +27,9 @@ from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.values.arrow_types import arrow_schema
 
 
-def moves_keys(warehouse: CatalogSettings, schemas: Mapping[str, int]) -> bool:
-    """Return whether any of the tables needs this step."""
-    modes = (warehouse.layout(table, schema).mode for table, schema in schemas.items())
+def moves_keys(warehouse: CatalogSettings, versions: Iterable[tuple[str, int]]) -> bool:
+    """Return whether any of the tables, by name and schema version, needs this step."""
+    modes = (warehouse.layout(table, schema).mode for table, schema in versions)
     return any(mode is BucketMode.CROSS_PARTITION for mode in modes)
 
 

@@ -6,6 +6,7 @@ import itertools
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +80,9 @@ def slices(partitions: list[bytes], places: Indices, buckets: npt.NDArray[np.int
     low = int(buckets.min())
     width = int(buckets.max()) - low + 1
     # One number per partition and bucket. The postponed bucket is -2, so buckets are counted from the least.
-    codes = places * width + (buckets.astype(np.int64) - low)
+    codes: npt.NDArray[np.integer[Any]] = buckets - low
+    if len(partitions) > 1:
+        codes = places * width + codes
     if len(partitions) * width <= 1 << 16:
         codes = codes.astype(np.uint16)  # numpy radix-sorts 16-bit integers, ten times as fast
     order = np.argsort(codes, kind="stable")

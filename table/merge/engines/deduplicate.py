@@ -12,7 +12,8 @@ from penstock.table.values.buffers import Flags
 
 
 def _merge(_spec: MergeSpec, groups: KeyGroups, _chosen: Flags) -> Outcome:
-    return Outcome.of(groups, groups.order[groups.ends - 1])
+    distinct = len(groups.starts) == len(groups.order)
+    return Outcome.of(groups, groups.order if distinct else groups.order[groups.ends - 1])
 
 
 def _configure(spec: MergeSpec, _schema: TableSchema) -> MergeSpec:

@@ -56,17 +56,19 @@ def argsort_flush(keys: Keys) -> Ints:
     packed = (words >> np.uint64(spill)) << np.uint64(bits) | np.arange(count, dtype=np.uint64)
     # The row numbers make all words distinct, so an unstable sort suffices and equal keys keep their order.
     packed.sort()
-    order = (packed & np.uint64((1 << bits) - 1)).view(np.int64)
+    places: Ints = (packed & np.uint64((1 << bits) - 1)).view(np.int64)
     if spill or not exact:
-        _settle_ties(order, packed >> np.uint64(bits), keys)
-    return order
+        _settle_ties(places, packed >> np.uint64(bits), keys)
+    return places
 
 
 def _by_digits(words: npt.NDArray[np.uint32]) -> Ints:
     order: Ints = np.argsort(words.astype(np.uint16), kind="stable")
     high = (words >> np.uint32(_DIGIT_BITS)).astype(np.uint16)
     # The second sort is stable, so that words with an equal high digit keep the order of their low digits.
-    return order[np.argsort(high[order], kind="stable")] if high.any() else order
+    if high.any():
+        order = order[np.argsort(high[order], kind="stable")]
+    return order
 
 
 def _leading_words(keys: Keys) -> tuple[Words, bool]:

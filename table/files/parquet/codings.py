@@ -127,7 +127,7 @@ def _has_few_values(column: pa.ChunkedArray, all_rows: pa.ChunkedArray) -> bool:
 
 def _distinct(column: pa.ChunkedArray) -> int:
     # `count_distinct` takes twice as long for texts and decimals.
-    return len(pc.unique(column)) - (column.null_count > 0)
+    return len(pc.unique(column)) - int(column.null_count > 0)
 
 
 def _is_text_or_float(kind: pa.DataType) -> bool:

@@ -63,9 +63,12 @@ class EventDecoder:
         gone = ~deletes & (after < 0)
         self.oddities[GONE] += int(np.count_nonzero(gone))
         new, removed = np.flatnonzero(~deletes & ~gone), np.flatnonzero(deletes)
-        needed = (
-            changed & ~gone | deletes if _needs_old(rule) else deletes & (bool(_unordered(rule)) and self.has_before)
-        )
+        if _needs_old(rule):
+            needed = changed & ~gone | deletes
+        else:
+            # Deleted rows that stay with a mark keep the values that their delete contains.
+            present = (events.before[chosen] >= 0) | bool(_unordered(rule))
+            needed = deletes & present & self.has_before
         old = self._old(events, chosen, needed, name)
         at = np.concatenate([events.before[chosen[old]], after[new]])
         rows = self.documents.rows(events.block, at, name)

@@ -29,7 +29,12 @@ SNAPSHOT_IGNORE_EMPTY_COMMIT = acts(
     "With false, a commit without rows creates a snapshot too.",
 )
 MANIFEST_FORMAT = acts("manifest.format", one_of("avro", "parquet", "orc"), "avro", "The format of manifests.")
-MANIFEST_COMPRESSION = acts("manifest.compression", TEXT, "zstd", "The compression of manifests.")
+MANIFEST_COMPRESSION = acts(
+    "manifest.compression",
+    one_of("zstd", "zstandard", "deflate", "snappy", "none", "null"),
+    "zstd",
+    "The compression of manifests.",
+)
 MANIFEST_TARGET_FILE_SIZE = acts("manifest.target-file-size", SIZE, "8 mb", "The size of a manifest.")
 MANIFEST_MERGE_MIN_COUNT = acts(
     "manifest.merge-min-count", POSITIVE, "30", "The number of small manifests at which they are merged."

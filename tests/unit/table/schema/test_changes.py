@@ -202,6 +202,7 @@ def test_defaults_can_be_read_as_their_type() -> None:
         (SetOption("merge-engine", "first-row"), "cannot change on a table with snapshots"),
         (SetOption("bucket", "-1"), "cannot change from 2 to -1"),
         (SetOption("bucket", "two"), "not a whole number"),
+        (SetOption("manifest.compression", "lzo"), "'lzo' is not a choice"),
         (SetOption("primary-key", "k"), "cannot change on a table with snapshots"),
         (SetOption("changelog-producer", "loud"), "choices are"),
         (ResetOption("bucket"), "cannot be reset"),

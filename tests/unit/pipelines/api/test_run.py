@@ -55,8 +55,8 @@ def test_a_stop_that_ends_the_question_whether_to_start_one_is_no_error(
 
     monkeypatch.setattr(start_order, "seems_to_need_spark", ended)
     with pytest.raises(StoppedEarly):
-        run.run_command(shop.spec(), asked=lambda: True)
-    assert run.run_command(shop.spec(pipeline={"until": "forever"}), asked=lambda: True) == 0
+        run.run_command(shop.spec(), mark=None, asked=lambda: True)
+    assert run.run_command(shop.spec(pipeline={"until": "forever"}), mark=None, asked=lambda: True) == 0
     assert done == ["ended", "ended"]
 
 

@@ -24,6 +24,7 @@ PARTS = {
     "figures",
     "many_files",
     "mongo_replies",
+    "object_store",
     "peer_mysql_replication",
     "peer_pypaimon",
     "peer_rust",

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -24,7 +25,11 @@ from penstock.pipelines.tasks.table_task_writer import TableTaskWriter, WriteTas
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.request_estimate import Requests, requests_of_batch
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.options.buckets import BUCKET
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+from penstock.table.options.table_options import TableOptions
 
+TUNING = Path(__file__).resolve().parents[4] / "docs/tuning.md"
 ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
 Wsgi = Callable[[Any, dict[str, str], Any], Iterable[bytes]]
 
@@ -137,6 +142,22 @@ def test_a_batch_makes_as_many_requests_as_the_estimate_says(log: Log, producer:
     counted, shown = log.counted, f"{log}"
     assert counted == requests_of_batch(driver.store(name).schema().typed, buckets, keyed=bool(keys)), shown
     assert tasks.open().table(name).scan().to_arrow().num_rows == (150 if producer == "append" else 50)
+
+
+@pytest.mark.parametrize("buckets", [1, 4])
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_the_page_on_tuning_shows_the_estimate(producer: str, buckets: int) -> None:
+    lines = (TUNING.read_text().partition("| changelog producer |")[2]).splitlines()
+    [row] = [line for line in lines if line.startswith(f"| `{producer}`")]
+    counts = [_count(cell, buckets) for cell in row.split("|")[2:5]]
+    options = TableOptions({CHANGELOG_PRODUCER.key: producer, BUCKET.key: f"{buckets}"})
+    assert Requests(*counts) == requests_of_batch(options, buckets, keyed=True)
+
+
+def _count(cell: str, buckets: int) -> int:
+    """Return the number that a cell such as `5 + 2b` stands for."""
+    fixed, _, each = cell.partition("(")[0].strip().partition(" + ")
+    return int(fixed) + (int(each.removesuffix("b") or 1) * buckets if each else 0)
 
 
 @pytest.mark.slow

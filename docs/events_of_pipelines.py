@@ -63,6 +63,10 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
             "a rule names a column that no row seen so far has",
             "correct the name, unless it comes later",
         ),
+        "deletes_without_values": (
+            "with `deletes: soft`, deletes of these tables contain only the key: deleted rows lose their other values",
+            "see `hint`",
+        ),
         "rule_fails": (
             "a rule cannot be computed from the columns that its table has now; the next row parks the table",
             "correct the rule",

@@ -190,6 +190,12 @@ class Connector(ABC, Generic[C]):
         """Return whether the source can return the old row of each update."""
         return True
 
+    def key_only_deletes(
+        self, config: C, request: SourceRequest, names: Collection[TableName]
+    ) -> Mapping[TableName, str]:
+        """Return those of the tables whose deletes contain only the key, each with a way to change that."""
+        return {}
+
     def left_out(self, config: C, request: SourceRequest) -> Mapping[TableName, str]:
         """Return the selected tables that this kind of source cannot capture, and why."""
         return {}

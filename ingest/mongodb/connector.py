@@ -147,6 +147,14 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
         """Return whether the server is asked for the documents before and after each change."""
         return config.full_document == "required"
 
+    def key_only_deletes(
+        self, config: MongoConfig, request: SourceRequest, names: Collection[TableName]
+    ) -> Mapping[TableName, str]:
+        fix = (
+            "set  full-document: required  (--mongodb-conf scan.full-changelog=true), and keep the old documents there"
+        )
+        return {} if self.has_old_rows(config) else dict.fromkeys(names, fix)
+
     def estimates(self, config: MongoConfig, request: SourceRequest) -> Mapping[TableName, int]:
         """Return the server's counts."""
         from penstock.ingest.mongodb.server.collections import row_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -48,6 +48,8 @@ _PROTECTION = {
     "verify-ca": "encrypted; the server's certificate is verified, its host name is not",
     "verify-full": "encrypted; the server's certificate and host name are verified",
 }
+
+_WHOLE_DELETES = "ALTER TABLE ... REPLICA IDENTITY FULL, of partitions too: deletes from then on have all values"
 
 
 class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
@@ -149,6 +151,15 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
                     replaces_lost=request.rereads and not preparation.reread,
                 )
         return source
+
+    def key_only_deletes(
+        self, config: PostgresConfig, request: SourceRequest, names: Collection[TableName]
+    ) -> Mapping[TableName, str]:
+        from penstock.ingest.postgres.server.connection import connected
+        from penstock.ingest.postgres.server.table_checks import without_old_rows
+
+        with connected(replace(self.settings(config, request).server, patience=0.0)) as connection:
+            return dict.fromkeys(without_old_rows(connection, names), _WHOLE_DELETES)
 
     def estimates(self, config: PostgresConfig, request: SourceRequest) -> Mapping[TableName, int]:
         """Return the server's estimates, which are as old as the last ANALYZE."""

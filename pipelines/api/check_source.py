@@ -16,6 +16,7 @@ from penstock.pipelines.api.sample import first_messages, not_captured, sample
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.job.described_source import CaptureFindings, captured_tables, plan_tables
+from penstock.pipelines.job.emptied_deletes import emptied_deletes
 from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
@@ -104,6 +105,8 @@ def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
     for name, lines in checked.selections.items():
         for line in lines:
             yield Finding("source", "ok", f"the snapshot of {'.'.join(name)} {line}")
+    for message, hint in emptied_deletes(spec, mapping, checked.tables):
+        yield Finding("source", "warning", message, hint)
     captured = captured_tables(spec, mapping, filled, checked.tables)
     refused = False
     for finding in _tables_planned(spec, checked.tables, filled.sources, checked.hiding) if names else ():

@@ -17,6 +17,7 @@ from penstock.ingest.source import Limit
 from penstock.pipelines.api.plan import PlannedTable, planned, with_selections
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
+from penstock.pipelines.job.emptied_deletes import emptied_deletes
 from penstock.pipelines.job.failing_rules import failing_rules, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_names import unmet_names
@@ -99,6 +100,8 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         check_rules(spec, mapping, KnownTables(answer.tables, before, failing=failing))
         looked += _names_without_effect(spec, mapping, answer.tables, before)
         looked += "".join(f"\n{failure_text(name, error)}" for name, error in failing.items())
+        emptied = emptied_deletes(spec, mapping, answer.tables)
+        looked += "".join(f"; warning: {message} ({hint})" for message, hint in emptied)
         after = [mapping.shaped(table) for table in without_failing(answer.tables, failing)]
         tables = planned(mapping, after, now=warehouse.now_millis())
         parts = {".".join(name): lines for name, lines in answer.selections.items()}

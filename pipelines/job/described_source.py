@@ -12,6 +12,7 @@ from penstock.ingest.connector_requests import Preparation, TableName
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source_waits import writing_tables
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job.emptied_deletes import warn_of_emptied_deletes
 from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_patterns import warn_of_unmet_patterns
@@ -125,6 +126,7 @@ def prepare_tables(
         for name, error in failing.items():
             log.warning("event=rule_fails reason=%s hint=%s", failure_text(name, error), failure_hint(error))
         warn_of_unseen_columns(mapping, described)
+        warn_of_emptied_deletes(spec, mapping, described)
     if described and filled.is_new:
         warn_of_unmet_patterns(spec, {*map(name_of, described)}, lambda: kind.left_out(spec.source, request))
     capture = kind.capture(spec.source, request)

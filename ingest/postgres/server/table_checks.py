@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
 from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
 from penstock.ingest.postgres.errors import AmbiguousKey, IdentityTooWeak
-from penstock.ingest.postgres.server.catalog import qualified, quoted
+from penstock.ingest.postgres.server.catalog import TableName, qualified, quoted
 from penstock.ingest.postgres.server.partitions import parts_without_log
 
 if TYPE_CHECKING:
@@ -22,6 +22,20 @@ def check_tables(connection: PgConnection, tables: Sequence[PgTableFacts]) -> It
     yield from ambiguous_keys(connection, tables)
     yield from _partitions(connection, tables)
     yield from _policies(connection, tables)
+
+
+def without_old_rows(connection: PgConnection, names: Collection[TableName]) -> list[TableName]:
+    """Return those of the tables whose log does not have whole old rows.
+
+    The rows of a partitioned table are logged as the identities of its partitions say.
+    """
+    rows = connection.rows(
+        "SELECT DISTINCT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "CROSS JOIN LATERAL (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf) t "
+        "JOIN pg_class p ON p.oid = t.oid WHERE p.relkind = 'r' AND c.relkind IN ('r', 'p') AND p.relreplident <> 'f' "
+        "ORDER BY 1, 2"
+    )
+    return [name for schema, table in rows if (name := (str(schema), str(table))) in names]
 
 
 def numbers_of(tables: Sequence[PgTableFacts]) -> str:

@@ -16,12 +16,13 @@ pytestmark = pytest.mark.mongodb
     ("conf", "kept"), [(["scan.full-changelog=true"], "v0"), ([], None)], ids=["old documents", "only the key"]
 )
 def test_deleted_documents_stay_with_a_mark_and_come_back(
-    server: MongoPlayground, tmp_path: Path, conf: Sequence[str], kept: str | None
+    server: MongoPlayground, tmp_path: Path, conf: Sequence[str], kept: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.db.create_collection("t", changeStreamPreAndPostImages={"enabled": True})
     server.db.t.insert_many([{"_id": number, "v": f"v{number}"} for number in range(2)])
     sync = MongoSync(server, tmp_path, "t", conf, ["--deletes", "soft", "--table-conf", "bucket=1"])
     sync.run()
+    assert caplog.text.count("event=deletes_without_values") == (kept is None)
     server.db.t.delete_one({"_id": 0})
     sync.run()
 

@@ -134,6 +134,14 @@ def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, st
         table.delete(_rows_of(table, ours, [letter for letter in still if letter.attempt == attempt]) & old)
 
 
+def are_there(table: Table, letters: Sequence[Letter], pipeline: str) -> bool:
+    """Return whether the table has all of these letters."""
+    positions = pa.array(sorted({letter.position for letter in letters}), pa.string())
+    ours = (pc.field("pipeline") == pipeline) & pc.field("source_position").isin(positions)
+    found = table.scan(columns=list(_CONTENT), where=ours).to_arrow()
+    return {letter.content for letter in letters} <= set(_contents(found))
+
+
 def _rows_of(table: Table, ours: pc.Expression, letters: Sequence[Letter]) -> pc.Expression:
     """Return the condition for the rows of these letters, and of no other letter at their positions."""
     chosen = {letter.content for letter in letters}

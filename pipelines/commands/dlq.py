@@ -237,32 +237,27 @@ def _was(number: int) -> str:
 
 def _replay(pipeline: NamedPipeline, table: Table, rows: pa.Table, flags: Flags) -> int:
     from penstock.pipelines.api.dead_letters import letters_of, settle
-    from penstock.pipelines.api.replay_dead_letters import begun_of, ended, repeated, replay
+    from penstock.pipelines.api.replay_dead_letters import begun_of, ended, finished, replay
 
     if pipeline.spec is None:
         raise ConfigError(
             "replaying dead letters needs the pipeline's settings",
             hint="name its file, or the action and its flags:  penstock dlq kafka-sync-database replay --warehouse ...",
         )
+    is_dry = yes(flags, "dry-run")
+    if not is_dry and begun_of(pipeline.spec) is not None:
+        # Letters may be new since, so that the same command would not be the same batch.
+        table = finished(pipeline.spec, table)
+        rows = table.scan(where=_where(pipeline, flags)).to_arrow()
     letters = letters_of(rows)
-    latest = table.latest_snapshot
-    if yes(flags, "dry-run") or not letters or latest is None:
+    if is_dry or not letters:
         facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
         would = f"{counted(len(letters), 'dead letter')} would be replayed" if letters else "no dead letter to replay"
         return answer(flags, facts, would)
-    if (begun := begun_of(pipeline.spec)) is not None:
-        # Letters may be new since, so that the same command would not be the same batch.
-        every = letters_of(table.scan(where=_where(pipeline, {})).to_arrow())
-        left = begun.letters(every)
-        if left:
-            settle(table, left, repeated(pipeline.spec, begun, left).bad, pipeline.name)
-        ended(pipeline.spec)
-        table = table.refresh()
-        return _replay(pipeline, table, table.scan(where=_where(pipeline, flags)).to_arrow(), flags)
     # Before the letters are deleted. Tables that have the rows skip them if this is repeated after a crash.
-    done = replay(pipeline.spec, letters, latest)
+    done = replay(pipeline.spec, letters, table)
     settle(table, letters, done.bad, pipeline.name)
-    ended(pipeline.spec)
+    ended(pipeline.spec, done.writer)
     good = len(letters) - len(done.bad)
     facts = {"pipeline": pipeline.name, "replayed": good, "still_bad": len(done.bad), "rows": done.rows}
     still = f"{len(done.bad)} {'is' if len(done.bad) == 1 else 'are'} still bad"

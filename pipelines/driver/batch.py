@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from penstock.errors import DecodeError, SchemaConflict, SourceError
+from penstock.errors import PenstockError, SchemaConflict, SourceError
 from penstock.ingest.source import Barrier, Offsets, RereadableSource
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.commit_phase import CommitPhase
@@ -225,7 +225,7 @@ class Batch:
         try:
             self.run.limit.check(report)
             self._check_readings(report)
-        except (DecodeError, SourceError):
+        except PenstockError:
             self._discard(self.result, list(self.result.messages))
             raise
         if report.bad_count:

@@ -186,8 +186,9 @@ class CheckpointFolder:
         """Return the replay whose letters are not settled; None if all are."""
         return self._facts(REPLAY, _REPLAYED)
 
-    def begin_replay(self, content: Mapping[str, Any]) -> None:
-        self._folder.write(REPLAY, _compact(content))
+    def begin_replay(self, content: Mapping[str, Any]) -> bool:
+        """Note a replay. Return False if another one is noted."""
+        return self._folder.create(REPLAY, _compact(content))
 
     def end_replay(self) -> None:
         self._folder.delete(REPLAY)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from penstock.errors import PenstockError
 from penstock.pipelines.api.dead_letters import letters_of, settle
-from penstock.pipelines.api.replay_dead_letters import replay
+from penstock.pipelines.api.replay_dead_letters import ended, finished, replay
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.batch_identity import LOOKUPS, BatchIdentity
@@ -300,10 +300,12 @@ class Performance:
             return "nothing"
 
         def run() -> None:
-            table = next(table for table in self._tables() if table.name.endswith(LETTERS))
-            letters, latest = letters_of(table.scan().to_arrow()), table.latest_snapshot
-            if letters and latest is not None:
-                settle(table, letters, replay(self._spec({}), letters, latest).bad, "story")
+            spec = self._spec({})
+            table = finished(spec, next(table for table in self._tables() if table.name.endswith(LETTERS)))
+            if letters := letters_of(table.scan().to_arrow()):
+                done = replay(spec, letters, table)
+                settle(table, letters, done.bad, "story")
+                ended(spec, done.writer)
 
         outcome = self._attempts(step, run)
         self._counts_all = False  # no batch reports what a replay writes

@@ -10,13 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.pipelines.api import dead_letters
+from penstock.errors import ConfigError
+from penstock.pipelines.api import dead_letters, replay_dead_letters
 from penstock.pipelines.api.dead_letters import letters_of
-from penstock.pipelines.api.replay_dead_letters import replay
+from penstock.pipelines.api.replay_dead_letters import begun_of, ended, finished, replay
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
+from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.tasks.dead_letter_table import ensure
+from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import PIPELINE, Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
@@ -149,12 +153,98 @@ def test_a_replay_killed_before_its_end_writes_nothing_twice(shop: Shop) -> None
     widened(shop)
     spec = yaml_file.load(Path("shop.yaml"))
     table = shop.table(LETTERS)
-    letters, latest = letters_of(table.scan().to_arrow()), table.latest_snapshot
-    assert latest is not None
-    replay(spec, letters, latest)
+    letters = letters_of(table.scan().to_arrow())
+    replay(spec, letters, table)
     before = shop.snapshots("orders")
-    again = replay(spec, letters, latest)
-    assert (shop.snapshots("orders"), again.bad.keys()) == (before, {letters[0].position})
+    table = finished(spec, table)
+    (left,) = letters_of(table.scan().to_arrow())
+    assert (shop.snapshots("orders"), left.position, begun_of(spec)) == (before, letters[0].position, None)
+
+
+def test_a_replay_that_another_one_overtook_writes_nothing(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both have read the letters before the first of them is settled."""
+    shop.put("2.json", insert("orders", {"id": 3, "q1": "8000000000"}))
+    run(yaml_file.load(Path("shop.yaml")))
+    widened(shop)
+    spec = yaml_file.load(Path("shop.yaml"))
+    table = shop.table(LETTERS)
+    letters = letters_of(table.scan().to_arrow())
+    answered(capsys, "shop.yaml", "replay", "--position", letters[1].position)
+    before, files = shop.snapshots("orders"), shop.files("orders")
+    with pytest.raises(CheckpointInUse):
+        replay(spec, letters[1:], table)
+    assert (shop.snapshots("orders"), shop.files("orders"), begun_of(spec)) == (before, files, None)
+    answered(capsys, "shop.yaml", "replay", code=8)
+    assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_a_replay_beside_another_one_writes_nothing(shop: Shop) -> None:
+    widened(shop)
+    spec = yaml_file.load(Path("shop.yaml"))
+    table = shop.table(LETTERS)
+    letters = letters_of(table.scan().to_arrow())
+    done = replay(spec, letters, table)
+    with pytest.raises(CheckpointInUse):
+        replay(spec, letters, table)
+    ended(spec, "replay-another")
+    assert (begun := begun_of(spec)) is not None
+    assert begun.writer == done.writer
+
+
+def test_a_replay_ends_although_its_last_step_was_not_reached(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its letters are settled, so that no later letter is taken for one of them."""
+    widened(shop)
+    answered(capsys, "shop.yaml", "drop", "--reason", "not-json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replay_dead_letters, "ended", lambda *_: die())
+        with pytest.raises(Killed):
+            main(["dlq", "shop.yaml", "replay"])
+    spec = yaml_file.load(Path("shop.yaml"))
+    assert begun_of(spec) is not None
+    assert answered(capsys, "shop.yaml", "replay")["letters"] == 0
+    assert begun_of(spec) is None
+
+
+def test_letters_of_a_table_that_was_created_again_are_replayed(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """The numbers of its snapshots are those of replays that the target tables have."""
+    widened(shop)
+    answered(capsys, "shop.yaml", "replay", code=8)
+    shop.warehouse.backend.drop_table(f"ods.{LETTERS}")
+    shop.put("2.json", *(insert("orders", {"id": id_, "name": "x" * 15 * id_}) for id_ in (1, 3)))
+    run(yaml_file.load(Path("shop.yaml")))
+    widened(shop, "STRING", "name")
+    answered(capsys, "shop.yaml", "replay")
+    assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_no_letter_is_replayed_while_a_table_is_parked(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its rows would be written nowhere, and the record of the batches that the table lacks would be overwritten."""
+    widened(shop)
+    parking = ParkedTables.of(CheckpointFolder(f"{shop.folder}/warehouse/_penstock/shop"))
+    parking.park("ods.orders", 1, ConfigError("no space"))
+    assert main(["dlq", "shop.yaml", "replay"]) == 10
+    assert "--retry" in capsys.readouterr().err
+    assert answered(capsys, "shop.yaml", "list")["letters"] == 2
+    assert parking.missed("ods.orders") == []
+    parking.release("ods.orders")
+    answered(capsys, "shop.yaml", "replay", code=8)
+    assert shop.ids("orders") == [1, 2]
+
+
+def test_a_table_that_fails_ends_a_replay(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run would park it, and the letters of its rows would be gone."""
+    widened(shop)
+    Path("shop.yaml").write_text(
+        FILE.replace("dead-letter}}", "dead-letter, isolate: true}}").format(folder=shop.folder)
+    )
+    monkeypatch.setattr(Committer, "commit", refused)
+    assert main(["dlq", "shop.yaml", "replay"]) == 2
+    assert len(letters_of(shop.table(LETTERS).scan().to_arrow())) == 2
+    assert not CheckpointFolder(f"{shop.folder}/warehouse/_penstock/shop").parked()
+
+
+def refused(*_: object, **__: object) -> None:
+    raise ConfigError("no space")
 
 
 def killed_before_it_settles(*flags: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.pipelines.api.dead_letters import letters_of, settle
-from penstock.pipelines.api.replay_dead_letters import replay
+from penstock.pipelines.api.replay_dead_letters import ended, replay
 from penstock.pipelines.config.load import parsed
 from penstock.table.handle import Table
 from penstock.table.schema.changes import UpdateColumnNullability
@@ -43,10 +43,10 @@ def replayed(lake: Lake, **sections: Any) -> dict[str, int]:
         }
     )
     table = lake.table(LETTERS)
-    letters, latest = letters_of(table.scan().to_arrow()), table.latest_snapshot
-    assert latest is not None
-    done = replay(spec, letters, latest)
+    letters = letters_of(table.scan().to_arrow())
+    done = replay(spec, letters, table)
     settle(table, letters, done.bad, "layer")
+    ended(spec, done.writer)
     assert not done.bad
     return done.rows
 

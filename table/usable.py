@@ -8,7 +8,7 @@ from penstock.table.errors import FormatUnknown
 from penstock.table.files.encoding import encoding_of
 from penstock.table.iceberg.types import check_iceberg
 from penstock.table.maintenance.partition_times import PartitionTimes
-from penstock.table.merge.engines.registry import check_forced_lookup, merge_engine, merge_spec
+from penstock.table.merge.engines.registry import check_forced_lookup, merge_engine, merge_spec, merges_in_part
 from penstock.table.meta.tag_periods import TagPeriod
 from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY
 from penstock.table.read.time_travel import Travel
@@ -18,18 +18,21 @@ from penstock.table.values.arguments import as_text
 from penstock.table.values.names import path_step, relative_folder
 
 
-def check_usable(schema: TableSchema) -> None:
+def check_usable(schema: TableSchema, before: TableSchema | None = None) -> None:
     """Raise ConfigError unless the options of `schema` are valid.
 
     Checks the bucket layout, file format and compression, merge engine, scan options, partition times, tag periods and
-    the rules of Iceberg metadata.
+    the rules of Iceberg metadata. What Java Paimon allows and we read right is not refused in tables that it made:
+    `before` is the version that is changed.
     """
     layout = Layout.of(schema)
     encoding_of(schema.typed)
     if layout.mode is BucketMode.POSTPONE:
         _check_postponed_files(layout)
     if schema.primary_keys:
-        check_forced_lookup(merge_spec(schema), schema.typed)
+        spec = merge_spec(schema)
+        if before is None or not before.primary_keys or not merges_in_part(merge_spec(before), before.typed):
+            check_forced_lookup(spec, schema.typed)
         merge_engine(schema.typed).check_options(schema.typed)
     Travel.of(schema.options)
     PartitionTimes.of(schema.options)

@@ -125,7 +125,7 @@ def _table(mapping: PipelineMapping, target: str, sources: list[SourceSchema], n
             warnings = tuple(filter(None, (mapping.new_tables.unknown_types(sources), text_sequence(created))))
             return replace(_described(mapping, target, "create", names, created, sources, {}), warnings=warnings)
         wanted = dict(mapping.table_rules.new_tables(mapping.new_tables, target, sources).options)
-        check_usable(replace(current, options={**wanted, **current.options}))
+        check_usable(replace(current, options={**wanted, **current.options}), current)
         drifts = [drift_of(source, target, current, mapping.rules) for source in sources]
         changes = _changes([*drifts, mapping.new_tables.missing_after(drifts, target, current)])
         return _described(mapping, target, "alter" if changes else "keep", names, current, sources, changes)

@@ -31,7 +31,7 @@ class OptionsToSet:
             return current
         has_snapshots = store.snapshots.latest_id() is not None
         changed = apply_changes(current, self.changes, has_snapshots, current.time_millis)
-        check_usable(changed)
+        check_usable(changed, current)
         return changed
 
 

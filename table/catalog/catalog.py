@@ -236,7 +236,7 @@ class Catalog:
         # Without columns, the call means the existing table in the folder.
         first = in_folder if in_folder is not None and len(schema) == 0 else None
         first = first or create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
-        check_usable(first)
+        check_usable(first, in_folder)
         if self.backend.view(name) is not None:
             raise view_instead(name)
         if self.backend.create_table(name, first):

@@ -108,8 +108,8 @@ class HiveCommits(FileCommits):
         If the metastore did not answer, the version exists: the next change of the schema corrects the metastore.
         """
 
-        def check_all(schema: TableSchema) -> None:
-            check(schema)
+        def check_all(schema: TableSchema, before: TableSchema) -> None:
+            check(schema, before)
             check_describable(schema)
             if partition_columns(schema) != partition_columns(previous):
                 changed = next(

@@ -155,7 +155,7 @@ class RestCommits:
             wanted = apply_changes(newest, changes, has_snapshots, store.ambient.now_millis())
             if wanted is newest:
                 return newest
-            check(wanted)
+            check(wanted, newest)
             body = {"changes": change_nodes(newest, changes, has_snapshots)}
             try:
                 self.server.post(*table_path(_name(store), store.paths.branch), body=body)

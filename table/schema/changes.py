@@ -148,7 +148,8 @@ SchemaChange: TypeAlias = (
     | ResetOption
     | UpdateComment
 )
-Check: TypeAlias = Callable[[TableSchema], object]
+# Of a version and the version before it.
+Check: TypeAlias = Callable[[TableSchema, TableSchema], object]
 
 
 def evolve(
@@ -170,7 +171,7 @@ def evolve(
         if changed is newest:
             return newest
         if check is not None:
-            check(changed)
+            check(changed, newest)
         # False means that another writer created this id first. Each lost round means that another change succeeded,
         # so the loop needs no limit.
         if files.create(changed):

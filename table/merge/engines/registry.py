@@ -66,13 +66,19 @@ def merge_spec(schema: TableSchema) -> MergeSpec:
     return engine.configure(spec, schema)
 
 
-def check_forced_lookup(spec: MergeSpec, options: TableOptions) -> None:
-    """Raise ConfigError if Java Paimon would read rows of the table that are merged in part.
+def merges_in_part(spec: MergeSpec, options: TableOptions) -> bool:
+    """Return whether Java Paimon would read rows of a table that are merged in part.
 
-    It then takes each key's row on the smallest upper level for the merged one, although with a changelog of full
-    compactions no compaction merges the levels by lookup.
+    With `force-lookup` it takes each key's row on the smallest upper level for the merged one, although with a
+    changelog of full compactions no compaction merges the levels by lookup.
     """
-    if options[FORCE_LOOKUP] and options[CHANGELOG_PRODUCER].by_full_compaction and not spec.last_arrival_wins:
+    forced = options[FORCE_LOOKUP] and options[CHANGELOG_PRODUCER].by_full_compaction
+    return forced and not spec.last_arrival_wins
+
+
+def check_forced_lookup(spec: MergeSpec, options: TableOptions) -> None:
+    """Raise ConfigError if Java Paimon would read rows of the table that are merged in part."""
+    if merges_in_part(spec, options):
         raise ConfigError(
             "force-lookup cannot be used with changelog-producer = full-compaction in this table: Paimon would ignore "
             "older values of a key that are not merged yet",

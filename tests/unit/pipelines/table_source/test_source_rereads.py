@@ -176,7 +176,7 @@ def test_the_rows_of_a_new_column_are_read_with_it(lake: Lake) -> None:
     table = lake.create("orders", LOGGED)
     lake.change("orders", deletes=False)
     lake.run("orders")
-    table.store.evolve([penstock.AddColumn("note", "STRING")], lambda _: None)
+    table.store.evolve([penstock.AddColumn("note", "STRING")], lambda *_: None)
     lake.write("orders", [{"id": 100, "city": "a", "score": 1, "note": "new"}])
     lake.run("orders", pipeline=RESNAPSHOT)
     assert lake.rows("dwd.orders") == lake.rows("ods.orders")

@@ -17,6 +17,7 @@ from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.policy import Pick, Policy, pick
 from penstock.table.merge.incoming_kinds import RetractRefused
 from penstock.table.meta.live import live_entries
+from penstock.table.schema.changes import AddColumn, ResetOption, SetOption
 from penstock.table.usable import check_usable
 from tests.unit.table.compaction.memory_bucket import ROW_BYTES, MemoryBucket, MemoryWriter
 from tests.unit.table.merge.engine_model import merge_key
@@ -397,3 +398,13 @@ def test_rows_of_upper_levels_are_merged_if_only_full_compactions_look_at_older_
 def test_forced_lookups_that_paimon_would_read_wrong_are_refused(more: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"force-lookup cannot be used(.|\n)*changelog-producer = lookup"):
         check_usable(schema_of({"k": "INT NOT NULL", "a": "STRING"}, options=PARTIAL | FORCED | more))
+
+
+def test_a_table_with_forced_lookups_that_paimon_made_can_be_altered(tmp_path: Path) -> None:
+    table = new_table(tmp_path, [("id", "INT NOT NULL"), ("a", "INT")], options=PARTIAL | FORCED)
+    changed = table.store.evolve([AddColumn("b", "INT"), SetOption("num-levels", "3")], check_usable)
+    assert changed.names == ("id", "a", "b")
+    reset = table.store.evolve([ResetOption("force-lookup")], check_usable)
+    with pytest.raises(ConfigError, match="force-lookup cannot be used"):
+        table.store.evolve([SetOption("force-lookup", "true")], check_usable)
+    assert table.store.schema() == reset

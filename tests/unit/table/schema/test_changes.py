@@ -343,7 +343,7 @@ def test_an_uncertain_reply_is_resolved_by_reading(lands: bool, monkeypatch: pyt
 def test_a_check_may_refuse_a_version() -> None:
     _, files = table()
 
-    def refuse(schema: TableSchema) -> None:
+    def refuse(schema: TableSchema, before: TableSchema) -> None:
         raise ConfigError("no")
 
     with pytest.raises(ConfigError, match="no"):

@@ -121,9 +121,12 @@ class Completion:
             log.warning("event=files_left_as_orphans table=%s reason=%s", store.name, reason)
         if already.commit_kind is CommitKind.COMPACT:  # the files that are left in level 0 were written by other jobs
             return CompletionResult()
-        shown = self._is_shown_by_compaction
-        places = {(message.partition, message.bucket) for message in messages} if shown else compacted_buckets(messages)
-        return self.compact(places, already)
+        if not self._is_shown_by_compaction:
+            return self.compact(compacted_buckets(messages), already)
+        # A key that moved is in its new partition when the rows come again: `messages` do not delete it a second time
+        # in the partition that it left, whose bucket was in the first copy only.
+        places = {(entry.partition, entry.bucket) for entry in delta_entries(store, already)}
+        return self.compact({*places, *((message.partition, message.bucket) for message in messages)}, already)
 
     def compact(self, places: set[Bucket], after: Snapshot) -> CompletionResult:
         """Compact these buckets as the second half of the commit `after`, if rows are visible only above level 0.

@@ -108,6 +108,31 @@ def test_a_replay_completes_the_compaction_of_a_killed_process(
     check_invariants(table.refresh())
 
 
+def test_a_replay_completes_the_compaction_of_the_partition_that_a_key_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
+    options = {"bucket": "-1", "changelog-producer": "lookup"}
+    table = new_table(tmp_path, columns, partitions=("p",), options=options)
+
+    def commit(number: int, partition: str) -> None:
+        with table.refresh().writer(commit_user="job") as writer:
+            writer.write(rows(table, ("1", partition, number)))
+            writer.commit(number)
+
+    commit(0, "a")
+    with monkeypatch.context() as patch:
+        die_between_snapshots(patch)
+        with pytest.raises(Killed):
+            commit(1, "b")
+    commit(1, "b")
+    newest = table.refresh().latest_snapshot
+    assert newest is not None
+    changes = [(row["rowkind"], row["p"]) for row in table.changes(0, newest.id).to_pylist()]
+    assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
+    check_invariants(table)
+
+
 def test_a_replay_of_a_complete_commit_keeps_level_0_of_other_jobs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

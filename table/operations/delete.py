@@ -19,6 +19,7 @@ from penstock.table.operations.changed_files import ChangedFiles, repeated
 from penstock.table.operations.deleted_rows import FilesDelete, RowRemoval
 from penstock.table.operations.executor import Executor, OwnProcess
 from penstock.table.operations.row_copies import RowCopies, copied, one_unit, units_by_bucket, unless_expired
+from penstock.table.operations.waiting_rows import compact_waiting_rows
 from penstock.table.operations.write import TableWriter
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.plan import plan_state
@@ -31,7 +32,8 @@ from penstock.table.values.arrow_types import arrow_schema
 def delete_rows(store: TableStore, where: pc.Expression | str, executor: Executor | None) -> list[Snapshot]:
     """Delete the rows that match `where`. No snapshot is committed when no row matches.
 
-    With keys it is an ordinary write: CommitConflict when another job writes the same buckets in the meantime. Without
+    With keys it is an ordinary write: CommitConflict when another job writes the same buckets in the meantime. Rows
+    that wait for a compaction to be read, as in write-only tables with deletion vectors, are compacted first. Without
     keys it is one OVERWRITE: files with matching rows are rewritten without them, or, with deletion vectors, only
     marked. It is repeated, up to three times, when another job rewrote one of the files.
 
@@ -47,6 +49,7 @@ def delete_rows(store: TableStore, where: pc.Expression | str, executor: Executo
 
 def _delete_by_keys(store: TableStore, condition: RowFilter, user: str, executor: Executor) -> list[Snapshot]:
     check_deletable(store.schema(), store.name)
+    compact_waiting_rows(store, condition.expression, executor)
     base = store.snapshots.latest()
     if base is None:
         return []

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-import pyarrow as pa
-
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
@@ -18,7 +16,7 @@ from penstock.table.errors import RowsUnread
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Base, Snapshot, base_snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.operations.partition_specs import PartitionSpecs
+from penstock.table.operations.partition_specs import PartitionSpecs, spec_of
 from penstock.table.operations.row_copies import unless_expired
 from penstock.table.operations.write import AfterCommit, SnapshotFields, TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
@@ -184,7 +182,7 @@ class OverwriteWriter(TableWriter):
         if hidden:
             raise RowsUnread(
                 "some rows are readable only after a compaction, and would be deleted unread",
-                [_spec(self.layout, found) for found in hidden],
+                [spec_of(self.layout, found) for found in hidden],
                 table=self.store.name,
                 file=next(iter(hidden.values())),
             )
@@ -196,12 +194,6 @@ class OverwriteWriter(TableWriter):
             return lambda partition: partition in written
         spec = self._spec
         return (lambda _: True) if spec is None else spec.covers
-
-
-def _spec(layout: Layout, partition: bytes) -> dict[str, object]:
-    # A text stands for itself, also if it is the name that null has in specs.
-    values = zip(layout.schema.partition_keys, layout.partition_values(partition), strict=True)
-    return {name: pa.scalar(value) if isinstance(value, str) else value for name, value in values}
 
 
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping
 
+import pyarrow as pa
+
 from penstock.table.buckets.layout import Layout
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
 from penstock.table.values.arguments import mappings
@@ -54,6 +56,13 @@ class PartitionSpecs:
         found = {name: _identity(value) for name, value in values}
         for columns, by_values in self._by_columns.items():
             yield from by_values.get(tuple(found[name] for name in columns), ())
+
+
+def spec_of(layout: Layout, partition: bytes) -> dict[str, object]:
+    """Return the spec that chooses one partition."""
+    # A text stands for itself, also if it is the name that null has in specs.
+    values = zip(layout.schema.partition_keys, layout.partition_values(partition), strict=True)
+    return {name: pa.scalar(value) if isinstance(value, str) else value for name, value in values}
 
 
 def _identity(value: object) -> Hashable:

@@ -109,6 +109,20 @@ def hidden_entries(
             yield entry
 
 
+def waiting_partitions(
+    store: TableStore, layout: Layout, snapshot: Snapshot, where: pc.Expression | None
+) -> list[bytes]:
+    """Return the partitions in which rows wait for the compaction of their bucket, unless `where` rules them out."""
+    if not invisible_level_0(layout):
+        return []
+    hidden = hidden_entries(store, layout, snapshot, lambda _: True)
+    partitions = list({entry.partition for entry in hidden if entry.bucket >= 0})
+    if where is None or not layout.schema.partition_keys:
+        return partitions
+    facts = [partition_facts(layout, partition, 1) for partition in partitions]
+    return possible(partitions, facts, arrow_schema(layout.schema.fields), where)
+
+
 def unseen_partitions(store: TableStore, layout: Layout, snapshot: Snapshot) -> set[bytes]:
     """Return the partitions that have rows of which scans do not show one yet."""
     waits = invisible_level_0(layout)

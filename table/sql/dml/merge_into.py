@@ -16,7 +16,9 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.delete import check_deletable
+from penstock.table.operations.waiting_rows import compact_waiting_rows
 from penstock.table.sql.dml.merge_query import ACTIONS, KIND_COLUMN, Clause, MergeQuery, name_of
+from penstock.table.sql.dml.update_and_delete import changing_writer
 from penstock.table.sql.dml.update_rules import check_distinct_names, check_newest_rows
 from penstock.table.sql.queries.session import Session
 from penstock.table.values.sql_text import quoted
@@ -58,8 +60,9 @@ def merge_into(
     check_distinct_names(
         alias, name_of(source.name), table, "set an alias of the target: --target-as x, in CALL target_alias => 'x'"
     )
+    compact_waiting_rows(table.scan().store)
     # The writer reads the table state before the query does, so that the commit detects rows other jobs write later.
-    with TemporaryDirectory() as folder, table.writer() as writer, Session(catalog, database) as session:
+    with TemporaryDirectory() as folder, changing_writer(table) as writer, Session(catalog, database) as session:
         session.bound(threads, folder)
         for name, rows in source.rows.items():
             session.register(name, rows)
@@ -96,7 +99,8 @@ def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Seque
         )
     check_deletable(table.definition, table.name)
     check_newest_rows(table, "DELETE")
-    with table.writer() as writer, Session(catalog, database) as session:
+    compact_waiting_rows(table.scan().store)
+    with changing_writer(table) as writer, Session(catalog, database) as session:
         for statement in source_sql:
             session.run(statement)
         columns = ", ".join(quoted(field.name) for field in table.definition.fields)

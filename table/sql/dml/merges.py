@@ -14,6 +14,7 @@ from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.handle import Table
 from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.delete import check_deletable
+from penstock.table.operations.waiting_rows import compact_waiting_rows
 from penstock.table.sql.dml.assigned_values import assigned_values
 from penstock.table.sql.dml.keyless_changes import KeylessChange, new_column, place_columns
 from penstock.table.sql.dml.store_assignment import assigned_text
@@ -49,6 +50,7 @@ def _merge(context: SqlContext, statement: Merge) -> pa.Table:
         deletes_again = _only_deletes(statement)
         query = partial(_changes_query, context, table, statement)
         return KeylessChange(context, table, statement.name, query, once=True, deletes_again=deletes_again).run()
+    compact_waiting_rows(table.scan().store)
     with changing_writer(table) as writer:
         changes = _changes_query(context, table, statement, target_text(context, statement.name))
         # A table and not a view, because it is read twice, and the join is the expensive part.

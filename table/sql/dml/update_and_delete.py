@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.catalog.base import split_name
@@ -12,6 +13,7 @@ from penstock.table.handle import Table
 from penstock.table.operations.changed_files import repeated
 from penstock.table.operations.delete import check_deletable
 from penstock.table.operations.row_changes import RowChanges
+from penstock.table.operations.waiting_rows import compact_waiting_rows
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.dml.assigned_values import assigned_values
 from penstock.table.sql.dml.inserts import changed_rows
@@ -23,6 +25,8 @@ from penstock.table.sql.grammar.tokens import SqlToken, tokens_of
 from penstock.table.sql.queries.context import SqlContext
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.sql_text import quoted
+
+_ASKED = "_penstock_asked"
 
 
 def write_changes(
@@ -74,12 +78,29 @@ def _update(context: SqlContext, statement: Update) -> pa.Table:
     where = f" WHERE {statement.where}" if statement.where else ""
     if not table.primary_keys:
         return _replace(context, table, statement, where)
+    compact_waiting_rows(table.scan().store, _pruning(context, table, alias, statement.where))
     with changing_writer(table) as writer:
         target = target_text(context, statement.name)
         new = new_values(context, table, f"{target} AS {alias}{where}", alias, statement.assignments)
         # The kind, all old values and all new values: RowChanges reads the columns by their position.
         query = f"SELECT {UPDATE_AFTER}, {old}, {', '.join(new)} FROM {target} AS {alias}{where}"
         return write_changes(context, table, writer, query, refuses_older=True)
+
+
+def _pruning(context: SqlContext, table: Table, alias: str, where: str | None) -> pc.Expression | None:
+    """Return an expression that holds for all rows that match a condition; None if there is none."""
+    # A query in a condition could read much, only to learn what the condition asks for.
+    if where is None or any(token.text.lower() == "select" for token in tokens_of(where)):
+        return None
+    asked = list[pc.Expression | None]()
+
+    def rows(_: Sequence[str] | None, condition: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        asked.append(condition)
+        return iter(())
+
+    context.session.register_rows(_ASKED, arrow_schema(table.definition.fields), rows)
+    context.session.query(f"SELECT 1 FROM {_ASKED} AS {alias} WHERE {where}")
+    return asked[0] if len(asked) == 1 else None
 
 
 def _replace(context: SqlContext, table: Table, statement: Update | Delete, where: str) -> pa.Table:
@@ -140,6 +161,7 @@ def _delete_keys(context: SqlContext, statement: Delete, where: str) -> pa.Table
     check_newest_rows(table, "DELETE")
     alias = quoted(statement.alias or statement.name[-1])
     columns = ", ".join(f"{alias}.{quoted(field.name)}" for field in table.definition.fields)
+    compact_waiting_rows(table.scan().store, _pruning(context, table, alias, where))
     with changing_writer(table) as writer:
         target = target_text(context, statement.name)
         query = f"SELECT {DELETE}, {columns}, {columns} FROM {target} AS {alias} WHERE {where}"

@@ -20,6 +20,7 @@ from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableMissing
 from penstock.table.operations import changed_files
 from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.operations.write import TableWriter
 from penstock.table.read.scan import Scan
 from penstock.table.read.time_travel import Travel
 from penstock.table.sql.dml.merge_into import MergeSource, delete_by_query, merge_into
@@ -412,6 +413,40 @@ def test_sql_reads_tables_system_tables_and_the_past(shop: penstock.Catalog, sql
     add(table, (5, "five", None))
     with Session(shop, "shop") as session:
         assert session.query(sql)["v"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("verb", ["merge", "delete"])
+@pytest.mark.parametrize(
+    "options", [{"write-only": "true"}, {"deletion-vectors.enabled": "true", "write-only": "true"}]
+)
+def test_merges_and_deletes_by_a_query_do_not_replace_rows_that_they_did_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], verb: str
+) -> None:
+    catalog = penstock.Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("shop")
+    catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "1", **options})
+    add(catalog.table("shop.t"), (1, "old", None))
+    real, others = TableWriter.prepare, [(1, "new", None)]
+
+    def prepared(writer: TableWriter, identifier: int | None = None) -> object:
+        while others:
+            add(catalog.table("shop.t"), others.pop())
+        return real(writer, identifier)
+
+    monkeypatch.setattr(TableWriter, "prepare", prepared)
+
+    def run() -> None:
+        if verb == "delete":
+            delete_by_query(catalog, "shop.t", "v = 'old'")
+        else:
+            upsert = Clause("matched-upsert", "v = t.v || '!'")
+            merge_into(catalog, "shop.t", MergeSource("(SELECT 1 AS id) AS s"), "t.id = s.id", [upsert])
+
+    with pytest.raises(CommitConflict):
+        run()
+    run()
+    catalog.table("shop.t").compact()
+    assert [row[1] for row in content(catalog.table("shop.t"))] == ["new" if verb == "delete" else "new!"]
 
 
 def test_rows_of_another_state_are_not_written_back(shop: penstock.Catalog) -> None:

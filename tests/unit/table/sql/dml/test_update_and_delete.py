@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import penstock
@@ -256,15 +258,81 @@ def test_an_insert_from_the_table_itself_does_not_replace_what_was_committed_mea
     assert rows(lake) == [{"id": 1, "v": 11}]
 
 
-def test_rows_that_wait_for_a_compaction_to_be_read_are_not_changed(tmp_path: Path) -> None:
-    catalog = Catalog(tmp_path, {"local.sync": "false"})
+WAITING = "WITH ('bucket' = '2', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true')"
+
+
+def waiting(folder: Path) -> Interpreter:
+    """Return a table of which rows wait for a compaction in both partitions, newer ones of the same key among them."""
+    catalog = Catalog(folder, {"local.sync": "false"})
     catalog.create_database("d")
     lake = Interpreter(catalog, "d")
-    options = "WITH ('bucket' = '1', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true')"
-    list(lake.run(f"CREATE TABLE t (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) {options}"))
-    list(lake.run("INSERT INTO t VALUES (1, 0); CALL sys.compact('d.t'); INSERT INTO t VALUES (1, 5)"))
-    with pytest.raises(CommitConflict, match="not read before they are compacted") as refused:
-        list(lake.run("UPDATE t SET v = v + 1"))
+    columns = "p INT, id INT, v INT, PRIMARY KEY (p, id) NOT ENFORCED) PARTITIONED BY (p"
+    list(lake.run(f"CREATE TABLE t ({columns}) {WAITING}; INSERT INTO t VALUES (1, 1, 0), (2, 1, 0)"))
+    list(lake.run("CALL sys.compact('d.t'); INSERT INTO t VALUES (1, 1, 5), (1, 7, 5), (2, 1, 5), (2, 7, 5)"))
+    return lake
+
+
+def shown(lake: Interpreter) -> list[tuple[int, ...]]:
+    """Return the rows that are read without a compaction."""
+    (found,) = lake.run("SELECT p, id, v FROM t ORDER BY p, id")
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+OLD = [(2, 1, 0)]  # what is shown of a partition that was not compacted
+NEW = [(2, 1, 5), (2, 7, 5)]
+
+
+def compacted(lake: Interpreter) -> list[tuple[int, ...]]:
+    list(lake.run("CALL sys.compact('d.t')"))
+    return shown(lake)
+
+
+@pytest.mark.parametrize(
+    ("statement", "before", "after"),
+    [
+        ("UPDATE t SET v = v + 1 WHERE p = 1", OLD, [(1, 1, 6), (1, 7, 6), *NEW]),
+        ("UPDATE t AS x SET v = x.v + 1 WHERE x.p IN (SELECT 1)", NEW, [(1, 1, 6), (1, 7, 6), *NEW]),
+        ("UPDATE t SET v = v + 1", NEW, [(1, 1, 6), (1, 7, 6), (2, 1, 6), (2, 7, 6)]),
+        ("DELETE FROM t WHERE v = 5 AND p < 2", OLD, NEW),
+        ("DELETE FROM t AS x WHERE x.v = 5", NEW, []),
+        (
+            "MERGE INTO t USING (SELECT 7 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 9",
+            NEW,
+            [(1, 1, 5), (1, 7, 9), (2, 1, 5), (2, 7, 9)],
+        ),
+    ],
+)
+def test_rows_that_wait_for_a_compaction_to_be_read_are_compacted_and_changed(
+    tmp_path: Path, statement: str, before: list[object], after: list[object]
+) -> None:
+    lake = waiting(tmp_path)
+    list(lake.run(statement))
+    assert [row for row in shown(lake) if row[0] == 2] == before
+    assert compacted(lake) == after
+
+
+@pytest.mark.parametrize("where", ["v = 5 AND p = 1", pc.field("p") == 1])
+def test_a_delete_without_sql_compacts_what_it_cannot_read(tmp_path: Path, where: str) -> None:
+    lake = waiting(tmp_path)
+    Catalog(tmp_path, {"local.sync": "false"}).table("d.t").delete(where)
+    assert shown(lake)[-1:] == OLD
+    assert compacted(lake) == NEW
+
+
+def test_a_delete_is_run_again_while_its_rows_wait_for_a_compaction(tmp_path: Path) -> None:
+    lake = waiting(tmp_path)
+    table = Catalog(tmp_path, {"local.sync": "false"}).table("d.t")
+    for _ in range(2):
+        table.delete("id = 7")
+    assert compacted(lake) == [(1, 1, 5), (2, 1, 5)]
+
+
+def test_a_writer_does_not_replace_rows_that_are_not_read_yet(tmp_path: Path) -> None:
+    waiting(tmp_path)
+    table = Catalog(tmp_path, {"local.sync": "false"}).table("d.t")
+    new = pa.table([pa.array([1], pa.int32())] * 3, names=["p", "id", "v"])
+    with table.writer(base=table.latest_snapshot) as writer:
+        writer.write(new)
+        with pytest.raises(CommitConflict, match="not read before they are compacted") as refused:
+            writer.commit()
     assert "penstock compact" in str(refused.value.hint)
-    list(lake.run("CALL sys.compact('d.t'); UPDATE t SET v = v + 1; CALL sys.compact('d.t')"))
-    assert rows(lake) == [{"id": 1, "v": 6}]

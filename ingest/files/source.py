@@ -52,7 +52,7 @@ class FilesSource:
 
     settings: FilesSettings
     _ledger: Ledger | None = field(default=None, repr=False, compare=False)
-    _warned: set[tuple[str, int]] = field(default_factory=set, repr=False, compare=False)  # names and sizes
+    _warned: set[str] = field(default_factory=set, repr=False, compare=False)  # names of files
 
     def __reduce__(self) -> tuple[type[FilesSource], tuple[FilesSettings]]:
         return FilesSource, (self.settings,)
@@ -138,12 +138,12 @@ class FilesSource:
         self._ledger = None
 
     def _warn_of_changed(self, found: Iterable[FoundFile], captured: Mapping[str, int | None]) -> None:
-        """Warn, once for each size, of files that were written again after they were read."""
+        """Warn of files that were written again after they were read: once, as a file may grow all the time."""
         for file in found:
             read = captured.get(file.name)
-            if read is None or read == file.size or (file.name, file.size) in self._warned:
+            if read is None or read == file.size or file.name in self._warned:
                 continue
-            self._warned.add((file.name, file.size))
+            self._warned.add(file.name)
             log.warning(
                 "event=file_changed_after_read file=%s size_read=%d size_now=%d note=each file is read once: its new"
                 " lines are not read hint=write them into a file with another name",

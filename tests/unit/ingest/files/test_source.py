@@ -111,10 +111,10 @@ def test_a_file_that_is_written_again_after_it_was_read_is_named_once(
     folder: Path, caplog: pytest.LogCaptureFixture, count: int
 ) -> None:
     batches(folder, count)
-    put(folder, "1.json", "{}\n{}\n", 1)
     put(folder, "2.json", "[]\n", 99)
     files = source(folder)
-    for _ in range(2):
+    for size in range(2, 4):
+        put(folder, "1.json", "{}\n" * size, 1)
         assert files.latest_offsets({"batch": count}, NO_LIMIT) == {"batch": count}
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(said) == 1

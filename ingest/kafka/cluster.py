@@ -41,6 +41,7 @@ from penstock.ingest.source_waits import ended_by_a_stop
 
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")
+NO_ID = "A" * 22  # the zeros of an unknown topic id, as its text
 _LOOK_SECONDS = 0.2
 _MOST_SECONDS = 3 * REQUEST_SECONDS  # a new client asks the broker several times, and each answer may be slow
 
@@ -105,7 +106,10 @@ class KafkaCluster:
             raise
 
     def partitions(self, topics: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
-        """Return the partitions of the topics in order, and the broker's id of each topic."""
+        """Return the partitions of the topics in order, and the broker's id of each topic.
+
+        Brokers before 2.8, and some that are not Apache's, know no ids.
+        """
         names = list(topics)
         if not names:
             return [], {}
@@ -113,16 +117,20 @@ class KafkaCluster:
         places = [
             (topic.name, part.id) for topic in found for part in sorted(topic.partitions, key=lambda part: part.id)
         ]
-        return places, {topic.name: str(topic.topic_id) for topic in found}
+        ids = {topic.name: str(topic.topic_id) for topic in found}
+        return places, {topic: id_ for topic, id_ in ids.items() if id_ != NO_ID}
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str | None]:
-        """Return the broker's id of each topic, None for topics that do not exist."""
+        """Return the broker's id of each topic that has one, None for topics that do not exist."""
         try:
             return {**self.partitions(sorted(topics))[1]}
         except MissingTopic:
             if len(topics) == 1:
                 return dict.fromkeys(topics)
-        return {topic: self.topic_ids([topic])[topic] for topic in sorted(topics)}
+        found: dict[str, str | None] = {}
+        for topic in sorted(topics):
+            found |= self.topic_ids([topic])
+        return found
 
     def _describe(self, topics: list[str]) -> list[TopicDescription]:
         def ask() -> list[TopicDescription]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.kafka.cluster import Place
+from penstock.ingest.kafka.cluster import NO_ID, Place
 from penstock.ingest.kafka.range_progress import ACCEPT_GAP
 from penstock.ingest.kafka.settings import KafkaSettings
 from penstock.ingest.source import Offsets
@@ -19,8 +19,12 @@ _FROM_FIRST = (
 
 
 def renewed_topics(start: Offsets, ids: Mapping[str, str]) -> set[str]:
-    """Return the topics that were deleted and created again since the offsets were recorded."""
-    return {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
+    """Return the topics that were deleted and created again since the offsets were recorded.
+
+    Older offsets may have recorded that an id was unknown. An update of the broker gives one to each topic.
+    """
+    recorded = {topic: id_ for topic, id_ in start.get("ids", {}).items() if id_ != NO_ID}
+    return {topic for topic, known in recorded.items() if ids.get(topic, known) != known}
 
 
 def recreated_topics(settings: KafkaSettings, start: Offsets, ids: Mapping[str, str]) -> set[str]:

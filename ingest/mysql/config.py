@@ -115,7 +115,7 @@ class MySqlConfig(RelationalConfig):
     )
     online_ddl: tuple[Literal["gh-ost", "pt-osc"], ...] = Field(
         default=("gh-ost", "pt-osc"),
-        description="schema change tools whose temporary tables are recognised; always both",
+        description="schema change tools whose temporary tables are recognised: always both, other lists are refused",
     )
 
     @field_validator("new_tables", mode="before")
@@ -123,6 +123,13 @@ class MySqlConfig(RelationalConfig):
     def _rejects_ignore(cls, given: object) -> object:
         if given == "ignore":
             raise ValueError("new-tables cannot be ignore: list the tables in  tables: [shop.orders]  without patterns")
+        return given
+
+    @field_validator("online_ddl")
+    @classmethod
+    def _recognises_both(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        if set(given) != {"gh-ost", "pt-osc"}:
+            raise ValueError("the tables of gh-ost and of pt-online-schema-change are always recognised: remove it")
         return given
 
     @property

@@ -186,6 +186,7 @@ def test_compaction_mode_none_creates_write_only_tables() -> None:
         ("snapshots-retained: 10..100", "snapshots-retained: many", "is not allowed here"),
         ("metastore: filesystem", "metastore: glue", "metastore: glue is not supported"),
         ("position-lost: resnapshot", "position-lost: ignore", "'fail' or 'resnapshot'"),
+        ("online-ddl: [gh-ost, pt-osc]", "online-ddl: [gh-ost]", "always recognised: remove it"),
     ],
 )
 def test_invalid_values_are_refused_with_their_line(old: str, new: str, words: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from penstock.table.buckets.layout import keys_move
 from penstock.table.merge.engines.registry import ENGINES, merge_engine
 from penstock.table.options import buckets, changelogs, compaction, iceberg, indexes, merge_engines, partitions
 from penstock.table.options.catalog import find
@@ -72,10 +73,6 @@ def _has_dynamic_buckets(schema: TableSchema) -> bool:
     return _has_key(schema) and schema.typed[buckets.BUCKET] == -1
 
 
-def _moves_keys(schema: TableSchema) -> bool:
-    return _has_dynamic_buckets(schema) and not set(schema.partition_keys) <= set(schema.primary_keys)
-
-
 _OF_LEVELS = (
     compaction.NUM_SORTED_RUN_COMPACTION_TRIGGER,
     compaction.NUM_SORTED_RUN_STOP_TRIGGER,
@@ -99,10 +96,6 @@ _OF_MERGES = (
     merge_engines.SEQUENCE_FIELD,
     merge_engines.ROWKIND_FIELD,
     merge_engines.RECORD_LEVEL_EXPIRE_TIME,
-)
-_OF_LOOKUPS = (
-    compaction.LOOKUP_WAIT,
-    indexes.LOOKUP_CACHE_MAX_DISK_SIZE,
 )
 _OF_AUTOMATIC_TAGS = (
     partitions.TAG_CREATION_PERIOD,
@@ -131,13 +124,13 @@ _ALL = (
         "it needs record-level.expire-time, and a primary key",
     ),
     OptionNeed(
-        _OF_LOOKUPS,
+        (indexes.LOOKUP_CACHE_MAX_DISK_SIZE,),
         _looks_up,
         "it needs changelog-producer = lookup, merge-engine = first-row, deletion-vectors.enabled or force-lookup",
     ),
     OptionNeed(
-        (compaction.LOOKUP_COMPACT, compaction.LOOKUP_COMPACT_MAX_INTERVAL),
-        lambda schema: _looks_up(schema) and not _moves_keys(schema),
+        (compaction.LOOKUP_WAIT, compaction.LOOKUP_COMPACT, compaction.LOOKUP_COMPACT_MAX_INTERVAL),
+        lambda schema: _looks_up(schema) and not keys_move(schema),
         "it needs changelog-producer = lookup, merge-engine = first-row, deletion-vectors.enabled or force-lookup, "
         "and partition columns that are in the primary key",
     ),

@@ -142,10 +142,16 @@ def _mode_of(schema: TableSchema, count: int, bucket_keys: tuple[str, ...]) -> B
         return BucketMode.POSTPONE
     if count != -1:
         raise ConfigError(f"bucket = {count} is not a bucket number", hint="use n > 0, -1 (dynamic) or -2 (postpone)")
-    # If the key lacks a partition column, its row may be in any partition, which only an index of all keys can
-    # find out.
-    whole = set(schema.partition_keys) <= set(schema.primary_keys)
-    return BucketMode.DYNAMIC if whole else BucketMode.CROSS_PARTITION
+    return BucketMode.CROSS_PARTITION if keys_move(schema) else BucketMode.DYNAMIC
+
+
+def keys_move(schema: TableSchema) -> bool:
+    """Return whether a key may move between partitions, because it lacks a partition column.
+
+    Only an index of all keys can then find out in which partition the row of a key is.
+    """
+    keys = set(schema.primary_keys)
+    return bool(keys) and schema.typed[BUCKET] == -1 and not keys.issuperset(schema.partition_keys)
 
 
 # Options by level override the general ones, but Java always writes postponed files in Avro.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from penstock.table.buckets.layout import keys_move
 from penstock.table.compaction.changelog import ChangelogSpec
 from penstock.table.compaction.policy import Pick
 from penstock.table.compaction.record_expiry import RecordExpiry
@@ -33,6 +34,7 @@ class CompactionSpec:
     options: TableOptions
     expiry: RecordExpiry | None = None
     rewrites_all: bool = False  # files are never upgraded without a rewrite
+    keys_move: bool = False  # a row may delete that of its key in another partition
 
     @classmethod
     def of(cls, schema: TableSchema, expiry: RecordExpiry | None = None) -> CompactionSpec:
@@ -46,6 +48,7 @@ class CompactionSpec:
             options=options,
             expiry=expiry,
             rewrites_all=options[COMPACTION_FORCE_REWRITE_ALL_FILES],
+            keys_move=keys_move(schema),
         )
 
     def must_rewrite(self, file: DataFile) -> bool:
@@ -72,7 +75,8 @@ class CompactionSpec:
         New files are then compacted after the commit that adds them.
         """
         options = self.options
-        waits = options[LOOKUP_WAIT]
+        # The new row of a key that moves and the delete of the old one must become visible at the same time.
+        waits = options[LOOKUP_WAIT] or self.keys_move
         return self.shows_by_compaction and not waits and not options[COMMIT_FORCE_COMPACT]
 
     @property

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.errors import SourceError
+from penstock.errors import PositionLost, SourceError
 from penstock.ingest.connector_requests import TableName
 from penstock.ingest.database.settings import Address, DatabaseSettings
 from penstock.ingest.database.skipped_parts import SKIPS
@@ -127,16 +128,21 @@ class DatabaseSource(ABC, Generic[S, P]):
     def read_again(self, table: TableName) -> None:
         self.settings.requests.add(table)
 
-    def skips_if_lost(self, reread: str) -> dict[str, bool]:
-        """Return the marks for the ranges of a batch if the batch after it carries out a request to read all tables.
+    def skips_if_lost(self, reread: str, check: Callable[[], None] | None = None) -> dict[str, bool]:
+        """Return the marks for the ranges of a batch if the batch after it reads all tables again.
 
-        `reread` is the request that the batch knows. The new one is stored first: the run may end before the next
-        batch, and be followed by one without the request.
+        That is so if a request to do so is not carried out yet; `reread` is the one that the batch knows. It is also so
+        if `check` finds that the batch's own part of the log is gone, and this is the answer to a lost position. The
+        request is stored first: the run may end before the next batch, and be followed by one without the request.
         """
         settings = self.settings
-        if not settings.is_requested(reread) or settings.reset:
+        if settings.is_requested(reread) and not settings.reset:
+            request = settings.rereads
+        elif check is not None and settings.rereads_when_lost and _is_lost(check):
+            request = secrets.token_hex(4)
+        else:
             return {}
-        settings.requests.add_emptying((), settings.rereads)
+        settings.requests.add_emptying((), request)
         return {SKIPS: True}
 
     def at_barrier(self) -> bool:
@@ -144,3 +150,15 @@ class DatabaseSource(ABC, Generic[S, P]):
 
     def close(self) -> None:
         self._planner = None
+
+
+def _is_lost(check: Callable[[], None]) -> bool:
+    """Return whether the part of the log that a batch was planned with is gone for good."""
+    try:
+        check()
+    except PositionLost as error:
+        if error.retryable:
+            return False  # reading the batch fails, and is repeated
+        log.warning("event=position_lost reason=%s position=%s", error.message, error.facts.get("position"))
+        return True
+    return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import SourceError
@@ -16,7 +16,7 @@ from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
 from penstock.ingest.mongodb.offsets import MongoProgress
-from penstock.ingest.mongodb.planner import MongoPlanner
+from penstock.ingest.mongodb.planner import MongoPlanner, check_progress
 from penstock.ingest.mongodb.read_range import BARRIERS, CHUNK, LOG, MongoRangeReading
 from penstock.ingest.mongodb.rows import DocumentRows
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_from, time_json, time_text
@@ -61,10 +61,15 @@ class MongoSource(DatabaseSource[MongoSettings, MongoPlanner]):
         # One range for the whole log of the batch, because every change stream reads all of the server's log.
         if progress.log > batch.start:
             parts.append((time_text(batch.start), {LOG: [after, time_json(progress.log)]}, CHUNK_WEIGHT))
-        skips = self.skips_if_lost(progress.reread)
+        skips = self.skips_if_lost(progress.reread, lambda: self._check_log(progress))
         return [
             Range(number, place, content | skips, None, weight) for number, (place, content, weight) in enumerate(parts)
         ]
+
+    def _check_log(self, progress: MongoProgress) -> None:
+        """Raise PositionLost if the log of the batch that ends here is gone."""
+        with self.planner.connected() as connection:
+            check_progress(connection, replace(progress, log=progress.batch.start))
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return MongoRangeReading(self.settings, range_.start, options).chunks()

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.database.source import CHUNK_WEIGHT, DatabaseSource
 from penstock.ingest.decoded_source import DecodedChunk
+from penstock.ingest.mysql.binlog.log_sample import require_same_log
+from penstock.ingest.mysql.binlog.range_cutter import BinlogRange
+from penstock.ingest.mysql.binlog.resume import require_log
 from penstock.ingest.mysql.captured_tables import captured_facts
 from penstock.ingest.mysql.ddl.history import DefinitionVersion, SchemaHistory
 from penstock.ingest.mysql.definition import NETWORK_BYTES, schema_of
@@ -79,7 +82,7 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
                 (place, content | known, weight) if _reads_log(content) else (place, content, weight)
                 for place, content, weight in parts
             ]
-        skips = self.skips_if_lost(progress.reread)
+        skips = self.skips_if_lost(progress.reread, lambda: self._check_log(progress))
         ranges = [
             Range(number, place, content | skips, None, weight) for number, (place, content, weight) in enumerate(parts)
         ]
@@ -88,6 +91,20 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
             for range_ in group:
                 range_.start["reader"] = reader
         return ranges
+
+    def _check_log(self, progress: Progress) -> None:
+        """Raise PositionLost if the binlog of the batch that ends here is gone."""
+        batch = progress.batch
+        if batch.as_of is None and not batch.log:
+            return
+        start = batch.as_of or _start_of(batch.log[0])
+        server = self.settings.server
+        with connected(server) as connection:
+            facts = server_facts(connection)
+            if facts.uuid != progress.server:  # its log has other places
+                return
+            require_log(connection, facts, replace(start, gtid=progress.log.gtid))
+        require_same_log(server, start, self.settings.server_id(-1))
 
     def _known(self, progress: Progress) -> dict[str, Any]:
         """Return the definitions that binlog readers need because the binlog does not contain them."""
@@ -143,6 +160,10 @@ class MySqlSource(DatabaseSource[FollowSettings, Planner]):
 def _after(position: LogPosition) -> str:
     """Return a file name that sorts after this position's file."""
     return f"end.{file_number(position.file) + 1}"
+
+
+def _start_of(part: BinlogRange) -> LogPosition:
+    return LogPosition(part.file, part.start, begun=part.begun, sample=part.sample)
 
 
 Part = tuple[str, dict[str, Any], int]

@@ -104,6 +104,15 @@ def _contains(read: str, gone: str, *, mariadb: bool) -> bool:
     return MySqlGtidSet(read).contains(MySqlGtidSet(gone))
 
 
+def require_log(connection: Connection, facts: ServerFacts, planned: LogPosition) -> None:
+    """Raise BinlogPurged or BinlogReset if this server no longer has the log that a batch was planned with.
+
+    `planned` is the start of the batch, with the transactions of the log up to its end.
+    """
+    check_position(connection, planned)
+    _check_same_log(connection, facts, planned)
+
+
 def check_position(connection: Connection, stored: LogPosition) -> None:
     """Raise BinlogPurged or BinlogReset if the server no longer has this position."""
     files = log_files(connection)

@@ -303,3 +303,22 @@ def test_lost_history_is_an_error_and_reading_again_repairs_it(tmp_path: Path) -
         sync.flags = ["--resnapshot"]
         sync.run()
         assert set(sync.rows()) == {str(number) for number in range(1200)}
+
+
+def test_a_planned_batch_whose_history_is_lost_lets_the_collections_be_read_again(tmp_path: Path) -> None:
+    with (
+        running("mongodb", tmp_path / "server", "--oplog-max-entries", "50") as port,
+        MongoPlayground.at(f"mongodb://127.0.0.1:{port}/") as server,
+    ):
+        server.db.t.insert_many([{"_id": "first"}, {"_id": "second"}])
+        sync = MongoSync(server, tmp_path, "t")
+        sync.run()
+        server.db.t.delete_one({"_id": "first"})
+        with pytest.raises(ZeroDivisionError):
+            sync.run(lambda *_: 1 // 0)  # the batch is planned, and not read
+        server.db.other.insert_many([{"_id": number} for number in range(1200)])
+        with pytest.raises(OplogLost):
+            sync.run()
+        spec = sync.spec
+        run(spec.model_copy(update={"errors": spec.errors.model_copy(update={"position_lost": "resnapshot"})}))
+        assert set(sync.rows()) == {"second"}

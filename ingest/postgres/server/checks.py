@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import SourceError
-from penstock.ingest.database.findings import MissingGrant, ServerFinding, error_finding, warning_finding
+from penstock.ingest.database.findings import (
+    ConnectionLost,
+    MissingGrant,
+    ServerFinding,
+    error_finding,
+    warning_finding,
+)
 from penstock.ingest.postgres.errors import (
     BehindPooler,
     NoFreeSlot,
@@ -19,6 +25,7 @@ from penstock.ingest.postgres.errors import (
 )
 from penstock.ingest.postgres.server.address import SESSION
 from penstock.ingest.postgres.server.catalog import qualified, quoted
+from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.publication import Publication
 from penstock.ingest.postgres.server.slot import PLUGIN, SlotFacts, slot_facts
 from penstock.ingest.postgres.server.table_checks import check_tables, numbers_of
@@ -47,9 +54,11 @@ def check_server(
 
     `columns` are the selected columns, by the number of the table.
     """
+    session = list(_session(connection))
     return [
         *_settings(connection),
-        *_session(connection),
+        *session,
+        *(() if session else _replication(connection)),
         *_slot(connection, slot),
         *_rights(connection, tables, columns),
         *check_publication(connection, publication, tables),
@@ -94,6 +103,23 @@ def _session(connection: PgConnection) -> Iterator[ServerFinding]:
         wanted = ", ".join(f"{name} = {SESSION[name]}" for name in other)
         message = "settings of the session do not reach the server, as behind a pooler that ignores them"
         yield error_finding(BehindPooler, message, seen, wanted, BehindPooler.way_out)
+
+
+def _replication(connection: PgConnection) -> Iterator[ServerFinding]:
+    """Yield a finding if no connection for replication can be had, as behind a pooler that ignores what it was asked for.
+
+    Otherwise the tables would be copied before the log turns out not to be readable.
+    """
+    if connection.value("SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user") != "t":
+        return  # the check of the rights names that
+    message, wanted = "the log cannot be read", "a connection for replication"
+    try:
+        with connected(connection.server, replication=True) as reader:
+            reader.rows("IDENTIFY_SYSTEM")
+    except BehindPooler as error:
+        yield error_finding(BehindPooler, message, error.facts.get("reason"), wanted, BehindPooler.way_out)
+    except ConnectionLost as error:  # there may be one by the time when the log is read
+        yield warning_finding(ConnectionLost, message, error.facts.get("reason"), wanted, error.hint or "")
 
 
 def _slot(connection: PgConnection, slot: str) -> Iterator[ServerFinding]:

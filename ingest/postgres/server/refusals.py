@@ -37,7 +37,7 @@ def refused(server: PgAddress, state: str, text: str, sql: str = "") -> SourceEr
         hint = "check user, password and pg_hba.conf; penstock check names the grants that are missing"
         return MissingGrant("the PostgreSQL server denied access", hint=hint, user=server.user, **facts)
     # syntax_error: the connection is not one for replication, although it was asked for.
-    if state == "42601" and sql.startswith("START_REPLICATION"):
+    if state == "42601" and sql.startswith(("START_REPLICATION", "IDENTIFY_SYSTEM")):
         return BehindPooler(_POOLER_ANSWERS, **facts)
     # The SQLSTATE object_in_use.
     if state == "55006":

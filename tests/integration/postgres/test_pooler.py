@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.ingest.postgres.errors import BehindPooler
-from tests.integration.postgres.sync import PgPlayground, PgSync
+from penstock.ingest.postgres.server.address import SESSION
+from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
 from tests.servers.launch import running
 
 pytestmark = pytest.mark.postgres
@@ -42,5 +43,21 @@ def test_a_pooler_that_ignores_settings_is_found_by_their_lack(server: PgPlaygro
     with pooled(server, f"pool_mode = {mode}", ignored) as pooler, pytest.raises(BehindPooler) as raised:
         PgSync(pooler, tmp_path, "t", conf=["table-name=t"]).run()
     assert "row_security = on" in str(raised.value)
+    assert "the PostgreSQL server itself" in str(raised.value)
+    assert server.run(LEFT).split() == ["0", "0"]
+
+
+@pytest.mark.parametrize("ignored", ["", ", replication"])
+def test_a_pooler_without_replication_is_found_before_rows_are_copied(
+    server: PgPlayground, tmp_path: Path, ignored: str
+) -> None:
+    """The user has all settings of the session by itself, so that they tell nothing."""
+    server.create("t", "id int PRIMARY KEY, v text")
+    for key, value in SESSION.items():
+        server.run(f"ALTER ROLE cdc IN DATABASE {DATABASE} SET {key} = '{value}'")
+    ignored = f"ignore_startup_parameters = options, extra_float_digits{ignored}"
+    with pooled(server, ignored) as pooler, pytest.raises(BehindPooler) as raised:
+        PgSync(pooler, tmp_path, "t", conf=["table-name=t"]).run()
+    assert "the log cannot be read" in str(raised.value)
     assert "the PostgreSQL server itself" in str(raised.value)
     assert server.run(LEFT).split() == ["0", "0"]

@@ -17,7 +17,8 @@ def test_a_pooler_that_does_not_pass_replication_on_is_named() -> None:
     )
     syntax = 'syntax error at or near "START_REPLICATION"'
     in_stream = refused(SERVER, "42601", syntax, 'START_REPLICATION SLOT "s" LOGICAL 0/1')
-    for error in (at_login, in_stream):
+    before = refused(SERVER, "42601", 'syntax error at or near "IDENTIFY_SYSTEM"', "IDENTIFY_SYSTEM")
+    for error in (at_login, in_stream, before):
         assert isinstance(error, BehindPooler)
         assert not error.retryable
     assert not isinstance(refused(SERVER, "42601", syntax, "SELECT FROM"), BehindPooler)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from penstock.errors import SourceError
@@ -48,7 +48,7 @@ class Range:
 
     `number` orders the ranges of one batch; rows of the same key are ordered by (number, position, sub). `place` is for
     people: topic/partition, file, table. `start` and `end` are JSON values of the source, `end` exclusive; `weight` is
-    the amount of work, in a unit of the source.
+    the amount of work, in a unit of the source. `mark` tells a reader what the place was when the range was planned.
     """
 
     number: int
@@ -56,9 +56,11 @@ class Range:
     start: Any
     end: Any
     weight: int = 1
+    mark: str = field(default="", compare=False)
 
     def to_json(self) -> str:
-        return json.dumps([self.number, self.place, self.start, self.end, self.weight], separators=(",", ":"))
+        marks = [self.mark] if self.mark else []
+        return json.dumps([self.number, self.place, self.start, self.end, self.weight, *marks], separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Range:

@@ -19,6 +19,8 @@ ACCEPT_GAP = "use --accept-gap to continue without these records"
 # broker has restarted or a network device has dropped the connection, while a new connection is served at once. Each
 # further connection gets twice the time of the one before: a slow broker returns records only with its fourth answer.
 _FIRST_PART = 5
+# A new leader may not know yet that its last records are committed, so a partition that ends early may still go on.
+_FIRST_QUESTION_S = 2.0
 
 
 class RangeProgress:
@@ -31,6 +33,8 @@ class RangeProgress:
         self._until = time.monotonic() + patience
         self._silence = patience / _FIRST_PART  # after which there is a new connection
         self._renew_at = self._next_renewal()
+        self._asks_after = _FIRST_QUESTION_S
+        self._ask_at = time.monotonic() + self._asks_after
         # The offset up to which the partition has no more records to return.
         self._reached = -1
         self._complaint: KafkaError | None = None
@@ -47,6 +51,14 @@ class RangeProgress:
             return False
         self._silence *= 2
         self._renew_at = self._next_renewal()
+        return True
+
+    def ends_early(self) -> bool:
+        """Return whether it is time to ask why the partition ends before the end: at growing intervals."""
+        if not 0 <= self._reached < self.end or time.monotonic() < self._ask_at:
+            return False
+        self._asks_after *= 2
+        self._ask_at = time.monotonic() + self._asks_after
         return True
 
     def _next_renewal(self) -> float:

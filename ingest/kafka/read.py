@@ -14,6 +14,7 @@ from penstock.ingest.fetched_messages import Extra, FetchedMessages
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, is_unknown_topic, patiently, stopped
 from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
 from penstock.ingest.kafka.cluster import place_of
+from penstock.ingest.kafka.planned_topics import require_topics
 from penstock.ingest.kafka.range_progress import RangeProgress
 from penstock.ingest.source import Range
 from penstock.ingest.source_waits import ended_by_a_stop
@@ -70,6 +71,8 @@ def read_range(
                 if reading.deleted is not None:
                     position = _past_deleted(client, reading, position)
                     client.assign([TopicPartition(topic, partition, position)])
+                elif reading.ends_early():
+                    require_topics(properties, [range_], accept_gap=accept_gap)
                 elif reading.is_stuck():
                     client = renewed(properties, client)
                     client.assign([TopicPartition(topic, partition, position)])

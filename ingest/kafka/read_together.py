@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from penstock.errors import PenstockError
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS
 from penstock.ingest.kafka.cluster import Place, place_of
+from penstock.ingest.kafka.planned_topics import require_topics
 from penstock.ingest.kafka.range_progress import RangeProgress
 from penstock.ingest.kafka.read import WAIT_SECONDS, consumer_of, mean_size, renewed
 from penstock.ingest.source import Range
@@ -64,6 +65,8 @@ def fetch_together(
             for part in left:
                 part.add([*found.get(part.place, ()), *found.get(None, ())])
             waiting = [part for part in left if not part.is_done]
+            if early := [part.range for part in waiting if part.progress.ends_early()]:
+                require_topics(properties, early)
             # All are asked: each answers once, and a new connection is new for all of them.
             if [part for part in waiting if part.progress.is_stuck()]:
                 client = renewed(properties, client)

@@ -114,7 +114,11 @@ class KafkaSource:
         pieces = [
             (f"{topic}/{partition}", piece) for (topic, partition), span in spans.items() for piece in cut(*span, size)
         ]
-        return [Range(number, place, begin, stop, stop - begin) for number, (place, (begin, stop)) in enumerate(pieces)]
+        ids = {f"{topic}/{partition}": end.get("ids", {}).get(topic, "") for topic, partition in spans}
+        return [
+            Range(number, place, begin, stop, stop - begin, ids[place])
+            for number, (place, (begin, stop)) in enumerate(pieces)
+        ]
 
     def small_weight(self) -> int:
         return SMALL_RECORDS

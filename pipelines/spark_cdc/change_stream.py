@@ -14,7 +14,7 @@ from penstock.errors import DecodeError, SourceError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, RowBatch
 from penstock.ingest.connector_requests import Preparation
 from penstock.ingest.decoded_source import ChangeSource, DecodedChunk
-from penstock.ingest.source import SILENT_VALUES, Limit, Offsets, Range, grouped
+from penstock.ingest.source import SILENT_VALUES, ConfirmingSource, Limit, Offsets, Range, grouped
 from penstock.pipelines.ledger.batch_identity import NOW
 from penstock.pipelines.spark_cdc.declared_columns import SEQUENCE
 from penstock.pipelines.spark_cdc.query_columns import QueryColumns
@@ -28,10 +28,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
-    """One task's ranges of a batch. `batch` rises from batch to batch, and is the same when one is repeated."""
+    """One task's ranges of a batch. `batch` rises from batch to batch, and is the same when one is repeated.
+
+    `end` is the end of the batch, for sources that confirm what was read.
+    """
 
     ranges: tuple[Range, ...]
     batch: int
+    end: Offsets = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -98,7 +102,9 @@ class TableChangeStream:
             claim(self.columns.read.state, end)  # the checkpoint has the end of a batch before its inputs
         tasks = self.columns.read.tasks
         groups = grouped(self.source.plan(start, end, tasks), tasks)
-        return [ChangeTask(tuple(group), int(end.get(NOW, 0))) for group in groups]
+        # The end of a database's batch is large, with its tables and their positions.
+        confirmed = end if isinstance(self.source, ConfirmingSource) else {}
+        return [ChangeTask(tuple(group), int(end.get(NOW, 0)), confirmed) for group in groups]
 
     def mirror(self, offsets: Offsets) -> None:
         """Let the source know that Spark has processed all before these offsets."""
@@ -114,6 +120,9 @@ class TableChangeStream:
             for chunk in self.source.chunks(range_, options):
                 yield from found.rows(chunk)
             found.report()
+        # Spark has no place for this between its tasks and the end of the batch. A task that fails here has no rows.
+        if isinstance(self.source, ConfirmingSource):
+            self.source.confirm(task.ranges, task.end)
 
     def close(self) -> None:
         if self._source is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,13 @@ import pytest
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka.source import KafkaSource
-from penstock.ingest.source import Range
+from penstock.ingest.source import NO_LIMIT, Range
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.spark_cdc.change_stream import TableChangeStream
+from penstock.pipelines.spark_cdc.declared_columns import declared_schema
+from penstock.pipelines.spark_cdc.query_columns import QueryColumns
+from penstock.pipelines.spark_cdc.read_options import CdcRead
 from tests.integration.failing_calls import Killed, die
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.sync import Sync
@@ -61,15 +66,17 @@ def test_a_planned_batch_of_a_topic_that_was_created_again_is_refused(
     assert sync.ids("t") == [0, *new, 12]
 
 
+@pytest.mark.parametrize("new", [[7], [7, 8, 9, 10, 11]], ids=["shorter", "longer"])
 @pytest.mark.parametrize("gap", [False, True])
 def test_records_of_a_topic_that_was_created_again_after_the_plan_are_not_committed(
-    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, gap: bool
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: list[int], *, gap: bool
 ) -> None:
+    """If the new topic ends before the batch, the reader asks for its identity: it does not wait for more records."""
     sync, topic = Sync(broker, tmp_path), broker.topic()
     send(broker, topic, 0)
     run_here(spec(sync, topic))
     send(broker, topic, 1, 2)
-    plan, new = KafkaSource.plan, [7, 8, 9, 10, 11]
+    plan = KafkaSource.plan
 
     def planned_before_it_was_created_again(source: KafkaSource, *given: Any) -> list[Range]:
         found = plan(source, *given)
@@ -103,3 +110,27 @@ def test_a_planned_batch_of_a_topic_that_was_deleted_is_refused(broker: Broker, 
         run_here(spec(sync, "gone-.*"))
     run_here(spec(sync, "gone-.*", gap=True))
     assert sync.ids("t") == [0, 3]
+
+
+@pytest.mark.parametrize("new", [[7], [7, 8, 9]], ids=["shorter", "longer"])
+def test_a_task_of_a_spark_source_refuses_a_topic_that_was_created_again_after_its_plan(
+    broker: Broker, new: list[int]
+) -> None:
+    topic = broker.topic()
+    send(broker, topic, 0, 1)
+    options = {
+        "properties.bootstrap.servers": broker.properties["bootstrap.servers"],
+        "topic": topic,
+        "value.format": "canal-json",
+        "startup.mode": "earliest-offset",
+    }
+    read = CdcRead.of("kafka", options)
+    stream = TableChangeStream(QueryColumns.of(read, declared_schema(read)))
+    start = stream.initial_offsets()
+    [task] = stream.inputs(start, stream.latest_offsets(start, NO_LIMIT, None))
+    assert sum(map(len, stream.read(task))) == 2
+    broker.renew(topic)
+    send(broker, topic, *new)
+    with pytest.raises(PositionLost, match="created again"):
+        list(stream.read(pickle.loads(pickle.dumps(task))))
+    stream.close()

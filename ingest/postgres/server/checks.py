@@ -106,7 +106,7 @@ def _session(connection: PgConnection) -> Iterator[ServerFinding]:
 
 
 def _replication(connection: PgConnection) -> Iterator[ServerFinding]:
-    """Yield a finding if no connection for replication can be had, as behind a pooler that ignores what it was asked for.
+    """Yield a finding if no connection for replication can be had, as behind a pooler that does not pass them on.
 
     Otherwise the tables would be copied before the log turns out not to be readable.
     """

@@ -81,6 +81,15 @@ def unopened(server: PgAddress, text: str) -> SourceError:
     # PgBouncer's own words, for settings of the session and for replication: PostgreSQL has no parameter of this kind.
     if "unsupported startup parameter" in text:
         return BehindPooler(_POOLER_ANSWERS, server=server.where, reason=text)
+    # libpq's own words: the server asks for a password, and there is none.
+    if "no password supplied" in text:
+        return MissingGrant(
+            "the PostgreSQL server asks for a password",
+            hint="set  password , or leave it to a file of libpq (PGPASSFILE, ~/.pgpass) wherever the pipeline reads",
+            user=server.user,
+            server=server.where,
+            reason=text,
+        )
     if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
         return refused(server, "28000", text)
     if "permission denied" in text:

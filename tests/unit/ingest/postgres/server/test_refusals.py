@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.ingest.database.findings import ConnectionLost
+from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import BehindPooler
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.refusals import refused, unopened
@@ -23,3 +23,10 @@ def test_a_pooler_that_does_not_pass_replication_on_is_named() -> None:
         assert not error.retryable
     assert not isinstance(refused(SERVER, "42601", syntax, "SELECT FROM"), BehindPooler)
     assert isinstance(unopened(SERVER, "Connection refused"), ConnectionLost)
+
+
+def test_a_password_that_is_missing_is_no_server_that_cannot_be_reached() -> None:
+    error = unopened(SERVER, 'connection to server at "db", port 5432 failed: fe_sendauth: no password supplied')
+    assert isinstance(error, MissingGrant)
+    assert not error.retryable
+    assert "PGPASSFILE" in str(error)

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from penstock.errors import ConfigError, StoreError, nearest
 from penstock.references import resolve
+from penstock.table.catalog.kept_connections import KEPT
 
 _URL = re.compile(r"jdbc:(?P<kind>[a-z]+):(?P<place>[^?]*)(?:\?(?P<parameters>.*))?", re.DOTALL)
 _FORMS = "jdbc:sqlite:/path/to/names.sqlite, jdbc:mysql://host:3306/database or jdbc:postgresql://host:5432/database"
@@ -26,8 +28,8 @@ class DuplicateRow(Exception):
 class JdbcDatabase:
     """A database and the properties of connections to it, which may contain references to secrets.
 
-    Each session has a connection of its own, so this class is safe in threads and in processes that fork, and it is
-    pickled without an open connection.
+    Each session has a connection to itself, which the process keeps for the next one. So this class is safe in threads
+    and in processes that fork, and it is pickled without an open connection.
     """
 
     kind: str
@@ -64,11 +66,11 @@ class JdbcDatabase:
 
     @contextmanager
     def session(self) -> Iterator[DatabaseConnection]:
-        """Connect for a few statements; each is committed by itself. StoreError when one fails."""
+        """Yield a connection for a few statements; each is committed by itself. StoreError when one fails."""
         driver = _DRIVERS[self.kind]
         module = _driver_module(driver.module)
         try:
-            with closing(driver.connect(module, self.place, {k: resolve(v) for k, v in self.properties})) as connection:
+            with self._connection(driver, module) as connection:
                 yield DatabaseConnection(connection, module, driver.placeholder)
         except module.Error as error:
             raise StoreError(
@@ -76,6 +78,29 @@ class JdbcDatabase:
                 database=str(self),
                 hint="check that the database is running and that its user may read and write Paimon's tables",
             ) from error
+
+    @contextmanager
+    def _connection(self, driver: _Driver, module: Any) -> Iterator[Any]:
+        properties = {name: resolve(text) for name, text in self.properties}
+        # With the secrets, which may have changed since: whoever has others connects with them, or is refused.
+        place = self, tuple(properties.items())
+        connection = None
+        if driver.probe is not None:
+            connection = KEPT.take(place, partial(_answers, module, driver.probe(self.place)))
+        if connection is None:
+            connection = driver.connect(module, self.place, properties)
+        is_whole = False
+        try:
+            yield connection
+            is_whole = True
+        except DuplicateRow:
+            is_whole = True  # the statement changed nothing
+            raise
+        finally:
+            if is_whole and driver.probe is not None:
+                KEPT.keep(place, connection)
+            else:
+                connection.close()
 
     def texts(self, query: str, *values: object) -> list[tuple[str, ...]]:
         """Return the rows of a query for names. ConfigError if one has a value that is not text, such as NULL."""
@@ -137,6 +162,18 @@ class _Driver:
     properties: frozenset[str]
     placeholder: str
     seconds_since: str
+    # The statement that tries a connection kept between sessions; None if connections are not kept.
+    probe: Callable[[str], str] | None
+
+
+def _answers(module: Any, probe: str, connection: Any) -> bool:
+    """Return whether the server still has the session of an idle connection: it may have been restarted."""
+    try:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(probe)
+    except module.Error:
+        return False
+    return True
 
 
 def _driver_module(name: str) -> Any:
@@ -190,6 +227,8 @@ def _connect_postgresql(module: Any, place: str, properties: Mapping[str, str]) 
     server = _server(place)
     # The time of a lock has no time zone: all sessions must use the same one.
     fixed = {"autocommit": True, "connect_timeout": _TIMEOUT_SECONDS, "options": "-c timezone=UTC"}
+    # Without it, a statement on a kept connection to a machine that is gone would wait for a quarter of an hour.
+    fixed["tcp_user_timeout"] = 1000 * _TIMEOUT_SECONDS
     return module.connect(**properties, **fixed, dbname=server.pop("database"), **server)
 
 
@@ -201,6 +240,8 @@ _MYSQL = _Driver(
     "%s",
     # The clock of the database, which is the same for all writers.
     "TIMESTAMPDIFF(SECOND, acquired_at, NOW())",
+    # If the database was dropped and created again, the session has none.
+    lambda place: f"USE `{_server(place)['database'].replace('`', '``')}`",
 )
 _DRIVERS = {
     "sqlite": _Driver(
@@ -210,6 +251,7 @@ _DRIVERS = {
         frozenset(),
         "?",
         "strftime('%s', 'now') - strftime('%s', acquired_at)",
+        None,  # opening a file is cheap, and it may be replaced
     ),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
@@ -220,5 +262,6 @@ _DRIVERS = {
         frozenset({"user", "password", "sslmode", "sslrootcert"}),
         "%s",
         "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at))",
+        lambda _: "SELECT 1",
     ),
 }

@@ -41,7 +41,7 @@ def names(port: int) -> Iterator[psycopg.Connection]:
         server.execute("ALTER DATABASE names SET timezone = 'Asia/Tokyo'")
         with psycopg.connect(**login, dbname="names") as connection:
             yield connection
-        server.execute("DROP DATABASE names")
+        server.execute("DROP DATABASE names WITH (FORCE)")  # a process keeps a connection
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +14,7 @@ from penstock.table.meta.snapshot import Snapshot, parse_snapshot, snapshot_json
 from penstock.table.schema.numbered_files import branch_folder, numbers_in
 
 HINT_TRIES = 3
+_READ_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,11 @@ class SnapshotFiles:
     def find(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot, or None if it does not exist."""
         return self._read(self.folder.path(snapshot_id))
+
+    def find_all(self, snapshot_ids: Sequence[int]) -> Iterator[Snapshot]:
+        """Yield those of the snapshots that exist, in the given order. Several files are read at a time."""
+        with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
+            yield from (snapshot for snapshot in pool.map(self.find, snapshot_ids) if snapshot is not None)
 
     def get(self, snapshot_id: int) -> Snapshot:
         """Return the snapshot.

@@ -213,6 +213,8 @@ class Scan(EngineRead):
 
         A stream that starts before the first snapshot uses the schema of the first one.
         """
+        if self.snapshot is not None:
+            return self.snapshot
         millis = self.travel.millis
         if millis is None or snapshot_at(self.store.snapshots, millis) is not None:
             return resolve(self.store, self.travel)

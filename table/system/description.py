@@ -47,9 +47,9 @@ def snapshots(store: TableStore) -> pa.Table:
         ("changelog_record_count", pa.int64()),
         ("watermark", pa.int64()),
     ]
-    found = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
     # A snapshot may have expired since its id was listed.
-    return table_of(columns, (_snapshot_row(store, snapshot) for snapshot in found if snapshot is not None))
+    found = store.snapshots.find_all(store.snapshots.ids())
+    return table_of(columns, (_snapshot_row(store, snapshot) for snapshot in found))
 
 
 def _snapshot_row(store: TableStore, snapshot: Snapshot) -> Sequence[object]:

@@ -88,7 +88,7 @@ def _update(context: SqlContext, statement: Update) -> pa.Table:
 
 
 def _pruning(context: SqlContext, table: Table, alias: str, where: str | None) -> pc.Expression | None:
-    """Return an expression that holds for all rows that match a condition; None if there is none."""
+    """Return an expression that holds for all rows that match a condition, or None if it is not known."""
     # A query in a condition could read much, only to learn what the condition asks for.
     if where is None or any(token.text.lower() == "select" for token in tokens_of(where)):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 
 import pytest
@@ -113,6 +114,24 @@ def test_no_snapshot_yet() -> None:
     _, files = table_with()
     assert (files.latest_id(), files.earliest_id(), files.latest()) == (None, None, None)
     assert list(files.newest_first()) == []
+
+
+def test_snapshots_are_read_side_by_side() -> None:
+    store, files = table_with(*range(1, 9))
+    both, read = threading.Barrier(2), store.read
+
+    def reads_two(path: str) -> bytes:
+        both.wait(timeout=60)  # each read waits for another one
+        return read(path)
+
+    store.read = reads_two  # type: ignore[method-assign]
+    assert [found.id for found in files.find_all([8, 3, 5, 4])] == [8, 3, 5, 4]
+
+
+def test_snapshots_that_expired_are_left_out_of_those_that_are_read() -> None:
+    _, files = table_with(2, 3)
+    assert list(files.find_all([1, 2, 3])) == [files.get(2), files.get(3)]
+    assert list(files.find_all([])) == []
 
 
 def test_a_snapshot_id_is_committed_once_and_the_hint_is_updated() -> None:

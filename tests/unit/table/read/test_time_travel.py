@@ -10,6 +10,7 @@ from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.snapshot_files import SnapshotFiles
 from tests.unit.table.tables import new_table, rows
 
 
@@ -65,6 +66,14 @@ def test_a_version_may_be_a_watermark(tmp_path: Path) -> None:
         seen(table, options={"scan.version": "watermark-x"})
     table.create_tag("watermark-901", 1)
     assert seen(table, options={"scan.version": "watermark-901"}) == ["a"]
+
+
+def test_a_scan_that_is_pinned_looks_its_snapshot_up_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = table.snapshots[0]
+    pinned = table.scan(timestamp=first.time_millis).at_one_snapshot()
+    monkeypatch.setattr(SnapshotFiles, "find", lambda *_: pytest.fail("a snapshot was read again"))
+    assert pinned.schema.names == table.schema.names
+    assert pinned.plan().snapshot == first
 
 
 def test_each_scan_mode_selects_the_snapshot_of_paimon(table: Table) -> None:

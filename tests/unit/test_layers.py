@@ -149,7 +149,7 @@ FLOORS = {
     "ingest/database": [
         {
             *("buffers", "findings", "past_rows", "shared_targets", "skipped_parts", "sql_conditions", "table_parts"),
-            *("unordered_deletes", "action_options", "kept_connections"),
+            *("unordered_deletes", "action_options", "kept_connections", "frame_chains"),
         },
         {"cells", "progress", "reachability", "settings"},
         {"requested_tables"},

@@ -27,7 +27,7 @@ from penstock.ingest.mysql.binlog.segment import (
 )
 from penstock.ingest.mysql.errors import BinlogReset, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition
-from penstock.ingest.mysql.server.wire import HEADER as PACKET_HEADER
+from penstock.ingest.mysql.server.packet_heads import HEADER as PACKET_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ class SegmentCutter:
         if stream.count == 0:
             return False
         # The start of the last packet suffices: a ROTATE event with the longest file name is shorter.
-        if stream.size >= self._request.block_bytes or self._is_over(bytes(stream.payload(-1)[:1024])):
+        if stream.size >= self._request.block_bytes or self._is_over(bytes(stream.last[:1024])):
             return True
         until = self._request.until
         # Counted by size too, because most events of MariaDB 11.4 and newer do not carry their position.

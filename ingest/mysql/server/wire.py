@@ -14,14 +14,12 @@ import pymysql
 from pymysql.constants import CR
 
 from penstock.ingest.database.buffers import SPARE
+from penstock.ingest.mysql.server.packet_heads import PacketHeads
 
 if TYPE_CHECKING:
     from penstock.byte_buffers import Int64s
     from penstock.ingest.mysql.server.connection import Connection
 
-HEADER = 4
-# A payload of this length continues in the next packet.
-FULL_PACKET = 0xFFFFFF
 _CHUNK = 1 << 20
 
 
@@ -65,36 +63,42 @@ class PacketStream:
     """The packets that answer a command, collected until the caller fetches them.
 
     The caller calls `fill` until the last packet ends the answer or the block is large enough, then `pop_packets`.
-    Payloads over 16 MiB are joined. Holds one block and the beginning of the next packet in memory.
+    Payloads over 16 MiB are joined. Holds one block and the beginning of the next packet in memory. `of_texts` says
+    that the payloads have few zero bytes.
     """
 
-    def __init__(self, connection: Connection, block_bytes: int) -> None:
+    def __init__(self, connection: Connection, block_bytes: int, *, of_texts: bool = False) -> None:
         self._stream = cast("_Inside", connection)._rfile
         self._block = block_bytes + _CHUNK
+        self._heads = PacketHeads(of_texts=of_texts)
         self._start_over(memoryview(b""))
 
     def _start_over(self, unread: memoryview) -> None:
         # A new buffer for every block, because arrays may still refer to the previous one. It gets room when it is
         # filled: an answer ends with a block.
         self._raw = _grown(unread, len(unread), len(unread))
-        self._starts: list[int] = []
-        self._joined_ends: dict[int, int] = {}
         self._filled = len(unread)
-        self._at = _split(self._raw, 0, self._filled, self._starts, self._joined_ends)
+        self._heads.start_over(self._raw, self._filled)
 
     @property
     def size(self) -> int:
-        return self._at
+        return self._heads.at
 
     @property
     def count(self) -> int:
-        return len(self._starts)
+        return self._heads.count
 
-    def payload(self, place: int) -> memoryview:
-        """Return the payload of one packet, -1 for the last."""
-        place %= len(self._starts)
-        after = self._starts[place + 1] - HEADER if place + 1 < len(self._starts) else self._at
-        return self._raw[self._starts[place] : self._joined_ends.get(place, after)]
+    @property
+    def first(self) -> memoryview:
+        """The payload of the first packet."""
+        start, end = self._heads.bounds_of_first
+        return self._raw[start:end]
+
+    @property
+    def last(self) -> memoryview:
+        """The payload of the last packet."""
+        start, end = self._heads.bounds_of_last
+        return self._raw[start:end]
 
     def fill(self) -> None:
         """Wait for more bytes. If the connection ends or fails here, it was lost."""
@@ -110,16 +114,12 @@ class PacketStream:
         if not got:
             raise pymysql.OperationalError(CR.CR_SERVER_LOST, "the server closed the connection")
         self._filled += got
-        self._at = _split(raw, self._at, self._filled, self._starts, self._joined_ends)
+        self._heads.go_on(raw, self._filled)
 
     def pop_packets(self) -> Packets:
         """Return the collected packets and start a new block."""
-        starts = np.array(self._starts, np.int64)
-        ends = np.append(starts[1:] - HEADER, self._at) if len(starts) else starts
-        for place, end in self._joined_ends.items():
-            ends[place] = end
-        packets = Packets(self._raw, starts, ends)
-        self._start_over(self._raw[self._at : self._filled])
+        packets = Packets(self._raw, *self._heads.bounds())
+        self._start_over(self._raw[self._heads.at : self._filled])
         return packets
 
 
@@ -129,55 +129,6 @@ def _grown(raw: memoryview, filled: int, size: int) -> memoryview:
     larger = np.empty(size + SPARE, np.uint8).data
     larger[:filled] = raw[:filled]
     return larger
-
-
-def _split(raw: memoryview, at: int, filled: int, starts: list[int], joined_ends: dict[int, int]) -> int:
-    """Record where payloads start, from the header at `at` on, and return the position of the next header.
-
-    A quarter of the cost of a short row is spent here. Therefore the third length byte, which is nearly always zero, is
-    checked first, and the end of a payload is derived from the start of the next one.
-    """
-    note, last = starts.append, filled - HEADER
-    while at <= last:
-        long = raw[at + 2]
-        length = raw[at] | raw[at + 1] << 8 | long << 16 if long else raw[at] | raw[at + 1] << 8
-        if length == FULL_PACKET:
-            joined = _joined(raw, at, filled)
-            if joined is None:
-                return at
-            joined_ends[len(starts)] = joined[0]
-            note(at + HEADER)
-            at = joined[1]
-            continue
-        if at + HEADER + length > filled:
-            return at
-        at += HEADER
-        note(at)
-        at += length
-    return at
-
-
-def _joined(raw: memoryview, at: int, filled: int) -> tuple[int, int] | None:
-    """Join a payload that spans several packets in place; return its end and the start of the next packet.
-
-    None if the last of its packets is incomplete.
-    """
-    pieces, place = [], at
-    while place + HEADER <= filled:
-        length = raw[place] | raw[place + 1] << 8 | raw[place + 2] << 16
-        if place + HEADER + length > filled:
-            return None
-        pieces.append((place + HEADER, length))
-        place += HEADER + length
-        if length < FULL_PACKET:
-            end = at + HEADER
-            for start, size in pieces:
-                # Slices of equal length, so the buffer keeps its size. The pieces move to the front, over the
-                # headers between them.
-                raw[end : end + size] = raw[start : start + size]
-                end += size
-            return end, place
-    return None
 
 
 class PayloadReader:

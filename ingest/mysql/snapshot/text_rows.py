@@ -74,13 +74,13 @@ def select(connection: Connection, sql: str, block_bytes: int) -> Iterator[RowBl
     If the caller stops early, the connection is not usable any more and must be closed.
     """
     command(connection, _QUERY, sql.encode())
-    stream, seen = PacketStream(connection, block_bytes), 0
+    stream, seen = PacketStream(connection, block_bytes, of_texts=True), 0
     columns: int | None = None
     while True:
         stream.fill()
         if not stream.count:
             continue
-        ends = _is_end(stream.payload(-1))
+        ends = _is_end(stream.last)
         if columns is None:
             columns = _column_count(stream)
         # One packet with the column count, one per column, one that ends the column list; then rows.
@@ -101,7 +101,7 @@ def _is_end(payload: memoryview) -> bool:
 
 
 def _column_count(stream: PacketStream) -> int:
-    first = bytes(stream.payload(0))
+    first = bytes(stream.first)
     if first[0] == 0xFF:
         raise _error(first)
     return PayloadReader(first).packed()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.byte_buffers import at_every_byte
+from penstock.ingest.database.frame_chains import chained
 
 if TYPE_CHECKING:
     from penstock.byte_buffers import Bytes, Int64s
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 COPY_DATA = ord("d")
 HEAD = 5  # bytes before the content
 _PART = 1 << 18
-# With fewer frames than this for each letter d in the content, it is cheaper to go from frame to frame.
-_FEW = 4
 _length_at = Struct(">I").unpack_from
 
 
@@ -35,22 +34,10 @@ def data_frames(data: Bytes, filled: int) -> tuple[Int64s, int]:
     places, ends = places[possible], ends[possible]
     if not len(places) or places[0] != 0:
         return _followed(data, filled)
-    # Nearly always the next of these places is the next frame.
-    others = np.flatnonzero(ends[:-1] != places[1:])
-    if len(others) * _FEW > len(places):
+    frames = chained(places, ends)
+    if frames is None:
         return _followed(data, filled)
-    following = np.searchsorted(places, ends[others])
-    is_frame = np.ones(len(places), np.bool_)
-    known = 0  # of the places before this one it is known whether they are frames
-    for place, after, end in zip(others.tolist(), following.tolist(), ends[others].tolist(), strict=True):
-        if place < known:
-            continue  # a letter d in the content of a frame
-        is_frame[place + 1 : after] = False
-        known = after
-        if after == len(places) or places[after] != end:
-            is_frame[after:] = False
-            break
-    places, ends = places[is_frame], ends[is_frame]
+    places, ends = frames
     return places, int(ends[-1])
 
 

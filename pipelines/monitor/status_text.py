@@ -60,7 +60,9 @@ def _rereads(state: PipelineState, position: Mapping[str, Any]) -> dict[str, lis
     # A signal is taken once the offsets name it, and deleted by the next batch.
     waiting = [request for request in state.requests if request[0] not in position.get("signals", ())]
     return {
-        "copy requested": [", ".join(tables) + (f" where {where}" if where else "") for _, tables, where in waiting],
+        "copy requested": [
+            (", ".join(tables) or "all tables") + (f" where {where}" if where else "") for _, tables, where in waiting
+        ],
         "copying again": unfinished_parts(position),
         "copy refused": list(position.get("refused", ())),
     }

@@ -166,6 +166,7 @@ def test_positions_are_shown_as_users_write_them() -> None:
 
 def test_tables_that_users_copy_again_are_listed() -> None:
     requests = (("1.json", ("shop.a",), ""), ("2.json", ("shop.b", "c"), "id > 1"), ("3.json", ("d",), "taken = 1"))
+    requests += (("reset-4f", (), ""),)
     position = {
         "log": {"file": "binlog.000012", "pos": 4567},
         "signals": ["3.json"],
@@ -178,6 +179,7 @@ def test_tables_that_users_copy_again_are_listed() -> None:
     assert foot == [
         "copy requested  shop.a",
         "copy requested  shop.b, c where id > 1",
+        "copy requested  all tables",
         "copying again  shop.d where taken = 1",
         "copy refused  shop.e where x: no such column",
     ]

@@ -200,11 +200,13 @@ class ImageRule:
     `watch`: columns whose change moves the row to another key or partition, so that it becomes -D and +I instead of -U
     and +U. With `before_images="key-changes"` an update that moves nothing yields +U alone. `sequence`: columns that
     decide which row of a key is newest; a delete without them would be older than every row, and have no effect.
+    With `keeps_deleted` deleted rows stay with a mark, and keep the values of their delete.
     """
 
     before_images: Literal["all", "key-changes"] = "all"
     watch: frozenset[str] = frozenset()
     sequence: frozenset[str] = frozenset()
+    keeps_deleted: bool = False
 
     def watches(self, name: str) -> bool:
         """Return whether a source column is watched. A catalog may fold names that the source spells in mixed case."""

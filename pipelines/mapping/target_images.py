@@ -136,8 +136,9 @@ class TargetImages:
         nameless = self.needs_names and (database is None or table is None)
         name = None if nameless else self.target(database, table)
         schema = self.known.get(name) if name else None
+        keeps = self.table_rules.marks_deletes(database, table)
         if schema is None:
-            return ImageRule("key-changes", frozenset(primary_keys))
+            return ImageRule("key-changes", frozenset(primary_keys), keeps_deleted=keeps)
         # If a key or partition column changes, the old image is needed to delete the row at its old place.
         keys = self.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
         # Deletes that are ignored may have no effect.
@@ -146,6 +147,7 @@ class TargetImages:
             "all" if needs_before(schema) else "key-changes",
             frozenset({*keys, *primary_keys}),
             frozenset(self.new_tables.sources_of(sequence)),
+            keeps,
         )
 
 

@@ -66,9 +66,9 @@ class EventDecoder:
         if _needs_old(rule):
             needed = changed & ~gone | deletes
         else:
-            # Deleted rows that stay with a mark keep the values that their delete contains.
-            present = (events.before[chosen] >= 0) | bool(_unordered(rule))
-            needed = deletes & present & self.has_before
+            # Others need the key alone, and are deleted whatever values the old document has.
+            present = (events.before[chosen] >= 0) & rule.keeps_deleted
+            needed = deletes & (present | bool(_unordered(rule))) & self.has_before
         old = self._old(events, chosen, needed, name)
         at = np.concatenate([events.before[chosen[old]], after[new]])
         rows = self.documents.rows(events.block, at, name)

@@ -66,6 +66,14 @@ def test_deletes_need_the_sequence_field_unless_they_are_ignored(shop: Shop) -> 
     assert options_of(shop, orders=orders(ignored)).rule("shop", "orders", ("id",)).sequence == set()
 
 
+@pytest.mark.parametrize("deletes", ["hard", "soft"])
+def test_deletes_keep_their_values_in_tables_whose_deleted_rows_stay(shop: Shop, deletes: str) -> None:
+    mapping = build.job(shop.spec(sink={"deletes": deletes})).mapping
+    options = mapping.decode_options({"ods.orders": orders({})})
+    for table in ("orders", "users"):
+        assert options.rule("shop", table, ("id",)).keeps_deleted is (deletes == "soft")
+
+
 def test_a_new_table_watches_the_key_of_its_source(shop: Shop) -> None:
     options = options_of(shop, orders=orders({"changelog-producer": "input"}))
     assert options.rule("shop", "users", ("id",)) == ImageRule("key-changes", frozenset({"id"}))

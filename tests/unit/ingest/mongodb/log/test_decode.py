@@ -125,6 +125,15 @@ def test_delete_has_the_columns_that_order_the_rows_of_a_key(caplog: pytest.LogC
     assert "event=deletes_without_effect table=d.t deletes=2 missing=A" in caplog.text
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_delete_has_its_old_values_only_where_the_row_stays_with_a_mark(*, keeps: bool) -> None:
+    """Elsewhere a row must be deleted although a value of the old document does not fit its column."""
+    rule = ImageRule("key-changes", frozenset({"_id"}), keeps_deleted=keeps)
+    removed = event("delete", 1, fullDocumentBeforeChange={"_id": 1, "a": "y"})
+    assert Decoded(removed, rule=rule, has_before=True).rows() == [("-D", {"_id": "1"} | ({"a": "y"} if keeps else {}))]
+    assert Decoded(event("delete", 1), rule=rule, has_before=True).rows() == [("-D", {"_id": "1"})]
+
+
 def test_times_are_those_of_the_server() -> None:
     moment = dt.datetime(2026, 1, 1, 0, 0, 0, 5000)
     found: list[ChangeBatch] = Decoded(insert(1) | {"wallTime": moment}, insert(2)).batches

@@ -23,6 +23,7 @@ from penstock.table.schema.changes import (
     UpdateColumnType,
     UpdateComment,
 )
+from penstock.table.schema.column_changes import has_other_buckets
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, RowType, type_json, with_nullability
 
@@ -133,8 +134,11 @@ def _widens(table: str, schema: TableSchema, wanted: DeclaredColumn, rules: Colu
     fixed = wanted.name in schema.primary_keys or wanted.name in schema.partition_keys
     if change.verdict is Verdict.REFUSE and not fixed and not rules.policy.is_lenient:
         raise _refused(table, wanted, column.type)
-    # Paimon cannot change keys and partition columns: the table keeps its type, and values that fit are written.
-    return change.verdict is Verdict.WIDEN and not fixed
+    if change.verdict is not Verdict.WIDEN:
+        return False
+    # Keys, partition columns and columns that decide the bucket of a row cannot change: the table keeps its type, and
+    # values that fit are written.
+    return not fixed and not has_other_buckets(schema, wanted.name, column.type, change.type)
 
 
 def _refused(table: str, wanted: DeclaredColumn, old: DataType) -> SchemaConflict:

@@ -211,17 +211,21 @@ _NO_ICEBERG = (
 _EXPLICIT = "set disable-explicit-type-casting = false to allow casts that may lose digits"
 
 
-def _refuse_other_buckets(schema: TableSchema, path: Path, old: DataType, new: DataType) -> None:
-    """Refuse a type in which values of a bucket key would belong to other buckets than those that have their rows.
-
-    Java allows it, and then a condition on the column looks for older rows in the wrong bucket.
-    """
+def has_other_buckets(schema: TableSchema, name: str, old: DataType, new: DataType) -> bool:
+    """Return whether values of a column of the type `old` would belong to other buckets as values of the type `new`."""
     options = schema.typed
-    if path[0] not in options[BUCKET_KEY] or has_same_hashes(old, new):
-        return
+    if name not in options[BUCKET_KEY] or options[BUCKET] <= 0 or has_same_hashes(old, new):
+        return False
     # The remainder of a number is the same in both types.
-    widened = options[BUCKET_FUNCTION_TYPE] == "mod" and new == AtomicType("BIGINT", new.nullable)
-    if options[BUCKET] > 0 and not widened:
+    return options[BUCKET_FUNCTION_TYPE] != "mod" or new != AtomicType("BIGINT", new.nullable)
+
+
+def _refuse_other_buckets(schema: TableSchema, path: Path, old: DataType, new: DataType) -> None:
+    """Refuse a type for a bucket key in which a condition on it would look for older rows in the wrong bucket.
+
+    Java allows it.
+    """
+    if has_other_buckets(schema, path[0], old, new):
         raise ConfigError(
             f"the bucket key {path[0]!r} cannot become {written(new)}: rows that are already written are in the buckets"
             f" of its values as {written(old)}",

@@ -74,9 +74,23 @@ def has_same_hashes(source: DataType, target: DataType) -> bool:
     if source == target:
         return True
     match source, target:
-        case (AtomicType("VARCHAR"), AtomicType("VARCHAR")) | (AtomicType("VARBINARY"), AtomicType("VARBINARY")):
+        case (AtomicType("CHAR" | "VARCHAR"), AtomicType("CHAR" | "VARCHAR")):
             return target.length >= source.length
+        case (AtomicType("BINARY" | "VARBINARY"), AtomicType("VARBINARY")):
+            return target.length >= source.length
+        case (AtomicType("DECIMAL"), AtomicType("DECIMAL")):
+            return source.scale == target.scale and _is_wider_form(source, target, 18)
+        case (AtomicType("TIMESTAMP"), AtomicType("TIMESTAMP")) | (
+            AtomicType("TIMESTAMP_LTZ"),
+            AtomicType("TIMESTAMP_LTZ"),
+        ):
+            return _is_wider_form(source, target, 3)
     return False
+
+
+def _is_wider_form(source: AtomicType, target: AtomicType, compact: int) -> bool:
+    """Return whether `target` has all values of `source` in the same form: with up to `compact` digits, one number."""
+    return source.precision <= target.precision and (source.precision <= compact) == (target.precision <= compact)
 
 
 class CastFailed(DecodeError):

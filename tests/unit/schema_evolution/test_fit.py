@@ -163,6 +163,17 @@ def test_the_type_of_a_wider_key_is_kept() -> None:
     assert drift_of(source(("id", "bigint")), "t", held, ColumnRules()).is_none
 
 
+def test_the_type_of_a_wider_bucket_key_is_kept_unless_rows_stay_in_their_buckets() -> None:
+    options = {"bucket": "4", "bucket-key": "id"}
+    for type_, wider, more, kept in (
+        ("INT", "bigint", {}, True),
+        ("INT", "bigint", {"bucket-function.type": "mod"}, False),
+        ("VARCHAR(3)", "varchar(9)", {}, False),
+    ):
+        held = create_schema([("id", type_), ("n", "INT")], [], [], options | more, now=1)
+        assert drift_of(source(("id", wider), ("n", "int")), "t", held, ColumnRules()).is_none is kept, type_
+
+
 def test_formats_without_types_drift_only_by_new_columns() -> None:
     plain = SourceSchema("text", None, None, (SourceField("id"), SourceField("extra")))
     drift = drift_of(plain, "t", ORDERS, ColumnRules())

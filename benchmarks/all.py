@@ -53,6 +53,7 @@ class Benchmark:
 JAVA = ("java", "javac", "mvn")
 BENCHMARKS = (
     Benchmark("table", "table_io", "1000000", peer="pypaimon", peer_needs=("uv",)),
+    Benchmark("table-reads", "table_reads", peer="pypaimon-rust", peer_needs=("$PEER",), without_peer=()),
     Benchmark("queries", "queries", peer="pypaimon-rust", peer_needs=("$PEER",), without_peer=()),
     Benchmark("compaction", "compaction"),
     Benchmark("compaction-java", "beside_java", peer="Java Paimon", peer_needs=JAVA),
@@ -78,6 +79,7 @@ BENCHMARKS = (
     ),
     Benchmark("kafka-start", "kafka_job", "20000 --again --only ours", JAVA[:1]),
     Benchmark("starts", "starts", "5", ("pyspark", "java")),
+    Benchmark("kills", "kills", "3", ("pyspark", "java")),
     Benchmark("known-tables", "known_tables", "10000", ("pyspark", "java")),
     Benchmark("quiet", "quiet", "30", ("pyspark", "java")),
     Benchmark("freshness", "trickle", "1000 80", JAVA[:1]),

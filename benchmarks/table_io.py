@@ -235,6 +235,7 @@ def beside(
 
 
 def parquet_compacted(table: Table, columns: list[str]) -> int:
+    """Read the files of the newest snapshot; those that a compaction has replaced are in the folder as well."""
     total = 0
     for path in table.system("files")["file_path"].to_pylist():
         total += drained(pq.ParquetFile(path).iter_batches(65_536, columns=columns, use_threads=False))

@@ -108,11 +108,12 @@ def test_a_replay_completes_the_compaction_of_a_killed_process(
     check_invariants(table.refresh())
 
 
+@pytest.mark.parametrize("waits", ["true", "false"])
 def test_a_replay_completes_the_compaction_of_the_partition_that_a_key_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, waits: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
-    options = {"bucket": "-1", "changelog-producer": "lookup"}
+    options = {"bucket": "-1", "changelog-producer": "lookup", "lookup-wait": waits}
     table = new_table(tmp_path, columns, partitions=("p",), options=options)
 
     def commit(number: int, partition: str) -> None:

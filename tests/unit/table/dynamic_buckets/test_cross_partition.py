@@ -74,20 +74,6 @@ def test_a_key_that_moves_is_never_in_two_partitions_with_gentle_lookups(tmp_pat
         assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
 
 
-@pytest.mark.parametrize("producer", ["lookup", "none"])
-def test_a_commit_waits_for_the_compaction_of_a_key_that_moves(tmp_path: Path, producer: str) -> None:
-    options = {"changelog-producer": producer, "lookup-wait": "false", "deletion-vectors.enabled": "true"}
-    table = moving_table(tmp_path, **options)
-    write(table, ("1", "a", 1), ("2", "b", 1))
-    write(table, ("1", "b", 2))
-    assert content(table) == [("1", "b", 2), ("2", "b", 1)]
-    write(table, ("3", "b", 3))
-    if producer == "lookup":
-        newest = max(snapshot.id for snapshot in table.snapshots)
-        changes = [(row["rowkind"], row["p"]) for row in table.changes(0, newest).to_pylist() if row["id"] == "1"]
-        assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
-
-
 def test_a_compaction_of_one_bucket_does_not_show_a_key_before_its_delete(tmp_path: Path) -> None:
     options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "5"}
     options |= {"num-sorted-run.compaction-trigger": "3", "compaction.size-ratio": "100"}

@@ -80,17 +80,30 @@ def _show_create(cursor: Cursor) -> Show:
 def _show_of_table(listed: str) -> Callable[[Cursor], Show]:
     def read(cursor: Cursor) -> Show:
         cursor.skip_any("in", "from")
+        _refuse_like(cursor, listed)
         name, key, partition = cursor.names(), None, None
         if listed == "tblproperties" and cursor.skip("("):
             key = cursor.key()
             cursor.expect(")")
         if listed == "partitions" and cursor.skip("partition"):
             partition = cursor.partition()
+        _refuse_like(cursor, listed)
         return Show(listed, name, key=key, partition=partition)
 
     return read
 
 
+def _refuse_like(cursor: Cursor, listed: str) -> None:
+    if cursor.word() in {"like", "ilike"} and cursor.word(1).startswith("'"):  # else it is a name
+        cursor.fail(f"SHOW {listed.upper()} does not select by LIKE", hint=_INSTEAD_OF_LIKE[listed])
+
+
+_INSTEAD_OF_LIKE = {
+    "columns": "SHOW COLUMNS IN t  lists all columns,  DESCRIBE t name  describes one",
+    "partitions": "SHOW PARTITIONS t PARTITION (dt = 'mon'), or SELECT * FROM t$partitions WHERE partition LIKE '...'",
+    "tblproperties": "SHOW TBLPROPERTIES t ('key')",
+    "tags": "SELECT * FROM t$tags WHERE tag_name LIKE '...'",
+}
 _SHOW_HINT = (
     "SHOW CATALOGS, DATABASES, TABLES, VIEWS, CREATE TABLE, CREATE VIEW, PARTITIONS, COLUMNS, TBLPROPERTIES, TAGS or "
     "PROCEDURES"

@@ -17,6 +17,7 @@ from penstock.table.sql.grammar.table_statements import Analyze, DropPartitions,
 
 _CHANGES = {"insert", "update", "delete", "merge"}
 _EXPLAINED = {"select", "with", "values", "from", "("}
+_MODULES = "leave the statement out: functions are those of DuckDB, which are always there"
 # What to write instead of statements of other engines.
 _INSTEAD = {
     "optimize": "CALL sys.compact('db.t')",
@@ -25,6 +26,8 @@ _INSTEAD = {
     "restore": "CALL sys.rollback('db.t', '3')",
     "msck": "leave the statement out: partitions are found without it",
     "copy": "penstock sql ... --output csv, or INSERT INTO t SELECT * FROM read_csv('file')",
+    "load module": _MODULES,
+    "unload": _MODULES,
     "load": "INSERT INTO t SELECT * FROM read_csv('file')",
     "commit": "leave the statement out: each statement is a transaction",
     "rollback": "CALL sys.rollback('db.t', '3')",
@@ -40,7 +43,8 @@ def read_statement(text: str, line: int = 1, column: int = 1) -> Statement:
     read = _READERS.get(cursor.word())
     if read is None:
         first = cursor.word()
-        hint = _INSTEAD.get(first) or did_you_mean(first, _READERS, "docs/sql.md lists the statements")
+        instead = _INSTEAD.get(f"{first} {cursor.word(1)}") or _INSTEAD.get(first)
+        hint = instead or did_you_mean(first, _READERS, "docs/sql.md lists the statements")
         cursor.fail(f"{first.upper()} is not a supported statement", hint)
     return read(cursor)
 

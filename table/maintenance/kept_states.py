@@ -38,8 +38,13 @@ def all_branches(store: TableStore) -> list[TableStore]:
 
 
 def other_branches(store: TableStore) -> list[TableStore]:
-    """Return the branches other than this one."""
-    return [branch for branch in all_branches(store) if branch.paths.branch_root != store.paths.branch_root]
+    """Return the branches other than this one.
+
+    Their manifest lists are read once in this process: branches of one tag begin with the same ones. One that is gone
+    meanwhile only keeps files for longer.
+    """
+    others = [branch for branch in all_branches(store) if branch.paths.branch_root != store.paths.branch_root]
+    return [replace(branch, lists=store.lists, keeps_lists=True) for branch in others]
 
 
 def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
@@ -48,9 +53,14 @@ def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
     A listing may lag behind the latest commits, and the files of a missing snapshot would be deleted as unused. So the
     hints are read too.
     """
-    ids, first, last = set(store.snapshots.ids()), store.snapshots.earliest_id(), store.snapshots.latest_id()
-    if first is not None and last is not None:
-        ids.update(range(first, last + 1))
+    folder, ids = store.snapshots.folder, set(store.snapshots.ids())
+    first, last = folder.earliest_hint, folder.latest_hint()
+    ids.update(hint for hint in (first, last) if hint is not None and (hint in ids or folder.exists(hint)))
+    if ids:
+        last = max(ids)
+        while folder.exists(last + 1):
+            last += 1
+        ids.update(range(min(ids), last + 1))
     found = (store.snapshots.find(snapshot_id) for snapshot_id in sorted(ids))
     return (snapshot for snapshot in found if snapshot is not None)
 

@@ -39,6 +39,12 @@ def _read(store: TableStore, name: str, snapshot: Snapshot, size: int | None = N
 
 
 def _manifests(store: TableStore, name: str, snapshot: Snapshot, size: int | None) -> list[ManifestFile]:
+    if store.keeps_lists:
+        return _cached_list(store, name, lambda: _read_list(store, name, snapshot, size))
+    return _read_list(store, name, snapshot, size)
+
+
+def _read_list(store: TableStore, name: str, snapshot: Snapshot, size: int | None) -> list[ManifestFile]:
     data = _read(store, name, snapshot, size)
     return read_manifest_list(data, store.paths.manifest(name), table=store.name, snapshot=snapshot.id)
 

@@ -129,6 +129,8 @@ class TableStore:
     # The manifests in lists, and the index files in index manifests. Only writers and commits read these caches.
     lists: EntryCache[ManifestFile] = field(default_factory=lambda: EntryCache(20_000))
     indexes: EntryCache[IndexEntry] = field(default_factory=lambda: EntryCache(50_000))
+    # Whether all reads of lists use their cache, for those to whom it does not matter that a list is gone.
+    keeps_lists: bool = False
     commits: TableCommits = field(default_factory=FileCommits)
     catalog_name: str | None = None
 

@@ -149,3 +149,27 @@ def test_twice_as_many_cost_twice_the_requests(tmp_path: Path, made: Callable[[P
     few = requests(made, tmp_path, FEW, GROWING[made])
     many = requests(made, tmp_path, 2 * FEW, GROWING[made])
     assert {name: (few[name], many[name]) for name in few if many[name] > 2.5 * few[name]} == {}
+
+
+def expiry_requests(folder: Path, branches: int, rounds: int) -> list[int]:
+    """Return the requests of expiries of one snapshot each, in a table with branches of an older tag."""
+    table, found = committed(folder / str(branches), 4), list[int]()
+    table.create_tag("old")
+    for number in range(branches):
+        table.create_branch(f"b{number}", "old")
+    for number in range(rounds):
+        write(table, number)
+    store = CountedStore(table.store.storage)
+    counted = Table(replace(table.store, storage=store))
+    for _ in range(rounds):
+        store.calls.clear()
+        assert counted.expire_snapshots(max_deletes=1, retain_max=1, retain_min=1, older_than=2**60).snapshots == 1
+        found.append(store.calls.total())
+    return found
+
+
+@pytest.mark.slow
+def test_an_expiry_asks_for_little_of_each_branch(tmp_path: Path) -> None:
+    """Only for what may have changed in it: its snapshots, tags, changelogs and schema; 22 requests once."""
+    few, many = expiry_requests(tmp_path, 2, 3), expiry_requests(tmp_path, 6, 3)
+    assert [more - less for less, more in zip(few, many, strict=True)] == [4 * 12] * 3

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.formats.geometry import geojson
+from penstock.ingest.database.cells import is_ascii
 from penstock.ingest.mysql.values.json_text import json_text
 from penstock.ingest.mysql.values.rules import UNREADABLE
 
@@ -26,6 +27,8 @@ def decoded(raw: pa.Array, charset: Charset, cells: CellContext) -> pa.Array:
     """Return strings from bytes in the column's character set."""
     if not charset.is_utf8:
         return by_distinct(raw, charset.decode, pa.string())
+    if is_ascii(raw):
+        return pa.Array.from_buffers(pa.string(), len(raw), raw.buffers(), raw.null_count)
     try:
         # The cast checks that the bytes are UTF-8 and shares the buffers.
         return raw.cast(pa.string())

@@ -16,10 +16,12 @@ from penstock.byte_buffers import slices
 from penstock.ingest.database.buffers import with_spare_bytes
 from penstock.ingest.mysql.definition import MySqlColumn, MySqlType, parse_type
 from penstock.ingest.mysql.errors import ValueOutOfRange
+from penstock.ingest.mysql.server.charsets import CHARSETS
 from penstock.ingest.mysql.values import temporal
 from penstock.ingest.mysql.values.decimals import decimals, packed_size
 from penstock.ingest.mysql.values.labels import bits, enum_labels, set_members
-from penstock.ingest.mysql.values.rules import CellContext, ValueRules
+from penstock.ingest.mysql.values.rules import UNREADABLE, CellContext, ValueRules
+from penstock.ingest.mysql.values.strings import decoded
 
 DAY_US = 86_400_000_000
 
@@ -204,3 +206,18 @@ def test_a_short_text_at_the_end_after_long_ones(length: int) -> None:
     start, size = np.array([0, 100]), np.array([100, length])
     found = slices(pa.string(), with_spare_bytes(long + short), start, size, np.zeros(2, np.bool_))
     assert found.to_pylist() == [long.decode(), short.decode()]
+
+
+@given(
+    st.lists(
+        st.none()
+        | st.binary(max_size=3)
+        | st.text(st.characters(codec="utf-8", exclude_characters="�"), max_size=20).map(str.encode)
+    )
+)
+def test_texts_are_those_of_their_bytes(values: list[bytes | None]) -> None:
+    context = cells("varchar(20)")
+    found = decoded(pa.array(values, pa.binary()), CHARSETS["utf8mb4"], context)
+    found.validate(full=True)
+    assert found.to_pylist() == [None if value is None else value.decode("utf-8", "replace") for value in values]
+    assert (context.oddities[UNREADABLE] > 0) == any("�" in (text or "") for text in found.to_pylist())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from penstock.byte_buffers import ranges
+from penstock.byte_buffers import at_every_byte, ranges
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.row_layout import LocatedImages
 
 Place = tuple["Int64s", "Int64s", "Bools"]
+# Cells up to this size are compared word by word. Fewer than SPARE, which follow the last cell of a buffer.
+_FEW_BYTES = 32
 
 
 class CellSource(Protocol):
@@ -181,10 +183,23 @@ def _differ(data: Bytes, cells: Place, before: Int64s, after: Int64s) -> Bools:
     differ: Bools = (null[before] != null[after]) | (length[before] != length[after]) & ~null[before]
     same_size = np.flatnonzero(~differ & ~null[before] & (length[before] > 0))
     if len(same_size):
-        size = length[before[same_size]]
-        old, offsets = ranges(data, start[before[same_size]], size)
-        new, _ = ranges(data, start[after[same_size]], size)
-        # Counts the unequal bytes of each pair. `reduceat` would return a byte of the next pair for an empty one,
-        # so those are left out above.
-        differ[same_size] = np.add.reduceat(old != new, offsets[:-1], dtype=np.int64) > 0
+        sizes = length[before[same_size]]
+        differ[same_size] = _bytes_differ(data, start[before[same_size]], start[after[same_size]], sizes)
+    return differ
+
+
+def _bytes_differ(data: Bytes, old: Int64s, new: Int64s, sizes: Int64s) -> Bools:
+    """Return whether the bytes from these pairs of positions on differ; no size is zero."""
+    longest = int(sizes.max())
+    if longest > _FEW_BYTES:
+        old_bytes, offsets = ranges(data, old, sizes)
+        new_bytes, _ = ranges(data, new, sizes)
+        # Counts the unequal bytes of each pair. `reduceat` would return a byte of the next pair for an empty one.
+        counted: Bools = np.add.reduceat(old_bytes != new_bytes, offsets[:-1], dtype=np.int64) > 0
+        return counted
+    words, differ = at_every_byte(data, "<u8"), np.zeros(len(sizes), np.bool_)
+    for at in range(0, longest, 8):
+        # What follows the cells is shifted out; a shift by all 64 bits makes zero in numpy.
+        unused = (64 - 8 * np.clip(sizes - at, 0, 8)).view(np.uint64)
+        differ |= (words[old + at] ^ words[new + at]) << unused > 0
     return differ

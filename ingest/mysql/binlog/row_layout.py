@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import gathered, unsigned_at
+from penstock.ingest.database.buffers import gathered, repeated, unsigned_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,15 +40,20 @@ class LocatedImages:
 
     `event` is the number of the event, `step` the number of the image within it, `null` has a row per column of the
     layout. The positions of cells of fixed width are computed when a column is requested: for a wide table, all
-    positions together would not fit in memory.
+    positions together would not fit in memory. Those of variable width are put in order then, as many are never
+    requested: `order` has the place of each image among the positions that the walk found.
     """
 
-    def __init__(self, layout: RowImageLayout, event: Int64s, step: Int64s, row: Int64s, null: Bools) -> None:
+    def __init__(
+        self, layout: RowImageLayout, event: Int64s, step: Int64s, row: Int64s, null: Bools, order: Int64s
+    ) -> None:
         self.layout = layout
         self.event = event
         self.step = step
         self.null = null
         self._row = row  # position of the first cell of each image
+        self._order = order
+        self._found: dict[int, tuple[Int64s, Int64s]] = {}
         self._variable: dict[int, tuple[Int64s, Int64s]] = {}
         self._nullable = [bool(column.any()) for column in null]
         self._asked: tuple[int, Int64s] | None = None
@@ -57,15 +62,20 @@ class LocatedImages:
         return len(self.event)
 
     def found(self, column: int, start: Int64s, length: Int64s) -> None:
-        """Store the positions of the contents of a variable-length column."""
-        self._variable[column] = start, length
+        """Store the positions of the contents of a variable-length column, in the order of the walk."""
+        self._found[column] = start, length
 
     def cells(self, column: int) -> tuple[Int64s, Int64s]:
         """Return start and length of each cell's content. Cheapest if columns are requested in order."""
-        if column in self._variable:
-            return self._variable[column]
-        width = self.layout.widths[column]
-        return self._begin_of(column), np.full(len(self), width, np.int64)
+        if column in self._found:
+            return self._content_of(column)
+        return self._begin_of(column), repeated(self.layout.widths[column], len(self))
+
+    def _content_of(self, column: int) -> tuple[Int64s, Int64s]:
+        if column not in self._variable:
+            start, length = self._found[column]
+            self._variable[column] = start[self._order], length[self._order]
+        return self._variable[column]
 
     def _begin_of(self, column: int) -> Int64s:
         known, at = self._asked or (-1, self._row)
@@ -81,16 +91,15 @@ class LocatedImages:
         width = self.layout.widths[column]
         if width >= 0:
             return at + (width * ~self.null[column] if self._nullable[column] else width)
-        start, length = self._variable[column]
+        start, length = self._content_of(column)
         # The start of a variable cell is after its length prefix, and `width` is minus the bytes of that prefix: a
         # null cell has neither prefix nor content.
         return np.where(self.null[column], start + width, start + length) if self._nullable[column] else start + length
 
     def chosen(self, index: Int64s | Bools) -> LocatedImages:
-        located = LocatedImages(self.layout, self.event[index], self.step[index], self._row[index], self.null[:, index])
-        located._variable = {
-            column: (start[index], length[index]) for column, (start, length) in self._variable.items()
-        }
+        places = (self.event[index], self.step[index], self._row[index], self.null[:, index], self._order[index])
+        located = LocatedImages(self.layout, *places)
+        located._found = self._found
         return located
 
 
@@ -177,7 +186,7 @@ class _RunPlan:
     def finish(self, located: _LocatedRows) -> LocatedImages:
         if not located.events:
             none = np.zeros(0, np.int64)
-            images = LocatedImages(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_))
+            images = LocatedImages(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_), none)
             for column, _ in self.prefixes:
                 images.found(column, none, none)
             return images
@@ -190,9 +199,9 @@ class _RunPlan:
         # Transposed, because callers read the nulls of one column. The view works because bits are bytes of 0 or 1.
         null = np.ascontiguousarray(bits.T).view(np.bool_)
         row = np.concatenate(located.rows)[order] + self.layout.null_bytes
-        images = LocatedImages(self.layout, event[order], step[order], row, null)
+        images = LocatedImages(self.layout, event[order], step[order], row, null, order)
         for number, (column, _) in enumerate(self.prefixes):
-            start = np.concatenate([cells[number][0] for cells in located.variable])[order]
-            length = np.concatenate([cells[number][1] for cells in located.variable])[order]
+            start = np.concatenate([cells[number][0] for cells in located.variable])
+            length = np.concatenate([cells[number][1] for cells in located.variable])
             images.found(column, start, length)
         return images

@@ -158,7 +158,8 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         from penstock.ingest.postgres.server.connection import connected
         from penstock.ingest.postgres.server.table_checks import without_old_rows
 
-        with connected(replace(self.settings(config, request).server, patience=0.0)) as connection:
+        # A start asks too, and waits for a server that is not there for a moment.
+        with connected(self.settings(config, request).server) as connection:
             return dict.fromkeys(without_old_rows(connection, names), _WHOLE_DELETES)
 
     def estimates(self, config: PostgresConfig, request: SourceRequest) -> Mapping[TableName, int]:

@@ -27,15 +27,20 @@ def check_tables(connection: PgConnection, tables: Sequence[PgTableFacts]) -> It
 def without_old_rows(connection: PgConnection, names: Collection[TableName]) -> list[TableName]:
     """Return those of the tables whose log does not have whole old rows.
 
-    The rows of a partitioned table are logged as the identities of its partitions say.
+    The rows of a partitioned table are logged as the identities of its partitions say. Other tables are not looked at:
+    the list of partitions waits for those that are locked.
     """
+    wanted = ", ".join(f"({connection.literal(schema)}, {connection.literal(table)})" for schema, table in names)
+    if not wanted:
+        return []
     rows = connection.rows(
         "SELECT DISTINCT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        f"JOIN (VALUES {wanted}) w (s, t) ON w.s = n.nspname AND w.t = c.relname "
         "CROSS JOIN LATERAL (SELECT c.oid UNION SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf) t "
         "JOIN pg_class p ON p.oid = t.oid WHERE p.relkind = 'r' AND c.relkind IN ('r', 'p') AND p.relreplident <> 'f' "
         "ORDER BY 1, 2"
     )
-    return [name for schema, table in rows if (name := (str(schema), str(table))) in names]
+    return [(str(schema), str(table)) for schema, table in rows]
 
 
 def numbers_of(tables: Sequence[PgTableFacts]) -> str:

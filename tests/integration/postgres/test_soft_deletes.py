@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from penstock.pipelines.api.check_source import check_source
 from penstock.pipelines.api.sample import tables_planned
-from tests.integration.postgres.sync import PgPlayground, PgSync
+from penstock.pipelines.job.source_request import connector, request_of
+from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
+from tests.waiting import until
 
 pytestmark = pytest.mark.postgres
 SOFT = ["--deletes", "soft", "--table_conf", "bucket=1"]
@@ -64,3 +67,20 @@ def test_the_partitions_decide_what_deletes_of_a_partitioned_table_have(
     PgSync(server, tmp_path, flags=SOFT).run()
     assert NOTE.format("p") in caplog.text
     assert "public.q" not in caplog.text.partition("event=deletes_without_values")[2].partition("\n")[0]
+
+
+def test_tables_that_are_not_captured_may_be_locked(server: PgPlayground, tmp_path: Path) -> None:
+    """The list of partitions of a table waits for locks on them, as of a TRUNCATE or a VACUUM FULL."""
+    server.create("t", "id INT PRIMARY KEY")
+    server.create("p", "id INT PRIMARY KEY) PARTITION BY RANGE (id")
+    server.run("CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (9)")
+    spec = PgSync(server, tmp_path, "t", ["table-name=t"], SOFT).spec
+    statements = ("BEGIN", "LOCK TABLE p_1", "SELECT pg_sleep(60)")
+    words = ["psql", "-XqAt", "-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres", "-d", DATABASE]
+    with subprocess.Popen([*words, *(word for text in statements for word in ("-c", text))]) as session:
+        lock = "SELECT count(*) FROM pg_locks WHERE relation = 'p_1'::regclass AND granted"
+        until(lambda: server.run(lock) == "1", "the lock")
+        found = connector(spec).key_only_deletes(spec.source, request_of(spec), [("public", "t"), ("public", "it's")])
+        assert list(found) == [("public", "t")]
+        assert session.poll() is None, "it has waited for the lock"
+        session.terminate()

@@ -50,7 +50,7 @@ def check_lone_commits(
 
 
 def _missing(commit: LoneCommit, lacking: Collection[TableName]) -> UnsupportedBinlogEvent:
-    began, which, names = "the pipeline began", "captured tables", None
+    began, which, names = "the pipeline began, or in a gap that was accepted", "captured tables", None
     again = "read the tables again (--resnapshot)"
     if commit.tables:
         began, which, names = "some tables were read", "these tables", ", ".join(sorted(map(".".join, lacking)))

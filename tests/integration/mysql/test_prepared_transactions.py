@@ -11,6 +11,7 @@ from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
+from tests.integration.mysql.test_lost_batches import purge
 
 
 def prepare(server: Playground, name: str, statement: str) -> None:
@@ -47,6 +48,24 @@ def test_a_commit_of_a_transaction_that_was_prepared_before_the_first_start_stop
     again = sync_of(server, tmp_path, "--resnapshot")
     again.run()
     assert again.ids() == [1, 2, 50]
+
+
+def test_a_commit_of_a_transaction_that_was_prepared_in_an_accepted_gap_stops_the_pipeline(
+    server: Playground, tmp_path: Path
+) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    sync_of(server, tmp_path).run()
+    prepare(server, "in the gap", "INSERT INTO t VALUES (50)")
+    server.run("INSERT INTO t VALUES (2)", "FLUSH BINARY LOGS")
+    purge(server)
+    server.run("INSERT INTO t VALUES (3)")
+    sync_of(server, tmp_path, "--accept-gap").run()
+    server.run("XA COMMIT 'in the gap'", "INSERT INTO t VALUES (4)")
+    with pytest.raises(UnsupportedBinlogEvent, match="in a gap that was accepted"):
+        sync_of(server, tmp_path).run()
+    again = sync_of(server, tmp_path, "--resnapshot")
+    again.run()
+    assert again.ids() == [1, 2, 3, 4, 50]
 
 
 def test_transactions_of_other_tables_may_be_prepared_and_committed_in_two_batches(

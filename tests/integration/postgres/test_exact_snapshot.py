@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,32 @@ def test_sums_are_right_though_the_source_is_written_during_the_snapshot(server:
     sync.run()
     assert sums(sync, "w") == source_sums(server, "w")
     assert sums(sync, "later") == source_sums(server, "later")
+
+
+@pytest.mark.slow
+def test_a_table_may_be_reset_while_others_are_copied_as_of_a_position(server: PgPlayground, tmp_path: Path) -> None:
+    """The log waits for the others, so that the table is read as of the same position."""
+    written(server)
+    written(server, "z")
+    options = ["merge-engine=aggregation", "fields.n.aggregate-function=sum", "bucket=1"]
+    options.append("fields.big.ignore-retract=true")
+    sync = PgSync(server, tmp_path, conf=[SMALL_CHUNKS])
+    sync.flags = ["--max-batch-rows", "800", *(word for option in options for word in ("--table-conf", option))]
+
+    def crash(*_: object) -> None:
+        server.run("UPDATE w SET n = n + 1 WHERE id % 7 = 0", "UPDATE z SET n = n + 1 WHERE id % 5 = 0")
+        raise _CrashError
+
+    for _ in range(2):
+        with pytest.raises(_CrashError):
+            sync.run(crash)
+    reset = replace(sync, flags=[*sync.flags, "--reset", "ods.w"])
+    with pytest.raises(_CrashError):
+        reset.run(crash)
+    server.run("DELETE FROM w WHERE id % 11 = 0", "UPDATE z SET n = n + 1 WHERE id % 3 = 0")
+    sync.run()
+    assert sums(sync, "w") == source_sums(server, "w")
+    assert sums(sync, "z") == source_sums(server, "z")
 
 
 def test_changelog_has_every_row_of_the_snapshot_once(server: PgPlayground, tmp_path: Path) -> None:

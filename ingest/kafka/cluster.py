@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
@@ -172,11 +172,15 @@ class KafkaCluster:
         """Return the end of each partition; with read_committed, the end before the first open transaction."""
         return self._offsets(places, OffsetSpec.latest())
 
-    def ends(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int]]:
-        """Return the latest offsets, and the leader epochs of the partitions whose brokers know them."""
-        found = self._listed(places, OffsetSpec.latest())
-        epochs = {place: end.leader_epoch for place, end in found.items() if end.leader_epoch is not None}
-        return {place: end.offset for place, end in found.items()}, epochs
+    def bounds(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int], dict[Place, int]]:
+        """Return the earliest offsets, the latest ones, and the leader epochs of partitions whose brokers know them.
+
+        All are asked for at once: with a slow network, each answer takes seconds.
+        """
+        wanted = list(places)
+        firsts, lasts = self._all_listed(wanted, [OffsetSpec.earliest(), OffsetSpec.latest()])
+        epochs = {place: end.leader_epoch for place, end in lasts.items() if end.leader_epoch is not None}
+        return _offsets_of(firsts), _offsets_of(lasts), epochs
 
     def written(self, places: Iterable[Place]) -> dict[Place, int]:
         """Return the end of each partition with the records of open transactions."""
@@ -189,28 +193,41 @@ class KafkaCluster:
     def _offsets(
         self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0, isolation: IsolationLevel | None = None
     ) -> dict[Place, int]:
-        return {place: end.offset for place, end in self._listed(places, spec, lowest, isolation).items()}
+        return _offsets_of(self._all_listed(places, [spec], lowest, isolation)[0])
 
-    def _listed(
-        self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0, isolation: IsolationLevel | None = None
-    ) -> dict[Place, ListOffsetsResultInfo]:
-        request = {TopicPartition(topic, partition): spec for topic, partition in places}
-        if not request:
-            return {}
+    def _all_listed(
+        self,
+        places: Iterable[Place],
+        specs: Sequence[OffsetSpec],
+        lowest: int = 0,
+        isolation: IsolationLevel | None = None,
+    ) -> list[dict[Place, ListOffsetsResultInfo]]:
+        """Return the answers to each of the specs."""
+        wanted = [TopicPartition(topic, partition) for topic, partition in places]
+        if not wanted:
+            return [{} for _ in specs]
 
-        def ask() -> dict[TopicPartition, Any]:
-            futures = self._admin.list_offsets(
-                request, isolation_level=isolation or self._isolation, request_timeout=self._seconds
-            )
-            found = {place: self._answer(future) for place, future in futures.items()}
-            if any(end.offset < lowest for end in found.values()):
+        def ask() -> list[dict[TopicPartition, Any]]:
+            asked = [
+                self._admin.list_offsets(
+                    dict.fromkeys(wanted, spec),
+                    isolation_level=isolation or self._isolation,
+                    request_timeout=self._seconds,
+                )
+                for spec in specs
+            ]
+            found = [{place: self._answer(future) for place, future in futures.items()} for futures in asked]
+            if any(end.offset < lowest for answers in found for end in answers.values()):
                 # A silent broker yields no error but an invalid offset.
                 raise KafkaException(
                     KafkaError(KafkaError._TIMED_OUT, "a Kafka broker did not return the offsets of a partition")
                 )
             return found
 
-        return {(place.topic, place.partition): answer for place, answer in self._patiently(ask).items()}
+        return [
+            {(place.topic, place.partition): answer for place, answer in answers.items()}
+            for answers in self._patiently(ask)
+        ]
 
     def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
         """Return the committed offsets of the group; partitions without an entry are omitted."""
@@ -260,3 +277,7 @@ class KafkaCluster:
             return {key: self._answer(future) for key, future in ask().items()}
 
         return self._patiently(answers)
+
+
+def _offsets_of(answers: Mapping[Place, ListOffsetsResultInfo]) -> dict[Place, int]:
+    return {place: answer.offset for place, answer in answers.items()}

@@ -17,8 +17,9 @@ log = logging.getLogger(__name__)
 ACCEPT_GAP = "use --accept-gap to continue without these records"
 # The part of the patience after which a new connection is tried. Rarely, a client stays silent for ever after its
 # broker has restarted or a network device has dropped the connection, while a new connection is served at once. Each
-# further connection gets twice the time of the one before: a slow broker returns records only with its fourth answer.
-_FIRST_PART = 5
+# further connection gets twice the time of the one before: a slow broker returns records only with its fourth or fifth
+# answer.
+_FIRST_PART = 4
 # A new leader may not know yet that its last records are committed, so a partition that ends early may still go on.
 _FIRST_QUESTION_S = 2.0
 

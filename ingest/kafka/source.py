@@ -74,12 +74,17 @@ class KafkaSource:
         known = flat(start.get("offsets", {}))
         # A topic that was created again has other records at the same offsets. Only the topic's id shows this.
         renewed = recreated_topics(self.settings, start, ids)
-        began = self._beginnings(start, [place for place in places if place not in known])
+        new = [place for place in places if place not in known]
+        configured = {} if start else self._configured(new)
+        firsts, ends, epochs = self._cluster.bounds(places)
+        # Partitions found while running: all records in them are new. New partitions of a known topic begin at 0, so
+        # that records deleted before they were read are noticed.
+        found = {place: 0 if place[0] in start.get("offsets", {}) else firsts[place] for place in new}
+        began = found | configured
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
-        ends, epochs = self._cluster.ends(places)
         recorded = recorded_epochs(start, renewed)
         cut = self._epochs.cut(froms, recorded, epochs)
-        gaps = gap_ends(self.settings, froms, self._cluster.earliest(froms), ends, renewed, cut, configured=not start)
+        gaps = gap_ends(self.settings, froms, firsts, ends, renewed, cut, configured=not start)
         # The batch starts after the gap, and records this start: records may be deleted before it is planned again.
         froms |= gaps
         if until is not None:
@@ -218,14 +223,10 @@ class KafkaSource:
     def _partitions(self) -> tuple[list[Place], dict[str, str]]:
         return self._cluster.partitions(self.topics())
 
-    def _beginnings(self, start: Offsets, places: list[Place]) -> dict[Place, int]:
-        if not places:
+    def _configured(self, places: list[Place]) -> dict[Place, int]:
+        """Return where a new pipeline begins, if that is not the first record of all partitions."""
+        if self.settings.startup.mode == "earliest-offset":
             return {}
-        # Partitions found while running: all records in them are new. New partitions of a known topic begin at 0, so
-        # that records deleted before they were read are noticed.
-        if start:
-            added = {place: 0 for place in places if place[0] in start.get("offsets", {})}
-            return self._cluster.earliest(set(places) - added.keys()) | added
         return startup_offsets(self._cluster, self.settings, places)
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:

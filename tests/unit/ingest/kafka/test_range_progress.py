@@ -45,9 +45,9 @@ def test_each_further_connection_gets_more_time_until_records_arrive(monkeypatch
     for now in range(1, 100):
         if progress.is_stuck():
             renewals.append(now)
-    assert renewals == [20, 60]
+    assert renewals == [25, 75]
     progress.records([Message(topic="t", partition=1, offset=11)], 11)
-    now += 20
+    now += 25
     assert progress.is_stuck()
 
 

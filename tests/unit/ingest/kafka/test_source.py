@@ -43,9 +43,9 @@ class Cluster:
     def latest(self, places: Iterable[Place]) -> dict[Place, int]:
         return {place: self.logs[place][1] for place in places}
 
-    def ends(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int]]:
-        found = self.latest(places)
-        return found, {place: self.epochs[place] for place in found if place in self.epochs}
+    def bounds(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int], dict[Place, int]]:
+        firsts, found = self.earliest(places), self.latest(places)
+        return firsts, found, {place: self.epochs[place] for place in found if place in self.epochs}
 
     def written(self, places: Iterable[Place]) -> dict[Place, int]:
         return self.latest(places)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.pipelines.spark_catalog.column_types import catalyst_value
 from penstock.pipelines.spark_catalog.request import Request
@@ -24,6 +25,11 @@ class _Partition:
     values: Mapping[str, object]
     shown: Mapping[str, object]
     types: Mapping[str, DataType]
+
+    @property
+    def exact(self) -> dict[str, object]:
+        """The values as they choose this partition: a text stands for itself, also if it is the name of null."""
+        return {name: pa.scalar(value) if isinstance(value, str) else value for name, value in self.values.items()}
 
     def has(self, where: Mapping[str, str | None]) -> bool:
         """Return whether the partition has these values, which are texts of Java."""
@@ -58,7 +64,7 @@ def drop_partitions(request: Request) -> bool:
     All partitions are dropped in one commit.
     """
     table, wanted = request.table(), request.given["wheres"]
-    dropped = [partition.values for partition in _partitions(table) if any(partition.has(where) for where in wanted)]
+    dropped = [partition.exact for partition in _partitions(table) if any(partition.has(where) for where in wanted)]
     if dropped:
         check_droppable(table, dropped)
         table.drop_partitions(dropped)

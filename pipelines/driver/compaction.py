@@ -68,7 +68,8 @@ def due_in_full(
     """Return the buckets that still need the full compaction due at this number of commits.
 
     These are buckets written before but not by this batch, whose own tasks have compacted their buckets. Without
-    `whole` that compaction may be missing, and the batch's buckets are returned too.
+    `whole` that compaction may be missing, and the batch's buckets are returned too. They also are if all buckets must
+    be compacted in one snapshot.
     """
     store = warehouse.store(table)
     rule = FullCompaction.of(store, warehouse.layout(table, schema))
@@ -81,7 +82,7 @@ def due_in_full(
     before = (store.snapshots.find(base) or snapshot) if base else None
     left = rule.buckets(TableState(store, before), number, set())
     # The batch's tasks have compacted their own buckets, unless that compaction was lost.
-    left = left - own if whole else left | own
+    left = left - own if whole and not rule.needs_all_buckets else left | own
     found = _all_buckets(store, table, snapshot, schema, full=True)
     return [bucket for bucket in found if (bucket.partition, bucket.bucket) in left]
 

@@ -42,7 +42,8 @@ class CompactionTiming:
     compacts_in_background: bool = False
 
     def full(self, store: TableStore, layout: Layout) -> bool:
-        return FullCompaction.of(store, layout).is_due(self.number)
+        rule = FullCompaction.of(store, layout)
+        return rule.is_due(self.number) and not rule.needs_all_buckets
 
     def waits(self, writer: BucketWriter) -> bool:
         """Return whether compaction of the bucket waits until after the commit.

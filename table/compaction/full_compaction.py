@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.table.buckets.bucket_state import TableState
-from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.compaction.policy import Policy
 from penstock.table.meta.entries import Bucket
 from penstock.table.meta.live import delta_entries, live_entries
@@ -30,6 +30,7 @@ class FullCompaction:
 
     store: TableStore
     every: int | None
+    keys_move: bool = False  # between partitions
 
     @classmethod
     def of(cls, store: TableStore, layout: Layout) -> FullCompaction:
@@ -38,20 +39,33 @@ class FullCompaction:
         if not layout.has_keys or options[WRITE_ONLY]:
             return cls(store, None)
         default = 1 if options[CHANGELOG_PRODUCER].by_full_compaction else None
-        return cls(store, options.get(FULL_COMPACTION_DELTA_COMMITS, default))
+        keys_move = options[CHANGELOG_PRODUCER].by_full_compaction and layout.mode is BucketMode.CROSS_PARTITION
+        return cls(store, options.get(FULL_COMPACTION_DELTA_COMMITS, default), keys_move)
 
     def is_due(self, identifier: int | None) -> bool:
         """Return whether the commit with this identifier includes a full compaction."""
         return self.every is not None and (identifier is None or identifier % self.every == 0)
 
+    @property
+    def needs_all_buckets(self) -> bool:
+        """Return whether buckets that a due commit did not write must be compacted in one snapshot with its own.
+
+        With a full compaction of each commit, there are none that wait.
+        """
+        return self.keys_move and self.every != 1
+
     def buckets(self, state: TableState, identifier: int | None, written: set[Bucket]) -> set[Bucket]:
         """Return the buckets written now and since the last full compaction; empty if no full compaction is due.
 
-        If snapshots since then have expired, these are all buckets that have files below the highest level.
+        If snapshots since then have expired, or keys move, these are all buckets with files below the highest level.
         """
         if not self.is_due(identifier):
             return set()
         due = set(written)
+        if self.keys_move:
+            # The last full compaction may have been lost. The changelog would then show the new row of a key before the
+            # delete in a bucket that waits for its next write.
+            return due | self._not_compacted(state.snapshot)
         snapshot, left = state.snapshot, (self.every or 1) - 1
         while snapshot is not None and left > 0:
             # One write is an APPEND snapshot and perhaps a COMPACT one, so only the former are counted as commits.
@@ -69,7 +83,7 @@ class FullCompaction:
         return due
 
     def _not_compacted(self, snapshot: Snapshot | None) -> set[Bucket]:
-        entries = live_entries(self.store, snapshot) if snapshot is not None else []
+        entries = live_entries(self.store, snapshot, to_commit=True) if snapshot is not None else []
         highest = Policy.of(self.store.schema().typed).num_levels - 1
         return {
             (entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0 and entry.file.level < highest

@@ -303,6 +303,19 @@ def test_full_compactions_include_buckets_outside_of_the_batch(shop: Shop) -> No
     assert sorted((row["rowkind"], row["id"]) for row in changes) == [("+I", number) for number in range(4)]
 
 
+def test_a_key_that_moves_is_deleted_before_its_new_row_by_full_compactions(shop: Shop) -> None:
+    options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}
+    sink = {"primary-keys": ["id"], "partition-keys": ["name"], "table-options": options}
+    # The last one is compacted in full, and writes nothing where the key 1 was.
+    for number, (key, name) in enumerate([(1, "a"), (1, "b"), (2, "b"), (2, "b")]):
+        shop.put(f"{number}.json", insert("orders", {"id": key, "name": name}))
+        run(shop.spec(sink=sink))
+    table = shop.table("orders")
+    changes = table.changes(0, table.snapshots[-1].id).to_pylist()
+    moved = [(row["rowkind"], row["name"]) for row in changes if row["id"] == 1]
+    assert moved == [("+I", "a"), ("-D", "a"), ("+I", "b")]
+
+
 def test_maintenance_runs_by_time_for_idle_tables(shop: Shop) -> None:
     options = {
         "bucket": "1",

@@ -18,6 +18,7 @@ from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.dynamic_buckets import index_folder
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.dynamic_buckets.index_build import IndexAdvance
@@ -85,6 +86,18 @@ def test_a_compaction_of_one_bucket_does_not_show_a_key_before_its_delete(tmp_pa
             writer.write(rows(table, row))
             writer.commit(number)
     table.compact()
+    newest = max(snapshot.id for snapshot in table.snapshots)
+    changes = [(row["rowkind"], row["p"]) for row in table.changes(0, newest).to_pylist() if row["id"] == "1"]
+    assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
+
+
+def test_a_full_compaction_makes_up_for_one_that_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = moving_table(tmp_path, **{"changelog-producer": "full-compaction"})
+    write(table, ("1", "a", 1), ("2", "b", 1))
+    with monkeypatch.context() as lost:
+        lost.setattr(FullCompaction, "is_due", lambda *_: False)
+        write(table, ("1", "b", 2))
+    write(table, ("3", "b", 3))
     newest = max(snapshot.id for snapshot in table.snapshots)
     changes = [(row["rowkind"], row["p"]) for row in table.changes(0, newest).to_pylist() if row["id"] == "1"]
     assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]

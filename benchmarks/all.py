@@ -73,6 +73,7 @@ BENCHMARKS = (
     Benchmark("kafka", "kafka_job", "500000", JAVA[:1], "Flink", JAVA, OURS),
     Benchmark("kafka-steady", "kafka_job", "1000000 --batch 250000 --only ours", JAVA[:1]),
     Benchmark("kafka-spark", "kafka_job", "1000000 --batch 250000 --only ours --flag=--spark=always", JAVA[:1]),
+    Benchmark("executors", "executors", "1000000 1 2", JAVA[:1]),
     Benchmark("kafka-files", "kafka_job", "400000 --batch 100000 --write-only --bucket 50 --only ours", JAVA[:1]),
     Benchmark(
         "kafka-tables", "kafka_job", "400000 --batch 100000 --write-only --bucket 1 --tables 200 --only ours", JAVA[:1]
@@ -84,6 +85,7 @@ BENCHMARKS = (
     Benchmark("quiet", "quiet", "30", ("pyspark", "java")),
     Benchmark("freshness", "trickle", "1000 80", JAVA[:1]),
     Benchmark("freshness-continuous", "trickle", "1000 80 --trigger continuous", JAVA[:1]),
+    Benchmark("freshness-store", "trickle", "1000 25 --trigger continuous --store 20", JAVA[:1]),
     Benchmark(
         "freshness-sources",
         "source_freshness",

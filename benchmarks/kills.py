@@ -26,6 +26,7 @@ import penstock
 from benchmarks.figures import Figure, record
 from benchmarks.processes import adopt_orphans, members, reaped
 from benchmarks.trickle import DRAINING, PARTITIONS, ROOT, Trickle, command
+from penstock.table.catalog.settings import CatalogSettings
 from tests.servers.launch import running
 
 EVENTS = 20_000
@@ -47,7 +48,8 @@ class Job:
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> None:
-        words = command(self.port, self.topic, self.folder, "inline", "continuous", self.spark)
+        warehouse = CatalogSettings.of(f"{self.folder}/warehouse", {})
+        words = command(self.port, self.topic, self.folder, "inline", "continuous", self.spark, warehouse)
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
 

@@ -7,6 +7,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from penstock.table.compaction.policy import Policy
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -76,8 +77,11 @@ def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
     if producer == "input":
         return True
     levels = {entry.file.level for entry in live_entries(table.store, snapshot)}
-    top = max(levels, default=0)
-    return 0 not in levels if producer == "lookup" else levels <= {top} and 0 not in levels
+    if producer == "lookup":
+        return 0 not in levels
+    # Compactions to a level below the top write no changelog.
+    top = max([Policy.of(table.definition.typed).num_levels - 1, *levels])
+    return levels <= {top}
 
 
 def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snapshot, *, strict: bool) -> Iterator[str]:

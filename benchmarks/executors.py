@@ -3,9 +3,9 @@
     python -m benchmarks.executors EVENTS [EXECUTORS ...]        400000, 1 and 2
 
 All executors are on this machine (`local-cluster`), so with more of them than cores only CPU can be compared.
-The driver plans, sends tasks and commits; its CPU an event bounds what any number of executors can reach, and the CPU
-of all processes an event says how many cores a million events a second take. The figures are those of the batches after
-the first. What else does not scale is not measured here: the brokers, the network and the store.
+The driver and its JVM plan, send tasks and commit, which no executor takes over; the CPU of all processes an event says
+how many cores a million events a second take. The figures are those of the batches after the first. What else does not
+scale is not measured here: the brokers, the network and the store.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def run(work: Work, home: Path, executors: int) -> None:
     cores = driver + tasks
     what = f"{executors} executors of one core" if executors > 1 else "1 executor of one core"
     print(f"{what}: driver {driver:.2f} us, executors {tasks:.2f} us an event after the first batch")
-    print(f"  a million events a second take {cores:.1f} cores; the driver has a core's worth at {1 / driver:.2f} M/s")
+    print(f"  a million events a second take {cores:.1f} cores, {driver:.1f} of them for the driver and its JVM")
     record(Figure(f"{what}: CPU of executors after the first batch", tasks, "us an event", less=True))
     record(Figure(f"{what}: CPU of the driver after the first batch", driver, "us an event", less=True))
     record(Figure(f"{what}: cores for 1,000,000 events/s, by arithmetic", cores, "cores", goal=16.0, less=True))

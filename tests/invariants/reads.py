@@ -8,6 +8,7 @@ from functools import cache
 import pyarrow as pa
 
 from penstock.table.compaction.policy import Policy
+from penstock.table.compaction.changelog import ChangelogSpec
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -106,13 +107,23 @@ def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snaps
         yield f"I4 snapshot {snapshot.id}: -U {half[1]} without its +U"
 
 
+def left_out(table: Table) -> frozenset[str]:
+    """Return the columns of which the changelog has no changes if no other column changes."""
+    spec = ChangelogSpec.of(table.definition.typed)
+    return frozenset(spec.ignored) if spec.producer.by_compaction and spec.deduplicate else frozenset()
+
+
 def keyed(table: Table, rows: pa.Table) -> Iterator[tuple[str, Row, Row]]:
-    """Yield kind, primary key and row with canonical values."""
+    """Yield kind, primary key and row with canonical values; null where the changelog leaves changes out."""
     types = {field.name: type_json(field.type) for field in table.definition.fields}
     kind_column = KIND_COLUMN if KIND_COLUMN in rows.column_names else None
     found = relation_of(rows, types, kind_column=kind_column)
     canon = [canonical_of(kind) for kind in found.types]
     places = [found.columns.index(name) for name in table.primary_keys]
+    ignored = left_out(table) - {*table.primary_keys}
+    kept = [name not in ignored for name in found.columns]
     for kind, row in zip(found.kinds or ["+I"] * len(found), found.rows, strict=True):
-        cells = tuple(canonical(value) for canonical, value in zip(canon, row, strict=True))
+        cells = tuple(
+            canonical(value) if keep else None for canonical, value, keep in zip(canon, row, kept, strict=True)
+        )
         yield kind, tuple(cells[place] for place in places), cells

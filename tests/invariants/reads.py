@@ -7,8 +7,8 @@ from functools import cache
 
 import pyarrow as pa
 
-from penstock.table.compaction.policy import Policy
 from penstock.table.compaction.changelog import ChangelogSpec
+from penstock.table.compaction.policy import Policy
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -80,9 +80,9 @@ def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
     levels = {entry.file.level for entry in live_entries(table.store, snapshot)}
     if producer == "lookup":
         return 0 not in levels
-    # Compactions to a level below the top write no changelog.
-    top = max([Policy.of(table.definition.typed).num_levels - 1, *levels])
-    return levels <= {top}
+    # Compactions below the top level write no changelog.
+    top = Policy.of(table.definition.typed).num_levels - 1
+    return min(levels, default=top) >= top
 
 
 def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snapshot, *, strict: bool) -> Iterator[str]:

@@ -70,6 +70,10 @@ class Topics:
     def ends(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int]]:
         return self.latest(places), {}
 
+    def bounds(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int], dict[Place, int]]:
+        wanted = list(places)
+        return self.earliest(wanted), self.latest(wanted), {}
+
     def written(self, places: Iterable[Place]) -> dict[Place, int]:
         return self.latest(places)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.kafka.test_formats_alike import aliyun
 from tests.integration.pulsar.conftest import Broker
 from tests.integration.secrets_in_spark import HUSH, listed_with_secrets, places_with_secrets
 from tests.waiting import ended, until
@@ -19,7 +20,7 @@ SOURCE = """
 source:
   type: pulsar
   topic: TOPIC
-  value.format: json
+  value.format: aliyun-json
   properties:
     pulsar.client.serviceUrl: "pulsar://127.0.0.1:PORT"
     pulsar.admin.adminUrl: "ADMIN"
@@ -31,7 +32,7 @@ source:
 
 def test_no_place_shows_plain_secrets_of_a_pipeline(broker: Broker, tmp_path: Path) -> None:
     topic = broker.topic()
-    broker.send(topic, '{"id": 1}')
+    broker.send(topic, aliyun("INSERT", 1, v="a"))
     source = SOURCE.replace("PORT", str(broker.port)).replace("ADMIN", broker.admin_url).replace("TOPIC", topic)
     assert places_with_secrets(source, tmp_path) == []
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.pipelines.spark_catalog.column_types import catalyst_value
 from penstock.pipelines.spark_catalog.request import Request
@@ -15,6 +14,7 @@ from penstock.table.catalog.rest_commits import statistics
 from penstock.table.handle import Table
 from penstock.table.read.fallback import readable_entries
 from penstock.table.sql.queries.table_partitions import check_droppable, live_partitions
+from penstock.table.values.partition_values import exact_value
 from penstock.table.values.types import AtomicType, DataType
 
 
@@ -28,8 +28,8 @@ class _Partition:
 
     @property
     def exact(self) -> dict[str, object]:
-        """The values as they choose this partition: a text stands for itself, also if it is the name of null."""
-        return {name: pa.scalar(value) if isinstance(value, str) else value for name, value in self.values.items()}
+        """The values that choose this partition and no other."""
+        return {name: exact_value(value) for name, value in self.values.items()}
 
     def has(self, where: Mapping[str, str | None]) -> bool:
         """Return whether the partition has these values, which are texts of Java."""

@@ -44,6 +44,7 @@ from penstock.table.read.update_pairs import whole_updates
 from penstock.table.schema.option_changes import refuse_other_rules
 from penstock.table.sql.streams.stream_rules import needs_old_rows
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.partition_values import exact_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +253,7 @@ def _sent_value(value: object) -> object:
     """Return a partition value of a statement, as the catalog sends it."""
     if isinstance(value, dict):  # JSON has no bytes: each of them is sent as one character
         return str(value["bytes"]).encode("latin-1")
-    # A text is a value, not the name of a partition: the name of the default partition is null.
-    return pa.scalar(value) if isinstance(value, str) else value
+    return exact_value(value)
 
 
 def _partition(text: str | None) -> dict[str, object]:

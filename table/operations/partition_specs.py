@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping
 
-import pyarrow as pa
-
 from penstock.table.buckets.layout import Layout
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
 from penstock.table.values.arguments import mappings
 from penstock.table.values.binary_row import decode_row
-from penstock.table.values.partition_values import partition_values
+from penstock.table.values.partition_values import exact_value, partition_values
 
 
 class PartitionSpecs:
@@ -60,9 +58,8 @@ class PartitionSpecs:
 
 def spec_of(layout: Layout, partition: bytes) -> dict[str, object]:
     """Return the spec that chooses one partition."""
-    # A text stands for itself, also if it is the name that null has in specs.
     values = zip(layout.schema.partition_keys, layout.partition_values(partition), strict=True)
-    return {name: pa.scalar(value) if isinstance(value, str) else value for name, value in values}
+    return {name: exact_value(value) for name, value in values}
 
 
 def _identity(value: object) -> Hashable:

@@ -40,6 +40,11 @@ def partition_values(
         ) from error
 
 
+def exact_value(value: object) -> object:
+    """Return a value that stands for itself: a text is then not the name of the default partition, which is null."""
+    return pa.scalar(value) if isinstance(value, str) else value
+
+
 def _named_value(value: object, type_: DataType, default_name: str | None) -> object:
     if isinstance(value, pa.StringScalar):
         value, default_name = value.as_py(), None

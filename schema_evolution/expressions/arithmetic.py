@@ -9,16 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
+from penstock.table.values.arrow_types import is_number
 from penstock.table.values.cast_numbers import floats_of_decimals
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 
 # `whole /` is the division of Flink CDC: of two integers it is an integer.
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "whole /"})
-
-
-def is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
 def arithmetic(sign: str, left: Values, right: Values) -> Values:

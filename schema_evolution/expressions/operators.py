@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.exact_decimals import rescaled
-from penstock.schema_evolution.expressions.arithmetic import ARITHMETIC, arithmetic, as_doubles, is_number
+from penstock.schema_evolution.expressions.arithmetic import ARITHMETIC, arithmetic, as_doubles
 from penstock.schema_evolution.expressions.like_patterns import like
+from penstock.table.values.arrow_types import is_number
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 

@@ -171,6 +171,10 @@ def with_variants(arrow: pa.DataType) -> pa.DataType:
     return arrow
 
 
+def is_number(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow))
+
+
 def _is_list(arrow: pa.DataType) -> bool:
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
     return any(kind(arrow) for kind in (*kinds, pa.types.is_large_list_view))

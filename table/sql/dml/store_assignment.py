@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.table.sql.dml.column_casts import cast_text
 from penstock.table.sql.queries.engine_errors import not_stored
-from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.arrow_types import is_number, to_arrow
 from penstock.table.values.internal import entry_types
 from penstock.table.values.sql_text import literal, quoted
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
@@ -59,7 +59,7 @@ def _checks(
     Raises ConfigError if no value can.
     """
     if isinstance(type_, AtomicType):
-        if type_.root == "BOOLEAN" and _is_number(given):
+        if type_.root == "BOOLEAN" and is_number(given):
             raise ConfigError(
                 f"a number cannot be stored in the column {column!r}, which is BOOLEAN",
                 table=table,
@@ -131,10 +131,6 @@ def _sql_of_texts(type_: DataType) -> str:
 
 def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
 def refuse_unknown_fields(table: str, column: str, given: pa.DataType, own: pa.DataType) -> None:

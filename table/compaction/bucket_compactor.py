@@ -8,7 +8,6 @@ from functools import cached_property
 
 from penstock.table.buckets.bucket_files import BucketFiles, Vectors, dropped_vectors, read_vectors, write_vectors
 from penstock.table.buckets.bucket_state import BucketState
-from penstock.table.buckets.layout import BucketMode
 from penstock.table.compaction.append_compactor import AppendCompactor
 from penstock.table.compaction.compact import CompactionInput, compact
 from penstock.table.compaction.compaction_result import CompactionResult
@@ -104,11 +103,12 @@ class BucketCompactor:
         # Both values follow from the bucket's files: a full compaction made the top level, and each commit added a file
         # of level 0.
         idle, skipped = self._idle_millis(levels), len(levels.level0) - 1
-        if self._spec.full_changelog and self.files.layout.mode is BucketMode.CROSS_PARTITION:
+        if self._spec.full_changelog and self._spec.keys_move:
             # Only a full compaction of all changed buckets has the delete of a key that moves and its new row in one
             # snapshot. Compactions of single buckets write no changelog below the top level.
             levels = levels.below_top()
         chosen = pick(self._policy, levels, idle_millis=idle, skipped=skipped)
+        # With two levels in all, only level 0 is below the top, and compactions never write to it.
         return None if chosen is None or chosen.level == 0 else chosen
 
     def _idle_millis(self, levels: Levels) -> int | None:
@@ -130,7 +130,7 @@ class BucketCompactor:
         policy = Policy.of(options, needs_lookup=needs_lookup, hour=hour)
         # The row of a key that moves, and its delete in the other partition, become visible at the same time: readers
         # of changes must not get the delete later, and readers of rows not see the key twice.
-        return replace(policy, gentle_interval=None) if layout.mode is BucketMode.CROSS_PARTITION else policy
+        return replace(policy, gentle_interval=None) if self._spec.keys_move else policy
 
     def _levels(self, live: Sequence[DataFile]) -> Levels:
         return Levels.of(live, self._policy.num_levels)

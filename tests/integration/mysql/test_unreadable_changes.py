@@ -58,17 +58,27 @@ def test_unreadable_changes_of_a_table_do_not_stop_its_reset(
     assert [row["v"] for row in sync.rows("t")][1] == 99
 
 
-def test_a_reset_of_all_tables_that_was_interrupted_is_carried_out_by_a_run_without_it(
-    server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE u (id INT PRIMARY KEY, v INT)")
-    server.run("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO u VALUES (1, 1)")
-    sync = Sync(server, tmp_path)
+def with_unreadable_changes(server: Playground, folder: Path) -> Sync:
+    """Return a pipeline of two tables that ends with the changes of one of them, which have no whole rows."""
+    server.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "CREATE TABLE u (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
+        "INSERT INTO u VALUES (1, 1)",
+    )
+    sync = Sync(server, folder)
     sync.run()
     server.run(MINIMAL[0], "UPDATE t SET v = 9 WHERE id = 1", MINIMAL[1], "DELETE FROM t WHERE id = 3")
     server.run("INSERT INTO u VALUES (2, 2)")
     with pytest.raises(RowImageError):
         sync.run()
+    return sync
+
+
+def test_a_reset_of_all_tables_that_was_interrupted_is_carried_out_by_a_run_without_it(
+    server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = with_unreadable_changes(server, tmp_path)
 
     def end(*_: object) -> None:
         raise Ended
@@ -94,18 +104,7 @@ def test_a_reset_that_was_interrupted_is_carried_out_once_by_a_run_without_it(
     caplog: pytest.LogCaptureFixture,
     flags: list[str],
 ) -> None:
-    server.run(
-        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
-        "CREATE TABLE u (id INT PRIMARY KEY, v INT)",
-        "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
-        "INSERT INTO u VALUES (1, 1)",
-    )
-    sync = Sync(server, tmp_path)
-    sync.run()
-    server.run(MINIMAL[0], "UPDATE t SET v = 9 WHERE id = 1", MINIMAL[1], "DELETE FROM t WHERE id = 3")
-    server.run("INSERT INTO u VALUES (2, 2)")
-    with pytest.raises(RowImageError):
-        sync.run()
+    sync = with_unreadable_changes(server, tmp_path)
 
     def end(*_: object) -> None:
         raise Ended

@@ -16,7 +16,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from penstock.errors import ConfigError
-from penstock.storage.base import put_if_absent
+from penstock.storage.base import Storage, put_if_absent
 from penstock.storage.conditional_create import StoreUnsafe, probe
 from penstock.storage.object_store import FOLDER_MARK, ObjectStorage
 from penstock.storage.open import open_storage
@@ -99,38 +99,36 @@ class Deaf(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_commit_to_a_store_that_replaces_files_is_refused() -> None:
-    """The table may be there before Penstock is: another engine created it, under a lock."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Deaf,), {"conditions": []})) as server:
+@contextlib.contextmanager
+def deaf_store() -> Iterator[tuple[Storage, str, list[str | None]]]:
+    """Yield a store that knows no conditions, a path in it, and the conditions that it is given."""
+    conditions: list[str | None] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Deaf,), {"conditions": conditions})) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             options = {"s3.endpoint": f"http://127.0.0.1:{server.server_port}", "s3.secret-key": "x"}
             options |= {"s3.access-key": "x", "object-store.disable_bulk_delete": "true"}
-            storage, path = open_storage("s3://lake/w", options)
-            for _ in range(2):
-                with pytest.raises(StoreUnsafe, match="only if it does not exist"):
-                    storage.create(f"{path}/snapshot/snapshot-2", b"{}")
+            yield *open_storage("s3://lake/w", options), conditions
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_a_commit_to_a_store_that_replaces_files_is_refused() -> None:
+    """The table may be there before Penstock is: another engine created it, under a lock."""
+    with deaf_store() as (storage, path, _):
+        for _ in range(2):
+            with pytest.raises(StoreUnsafe, match="only if it does not exist"):
+                storage.create(f"{path}/snapshot/snapshot-2", b"{}")
 
 
 # That of many makers one wins is the store's promise; moto, asked by several threads, does not keep it.
 def test_a_store_that_ignores_conditional_puts_is_unsafe() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Deaf) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            options = {"s3.endpoint": f"http://127.0.0.1:{server.server_port}", "s3.secret-key": "x"}
-            options |= {"s3.access-key": "x", "object-store.disable_bulk_delete": "true"}
-            storage, path = open_storage("s3://lake/w", options)
-            with pytest.raises(StoreUnsafe, match="only if it does not exist"):
-                probe(storage, path)
-        finally:
-            server.shutdown()
-            thread.join()
-    assert Deaf.conditions == ["*", "*"]
+    with deaf_store() as (storage, path, conditions):
+        with pytest.raises(StoreUnsafe, match="only if it does not exist"):
+            probe(storage, path)
+        assert conditions == ["*", "*"]
 
 
 def test_an_unfinished_upload_creates_no_file(lake: ObjectStorage) -> None:

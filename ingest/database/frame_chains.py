@@ -1,4 +1,4 @@
-"""Frames of a protocol, each of which begins where the one before it ends, among the places that look like frames."""
+"""The frames of a protocol among places that look like frames: each frame begins where the one before it ends."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Letter:
 
     @property
     def key_of_content(self) -> str:
-        """The content, as short as it can be told from others."""
+        """The position and a digest of the content."""
         return f"{self.position} {'null' if self.value is None else hashlib.sha256(self.value).hexdigest()}"
 
     @property

@@ -15,7 +15,7 @@ from penstock.table.read.plan import waiting_partitions
 def compact_waiting_rows(
     store: TableStore, where: pc.Expression | None = None, executor: Executor | None = None
 ) -> None:
-    """Compact the partitions of which rows that match `where` may wait for it, also if writers leave it to other jobs.
+    """Compact the partitions in which rows that match `where` may wait for it, also if writers compact nothing.
 
     Without this, the statement would leave out such rows, and could not replace older rows of the same bucket.
     """

@@ -108,7 +108,7 @@ def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snaps
 
 
 def left_out(table: Table) -> frozenset[str]:
-    """Return the columns of which the changelog has no changes if no other column changes."""
+    """Return the columns whose changes alone are not in the changelog."""
     spec = ChangelogSpec.of(table.definition.typed)
     return frozenset(spec.ignored) if spec.producer.by_compaction and spec.deduplicate else frozenset()
 

@@ -51,7 +51,7 @@ def test_a_pooler_that_ignores_settings_is_found_by_their_lack(server: PgPlaygro
 def test_a_pooler_without_replication_is_found_before_rows_are_copied(
     server: PgPlayground, tmp_path: Path, ignored: str
 ) -> None:
-    """The user has all settings of the session by itself, so that they tell nothing."""
+    """The role has the settings of the session as its defaults, so they do not show that a pooler ignored them."""
     server.create("t", "id int PRIMARY KEY, v text")
     for key, value in SESSION.items():
         server.run(f"ALTER ROLE cdc IN DATABASE {DATABASE} SET {key} = '{value}'")

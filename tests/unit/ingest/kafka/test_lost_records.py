@@ -1,4 +1,4 @@
-"""Kafka topics that were created again are told from topics whose ids a broker did not know."""
+"""A topic with another id was created again. A topic whose id the broker did not know before was not."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_one_read_or_write_cannot_interpret_rows_by_another_rule(tmp_path: Path)
     assert content(table) == [(1, "b", None)]
 
 
-# Texts of which one or two are values of each option.
+# Each option has one or two of these texts as values.
 TEXTS = ("false", "true", "7", "1 h", "1 mb", "x")
 # Options that are to show other rows, or to drop some.
 OF_OTHER_ROWS = ("scan.", "incremental-", "record-level.", "partition.expiration")

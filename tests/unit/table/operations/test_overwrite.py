@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.storage.environment import seeded
 from penstock.table.commit.commit_checks import Covers
 from penstock.table.commit.committer import Committer
@@ -181,3 +183,19 @@ def test_a_partition_that_does_not_exist_is_logged(tmp_path: Path, caplog: pytes
     assert "partition=p=NULL" in caplog.text
     assert "partition=p=1" not in caplog.text
     assert content(table) == [(2, 0, 1)]
+
+
+def test_the_default_partition_and_its_name_as_a_text_are_told_apart(tmp_path: Path) -> None:
+    name, columns = "__DEFAULT_PARTITION__", [("p", "STRING"), ("v", "INT")]
+    table = new_table(tmp_path, columns, keys=(), partitions=("p",), options={"bucket": "-1"})
+    write(table, (None, 1), (name, 2))
+    with (
+        pytest.raises(ConfigError, match="means null, and a partition has that name"),
+        table.overwrite(partition={"p": name}) as writer,
+    ):
+        writer.write(rows(table, (None, 3)))
+    table.drop_partitions([{"p": pa.scalar(name)}])
+    assert content(table) == [(None, 1)]
+    with table.overwrite(partition={"p": name}) as writer:
+        writer.write(rows(table, (None, 3)))
+    assert content(table) == [(None, 3)]

@@ -49,3 +49,20 @@ def test_listed_partitions_are_the_named_ones(interpreter: Interpreter) -> None:
         list(interpreter.run("ALTER TABLE t DROP PARTITION (p = x, day = '2026-01-31')"))
     with pytest.raises(ConfigError, match="the column 'p' is set twice"):
         list(interpreter.run("ALTER TABLE t DROP PARTITION (p = x, p = NULL)"))
+
+
+@pytest.mark.parametrize("statement", ["ALTER TABLE t DROP PARTITION", "TRUNCATE TABLE t PARTITION"])
+def test_the_name_of_the_default_partition_is_refused_beside_rows_with_that_text(
+    interpreter: Interpreter, statement: str
+) -> None:
+    """The rows without a value were deleted, although a text of that name may be meant."""
+    name = "__DEFAULT_PARTITION__"
+    list(interpreter.run(f"INSERT INTO t VALUES (4, '{name}', NULL)"))
+    with pytest.raises(ConfigError, match="means null, and a partition has that name as its text"):
+        list(interpreter.run(f"{statement} (p = '{name}')"))
+    assert ids(interpreter) == [1, 2, 3, 4]
+    list(interpreter.run(f"{statement} (p = NULL)"))
+    assert ids(interpreter) == [1, 3, 4]
+    list(interpreter.run(f"DELETE FROM t WHERE p = '{name}'; INSERT INTO t VALUES (5, NULL, NULL)"))
+    list(interpreter.run(f"{statement} (p = '{name}')"))
+    assert ids(interpreter) == [1, 3]

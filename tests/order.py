@@ -67,7 +67,7 @@ FURTHER = (
     "integration/spark_catalog/test_session_settings",
     # Each run has a catalog that is named and one that is served.
     r"integration/spark_catalog/test_metastores.*\[(hive|in_mysql|in_postgres)\]$",
-    r"interop/test_(random_options|hive_catalog|jdbc_catalog|rest_catalog|lookup_wait)",
+    r"interop/test_(random_options|hive_catalog|jdbc_catalog|jdbc_servers|rest_catalog|lookup_wait)",
     # Other versions of servers. Each run has MariaDB where its log differs from that of MySQL.
     rf"integration/mysql/{_MYSQL_ALONE}.*\[(.*-)?mariadb_11_8(-.*)?\]$",
     "integration/hive/test_hive_versions",

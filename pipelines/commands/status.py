@@ -60,7 +60,7 @@ def _show(pipeline: NamedPipeline, flags: Flags) -> str:
     position = position_of(state, pipeline.warehouse)
     if not yes(flags, "offline") and pipeline.spec is not None and position is not None:
         state = _with_lag(state, pipeline, dict(position))
-    state = _with_differences(state, pipeline)
+    state = _with_owed_partitions(_with_differences(state, pipeline), pipeline)
     cost = _store_cost(state, pipeline, text(flags, "request-prices"))
     facts = {**as_facts(state, position), "store_cost": cost and cost.facts}
     if wants_json(flags):
@@ -119,6 +119,15 @@ def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> Pipeline
     check = f"  ->  {pipeline.command('check')}" if pipeline.file else ""
     warned = [f"{difference.table} is missing rows: {difference.reason}{check}" for difference in found]
     return replace(state, warnings=(*state.warnings, *warned))
+
+
+def _with_owed_partitions(state: PipelineState, pipeline: NamedPipeline) -> PipelineState:
+    """Return a warning for each table whose partitions in the metastore are not those of its newest snapshot."""
+    from dataclasses import replace
+
+    from penstock.pipelines.monitor.owed_partitions import owed
+
+    return replace(state, warnings=(*state.warnings, *owed(state, pipeline.warehouse)))
 
 
 def _with_lag(state: PipelineState, pipeline: NamedPipeline, position: dict[str, Any]) -> PipelineState:

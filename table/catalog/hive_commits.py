@@ -139,6 +139,10 @@ class HiveCommits(FileCommits):
         """Add the tags of the table to the metastore as partitions, if it shows them, and drop the removed ones."""
         self.partitions.follow_tags(store, removed)
 
+    def owed_partitions(self, store: TableStore) -> list[str]:
+        """Return the partitions, or tags, that differ between the metastore and the table."""
+        return self.partitions.owed(store)
+
     def register(self, store: TableStore, location: str, *, exists: bool) -> RepairedTable:
         """Enter a table in the metastore, or correct the entry that exists, with its partitions."""
         check_describable(store.schema())

@@ -121,8 +121,7 @@ class HivePartitions:
         A writer of Java may have added a tag of the current period that does not exist yet.
         """
         (column,) = partition_columns(store.schema())
-        tags = TagFiles(store.storage, store.paths.root).names()
-        live = {_folder(column, name): [name] for name in tags}
+        live = _tags(store, column)
         known = self.metastore.partition_names(*split_name(store.name))
         over = known if removed is None else {_folder(column, name) for name in removed} & known
         self._add(store, {folder: values for folder, values in live.items() if folder not in known})
@@ -142,6 +141,27 @@ class HivePartitions:
             self.compare_tags(store)
         elif snapshot is not None and shows_partitions(schema):
             self.compare(store, snapshot)
+
+    def owed(self, store: TableStore) -> list[str]:
+        """Return the partitions that `fill` would add or drop."""
+        schema, snapshot = store.schema(), store.snapshots.latest()
+        columns = partition_columns(schema)
+        if not columns or store.paths.branch is not None:
+            return []
+        if shows_tags(schema):
+            live = set(_tags(store, columns[0]))
+        else:
+            layout = Layout.of(schema)
+            entries = live_entries(store, snapshot) if snapshot is not None else ()
+            live = {layout.partition_dir(partition) for partition in {entry.partition for entry in entries}}
+        known = self.metastore.partition_names(*split_name(store.name))
+        over = set() if branch_names(store) and not shows_tags(schema) else known - live
+        return sorted((live - known) | over)
+
+
+def _tags(store: TableStore, column: str) -> dict[str, list[str]]:
+    """Return the values of partitions that stand for tags by their folders."""
+    return {_folder(column, name): [name] for name in TagFiles(store.storage, store.paths.root).names()}
 
 
 def _folder(column: str, tag: str) -> str:

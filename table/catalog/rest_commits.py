@@ -113,6 +113,10 @@ class RestCommits:
     def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
         """Do nothing: tags are files, and the server lists them."""
 
+    def owed_partitions(self, store: TableStore) -> list[str]:
+        """Return nothing: the server receives the partitions with the snapshot."""
+        return []
+
     def exclusive(self, store: TableStore) -> AbstractContextManager[None]:
         """Lock nothing: the server orders the requests of all clients."""
         return nullcontext()

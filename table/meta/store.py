@@ -83,6 +83,14 @@ class TableCommits(Protocol):
         """
         ...
 
+    def owed_partitions(self, store: TableStore) -> list[str]:
+        """Return the partitions that the catalog shows to others and that differ there from the table, as folders.
+
+        They are left by a process that died between a commit and its request to the catalog, or by a request that
+        failed.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileCommits:
@@ -111,6 +119,10 @@ class FileCommits:
 
     def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
         """Do nothing: tags are files, and readers list them."""
+
+    def owed_partitions(self, store: TableStore) -> list[str]:
+        """Return nothing: partitions are folders, and readers find them in the snapshot."""
+        return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,31 @@
+"""Partitions that a metastore does not show as the tables have them: the process that committed them was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.errors import PenstockError, counted
+from penstock.pipelines.monitor.pipeline_state import PipelineState
+from penstock.table.catalog.settings import CatalogSettings
+
+_NAMED = 3
+
+
+def owed(state: PipelineState, warehouse: CatalogSettings) -> Iterator[str]:
+    """Yield a sentence for each table of a pipeline whose catalog lacks partitions, or has others."""
+    for table in state.tables:
+        if table.error is not None or table.table in state.parked:
+            continue  # it may not exist, or be unreadable
+        store = warehouse.store(table.table)
+        try:
+            folders = store.commits.owed_partitions(store)
+        except PenstockError as error:
+            yield f"{table.table}: its partitions in the metastore are not known: {error.message}"
+            continue
+        if folders:
+            named = ", ".join(folders[:_NAMED]) + (", ..." if len(folders) > _NAMED else "")
+            yield (
+                f"{table.table}: the metastore does not follow the table in {counted(len(folders), 'partition')} "
+                f"({named}); the first commit of the next run corrects it, or now: penstock repair --identifier "
+                f"{table.table}"
+            )

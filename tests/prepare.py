@@ -65,6 +65,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "PostgreSQL 17": server("postgres", POSTGRES_SERIES="17"),
     "PostgreSQL 18": server("postgres", POSTGRES_SERIES="18"),
     "PgBouncer": server("pgbouncer"),
+    "Kerberos": server("kerberos"),
     "Pulsar": server("pulsar"),
     "MongoDB's stand-in": server("mongodb"),
     "Hive metastore 3.1": server("hive", HIVE_SERIES="3.1"),

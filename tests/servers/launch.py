@@ -25,6 +25,7 @@ Kind = Literal[
     "postgres-17",
     "postgres-18",
     "pgbouncer",
+    "kerberos",
     "mongodb",
     "pulsar",
     "hdfs",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import select
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -187,6 +188,8 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
         raise ConfigError(why, hint="pip install psycopg psycopg-binary") from error
     given = server.parameters(replication=replication)
     conninfo = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
+    # A login by Kerberos without PGGSSENCMODE: that its default is not to encrypt is in the docs.
+    warnings.filterwarnings("ignore", "the connection was obtained using the GSSAPI", RuntimeWarning)
     try:
         # libpq's own way to connect keeps all threads of this process waiting.
         opened = Connection.connect(conninfo, autocommit=True)

@@ -20,6 +20,11 @@ _UNREACHABLE = (
     "check that the server is running, that hostname and port are correct, and that no firewall blocks the connection"
 )
 _POOLER_ANSWERS = "the address is that of a pooler, not of the server"
+_NO_TICKET = (
+    "the login is by Kerberos: klist shows whether there is a valid ticket for the user wherever the pipeline reads "
+    "(KRB5CCNAME), kinit gets one; krbsrvname in a service of libpq, or PGKRBSRVNAME, sets the name of the server"
+)
+_NO_SERVICE = "correct PGSERVICE and PGSERVICEFILE wherever the pipeline reads, or unset PGSERVICE: empty is a name too"
 _NO_SENDER_LEFT = (
     "ALTER SYSTEM SET max_wal_senders and restart the server, or end other readers of the log: "
     "SELECT pid, application_name FROM pg_stat_replication"
@@ -90,14 +95,24 @@ def unopened(server: PgAddress, text: str) -> SourceError:
             server=server.where,
             reason=text,
         )
-    if "password authentication failed" in text or "no pg_hba.conf entry" in text or "does not exist" in text:
+    # Likewise, before a server is asked.
+    if "definition of service" in text or "service file" in text:
+        return SourceError("libpq cannot use its service", server=server.where, reason=text, hint=_NO_SERVICE)
+    if "authentication failed for user" in text or "pg_hba.conf" in text or "does not exist" in text:
         return refused(server, "28000", text)
     if "permission denied" in text:
         return refused(server, "42501", text)
+    # A ticket that has expired may be renewed while the pipeline waits.
     return ConnectionLost(
         "the PostgreSQL server cannot be reached",
         retryable=True,
         server=server.where,
         reason=text,
-        hint=_NO_SENDER_LEFT if "max_wal_senders" in text else _UNREACHABLE,
+        hint=_hint_of_unopened(text),
     )
+
+
+def _hint_of_unopened(text: str) -> str:
+    if "max_wal_senders" in text:
+        return _NO_SENDER_LEFT
+    return _NO_TICKET if "GSSAPI" in text else _UNREACHABLE

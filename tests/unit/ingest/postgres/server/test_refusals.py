@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.errors import SourceError
 from penstock.ingest.database.findings import ConnectionLost, MissingGrant
 from penstock.ingest.postgres.errors import BehindPooler
 from penstock.ingest.postgres.server.address import PgAddress
@@ -30,3 +33,33 @@ def test_a_password_that_is_missing_is_no_server_that_cannot_be_reached() -> Non
     assert isinstance(error, MissingGrant)
     assert not error.retryable
     assert "PGPASSFILE" in str(error)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        'FATAL:  pg_hba.conf rejects connection for host "10.0.0.9", user "cdc", database "shop", no encryption',
+        'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "cdc", database "shop", SSL encryption',
+        *(f'FATAL:  {kind} authentication failed for user "cdc"' for kind in ("GSSAPI", "LDAP", "PAM", "certificate")),
+    ],
+)
+def test_a_refused_login_is_no_server_that_cannot_be_reached(reason: str) -> None:
+    error = unopened(SERVER, f'connection to server at "db", port 6432 failed: {reason}')
+    assert isinstance(error, MissingGrant)
+    assert not error.retryable
+
+
+def test_a_ticket_of_kerberos_that_has_expired_is_waited_for_and_named() -> None:
+    reason = "could not initiate GSSAPI security context: Unspecified GSS failure.  Minor code: Ticket expired"
+    error = unopened(SERVER, f'connection to server at "db", port 6432 failed: {reason}')
+    assert isinstance(error, ConnectionLost)
+    assert "kinit" in str(error)
+
+
+@pytest.mark.parametrize("reason", ['definition of service "" not found', 'service file "/etc/pg" not found'])
+def test_a_service_that_libpq_does_not_find_is_an_error_at_once(reason: str) -> None:
+    error = unopened(SERVER, f"connection is bad: {reason}")
+    assert isinstance(error, SourceError)
+    assert not isinstance(error, ConnectionLost)
+    assert not error.retryable
+    assert "unset PGSERVICE" in str(error)

@@ -15,6 +15,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.emptied_deletes import warn_of_emptied_deletes
 from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
+from penstock.pipelines.job.unfinished_replay import check_replay
 from penstock.pipelines.job.unmet_patterns import warn_of_unmet_patterns
 from penstock.pipelines.job.unmet_rules import KnownTables, check_rules
 from penstock.pipelines.job.unseen_columns import warn_of_unseen_columns
@@ -137,6 +138,8 @@ def prepare_tables(
         sources = ",".join(map(source_text, copy.sources))
         log.warning("event=table_copied_again table=%s sources=%s reason=%s", copy.table, sources, copy.reason)
     warn_of_adoption(filled)
+    if plan.reset or spec.pipeline.resnapshot:
+        check_replay(spec)
     with writing_tables():  # a part of the start, which a stop may end
         plan.tables.create(spec.sink, warehouse)
     left_out, preparation = plan.tables.left_out, plan.preparation

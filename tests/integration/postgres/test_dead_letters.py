@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.pipelines.api.dead_letters import letters_of
+from penstock.pipelines.api.replay_dead_letters import begun_of, finished, replay
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.rules import ExpectConfig
+from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import SNAPSHOT_REQUEST, CheckpointFolder
 from penstock.table.commit.committer import Committer
 from tests.here import run
@@ -84,3 +87,26 @@ def test_a_repeated_batch_counts_its_bad_rows_once(
     CheckpointFolder(spec.checkpoint).signal(f"{SNAPSHOT_REQUEST}1.json", ("public.t",))
     assert counted(spec) == {"again": 2}
     assert PgSync(server, tmp_path, LETTERS).target().scan().to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("again", [{"resnapshot": True}, {"reset": ("ods.t",)}])
+def test_no_table_is_emptied_before_an_interrupted_replay_is_finished(
+    server: PgPlayground, tmp_path: Path, again: dict[str, Any]
+) -> None:
+    """The replay takes the rows that it wrote for those of the table, and would delete their letters."""
+    server.create("t", "id int PRIMARY KEY, n int NOT NULL")
+    server.run("INSERT INTO t SELECT i, i FROM generate_series(0, 9) i")
+    sync = PgSync(server, tmp_path, flags=["--on-bad-record", "dead-letter", "--max-bad-share", "100%"])
+    letters = PgSync(server, tmp_path, LETTERS).target
+    spec = spec_of(sync)
+    assert counted(spec) == {"bad": 2}
+    replay(sync.spec, letters_of(letters().scan().to_arrow()), letters())
+    emptied = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=again)})
+    with pytest.raises(CheckpointMismatch, match="penstock dlq .* replay"):
+        run(emptied)
+    assert len(sync.rows("t")) == 10
+    finished(sync.spec, letters())
+    assert begun_of(sync.spec) is None
+    assert counted(emptied) == {"bad": 2}
+    replay(sync.spec, letters_of(letters().scan().to_arrow()), letters())
+    assert len(sync.rows("t")) == 10

@@ -1,9 +1,10 @@
-"""The snapshot of a MySQL table by one task and by two: `python -m benchmarks.mysql_tasks [rows]`.
+"""A MySQL table and its log by one task and by two: `python -m benchmarks.mysql_tasks [rows]`.
 
 Every task is a process of its own, as under Spark, with files between reading and writing; nothing is committed. They
 are forked off a process that has imported all, as Spark's daemon forks them. A quarter of the table is read first, so
-that what tasks hold can be compared. The CPU of the server is printed as well: it uses the same
-cores, and so it is a part of the time that reading takes at least.
+that what tasks hold can be compared. At the end every row is changed, and the tasks share the log of these changes,
+each with a connection of its own. The CPU of the server is printed as well: it uses the same cores, and so it is a part
+of the time that reading takes at least.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pymysql
 from pymysql.cursors import Cursor
 
 from benchmarks.figures import Figure, record
-from benchmarks.mysql import COLUMNS, PLAIN, fill
+from benchmarks.mysql import COLUMNS, PLAIN, fill, update
 from penstock.pipelines.commands.sync import spec_of_action
 from penstock.pipelines.config.model import PipelineSpec
 from tests.servers.launch import running
@@ -32,10 +34,14 @@ def main(rows: int) -> None:
         cursor.execute(f"CREATE TABLE shop.orders ({COLUMNS})")
         cursor.execute("SET sql_log_bin = 0")
         fill(cursor, rows // 4)
-        measure(folder, port, rows // 4, 1)
+        snapshot = Work("{:,} rows", port)
+        snapshot.measure(folder, rows // 4, 1)
         grow(cursor, rows // 4, 4)
         for tasks in (1, 2):
-            measure(folder, port, rows // 4 * 4, tasks)
+            snapshot.measure(folder, rows // 4 * 4, tasks)
+        log = Work("{:,} changes of one log", port, changed(cursor, rows // 4 * 4))
+        for tasks in (1, 2):
+            log.measure(folder, rows // 4 * 4, tasks)
 
 
 def grow(cursor: Cursor, rows: int, times: int) -> None:
@@ -46,21 +52,52 @@ def grow(cursor: Cursor, rows: int, times: int) -> None:
         cursor.execute(f"INSERT INTO shop.orders SELECT id + {turn * rows}, {names} FROM shop.orders WHERE id < {rows}")
 
 
-def measure(folder: str, port: int, rows: int, tasks: int) -> None:
-    home = Path(tempfile.mkdtemp(dir=folder))
-    server = int((Path(folder) / "server/pid").read_text())
-    before = cpu_of(server)
-    reading, writing = stages(pipeline(home, port), home / "tasks", tasks)
-    by_server = cpu_of(server) - before
-    for kind, stage in (("reading", reading), ("writing", writing)):
-        print(line(kind, rows, tasks, stage), flush=True)
-        what = f"{kind} {rows:,} rows by {tasks} (the server: {by_server / rows * 1e6:.2f} us a row)"
-        record(Figure(what, stage.cpu / rows * 1e6, f"us a row, largest task {stage.peak >> 20} MB", less=True))
-    cores = os.cpu_count() or 1
-    least = max(reading.cpu / tasks, (reading.cpu + by_server) / cores)
-    print(f"        planned in {reading.planned:.2f} s; the server took {by_server / rows * 1e6:.2f} us CPU a row")
-    print(f"        on {cores} cores with the server on them, reading cannot take less than {least:.1f} s", flush=True)
-    shutil.rmtree(home)
+def changed(cursor: Cursor, rows: int) -> tuple[str, ...]:
+    """Change every row once, in the log, and return the options with which a pipeline begins before these changes."""
+    cursor.execute("SET sql_log_bin = 1")
+    cursor.execute("FLUSH BINARY LOGS")
+    cursor.execute("SHOW BINARY LOGS")
+    file = cursor.fetchall()[-1][0]
+    update(cursor, rows, rows)
+    begins = {"mode": "specific-offset", "specific-offset.file": file, "specific-offset.pos": "4"}
+    return tuple(f"scan.startup.{name}={value}" for name, value in begins.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What tasks read: the rows of the table, or the changes of the log from where `begins` says."""
+
+    name: str
+    port: int
+    begins: tuple[str, ...] = ()
+
+    def measure(self, folder: str, rows: int, tasks: int) -> None:
+        home = Path(tempfile.mkdtemp(dir=folder))
+        server = int((Path(folder) / "server/pid").read_text())
+        before = cpu_of(server)
+        reading, writing = stages(self.pipeline(home), home / "tasks", tasks)
+        by_server = cpu_of(server) - before
+        name = self.name.format(rows)
+        for kind, stage in (("reading", reading), ("writing", writing)):
+            print(line(f"{kind} {name} by {tasks}", rows, stage), flush=True)
+            what = f"{kind} {name} by {tasks} (the server: {by_server / rows * 1e6:.2f} us a row)"
+            more = f"largest task {stage.peak >> 20} MB, {rows / stage.wall:,.0f} rows/s"
+            record(Figure(what, stage.cpu / rows * 1e6, f"us a row, {more}", less=True))
+        cores = os.cpu_count() or 1
+        least = max(reading.cpu / tasks, (reading.cpu + by_server) / cores)
+        print(f"        planned in {reading.planned:.2f} s; the server took {by_server / rows * 1e6:.2f} us CPU a row")
+        print(
+            f"        on {cores} cores with the server on them, reading cannot take less than {least:.1f} s", flush=True
+        )
+        shutil.rmtree(home)
+
+    def pipeline(self, home: Path) -> PipelineSpec:
+        words = ["--warehouse", f"{home}/warehouse", "--database", "ods", "--table", "orders"]
+        conf = ("hostname=127.0.0.1", f"port={self.port}", "username=cdc", "password=cdc", *PLAIN, *self.begins)
+        for item in (*conf, "database-name=shop", "table-name=orders"):
+            words += ["--mysql-conf", item]
+        words += ["--max-batch-rows", "100000000", "--table-conf", "bucket=4", "--table-conf", "write-only=true"]
+        return spec_of_action("mysql-sync-table", words)
 
 
 def cpu_of(pid: int) -> float:
@@ -68,19 +105,10 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def pipeline(home: Path, port: int) -> PipelineSpec:
-    words = ["--warehouse", f"{home}/warehouse", "--database", "ods", "--table", "orders"]
-    conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", *PLAIN)
-    for item in (*conf, "database-name=shop", "table-name=orders"):
-        words += ["--mysql-conf", item]
-    words += ["--max-batch-rows", "100000000", "--table-conf", "bucket=4", "--table-conf", "write-only=true"]
-    return spec_of_action("mysql-sync-table", words)
-
-
-def line(kind: str, rows: int, tasks: int, stage: Stage) -> str:
+def line(what: str, rows: int, stage: Stage) -> str:
     each = stage.cpu / rows * 1e6
     peak = f"largest task {stage.peak >> 20} MB"
-    return f"{kind} {rows:>9,} rows by {tasks}  {stage.wall:5.1f} s  {each:5.2f} us CPU a row  {peak}"
+    return f"{what}  {stage.wall:5.1f} s  {each:5.2f} us CPU a row  {rows / stage.wall:,.0f} rows/s  {peak}"
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ PARTS = {
     "peer_rust_tables",
     "processes",
     "results_page",
+    "tpch_rows",
 }
 PARTS |= {"write_files"}  # by hand; `table_io` and `formats` have the figures of the page
 # A stand-in for a benchmark: the figures of one row, without measuring.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
 from penstock.errors import ConfigError
@@ -15,11 +16,14 @@ class StoreUnsafe(ConfigError):
 def probe(storage: Storage, folder: str) -> None:
     """Raise StoreUnsafe when the store creates the same file twice. The file used for the check is deleted."""
     path = f"{folder}/.probe-{uuid.uuid4()}"
+    # The contents differ, because put_if_absent accepts an existing file that has the same content.
     try:
-        # The contents differ, because put_if_absent accepts an existing file that has the same content.
         first, second = put_if_absent(storage, path, b"x"), put_if_absent(storage, path, b"y")
-    finally:
-        storage.delete(path)
+    except OSError:
+        with contextlib.suppress(OSError):  # the first failure is the one to report
+            storage.delete(path)
+        raise
+    storage.delete(path)
     if not first or second:
         raise StoreUnsafe(
             "this store cannot create a file only if it does not exist",

@@ -15,12 +15,12 @@ from typing import Any
 
 import obstore
 import pyarrow as pa
-from obstore import exceptions, store
+from obstore import exceptions
 
-from penstock.errors import ConfigError
 from penstock.references import masked, resolve
 from penstock.storage.base import SHOWS_TABLE, Entry, Output
 from penstock.storage.conditional_create import probe
+from penstock.storage.object_store_client import new_client, own_addresses
 from penstock.storage.object_store_errors import explained, is_bucket_missing
 
 FOLDER_MARK = ".penstock-folder"
@@ -93,7 +93,7 @@ class ObjectStorage:
 
         It is tried at the first create of a process: tables may exist that others created.
         """
-        if self in _CHECKED or not any("endpoint" in name for name, _ in self.config):
+        if self in _CHECKED or not own_addresses(self.kind, {name: resolve(value) for name, value in self.config}):
             return
         _CHECKED.add(self)  # the check creates files itself
         try:
@@ -207,21 +207,7 @@ def _millis(meta: Any) -> int:
 @functools.lru_cache(maxsize=64)
 def _client(storage: ObjectStorage) -> Any:
     """Return the client of this process, with the secrets that the references resolve to in this process."""
-    config: dict[str, Any] = {name: resolve(value) for name, value in storage.config}
-    # The client rejects an endpoint without TLS unless it is allowed explicitly.
-    client = {"allow_http": True} if config.get("endpoint", "").startswith("http://") else {}
-    try:
-        match storage.kind:
-            case "s3":
-                return store.S3Store(storage.bucket, config=config, client_options=client)
-            case "gs":
-                return store.GCSStore(storage.bucket, config=config, client_options=client)
-        return store.AzureStore(storage.bucket, config=config, client_options=client)
-    except exceptions.UnknownConfigurationKeyError as error:
-        raise ConfigError(
-            f"the client of {storage.kind}:// rejected an option: {str(error).splitlines()[0]}",
-            hint="options that begin with object-store. use the names of obstore's configuration",
-        ) from error
+    return new_client(storage.kind, storage.bucket, {name: resolve(value) for name, value in storage.config})
 
 
 class _RangedFile(io.RawIOBase):

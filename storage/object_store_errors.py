@@ -20,20 +20,27 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 _RETRIES = re.compile(r"after (\d+) retries")
 _ADDRESS = re.compile(r"(https?://[^/\s]+)")
 
-_CREDENTIALS = {
+CREDENTIALS = {
     "s3": "set s3.access-key and s3.secret-key (--catalog-conf, or catalog: options:), or AWS_ACCESS_KEY_ID and"
     " AWS_SECRET_ACCESS_KEY in the environment",
     "gs": "set fs.gs.auth.service.account.json.keyfile to a key file, or"
     " GOOGLE_APPLICATION_CREDENTIALS in the environment",
     "abfs": "set fs.azure.account.key, or AZURE_STORAGE_ACCOUNT_KEY in the environment",
 }
+_ENDPOINTS = {"s3": "s3.endpoint", "gs": "object-store.base_url", "abfs": "object-store.endpoint"}
 _RIGHTS = "allow these credentials to read, write, list and delete below that path"
 _REGION = "set s3.region to the region of the bucket"
+_AZURE_KEY = (
+    "correct fs.azure.account.key or the shared access signature, which may have expired or lack rights to read, write,"
+    " list and delete; check that the account's firewall admits this machine"
+)
 _CURES = {
     "SignatureDoesNotMatch": "correct the secret key; check that s3.endpoint and s3.path.style.access fit the store",
     "InvalidAccessKeyId": "correct the access key: it does not exist in the store",
     "ExpiredToken": "get new credentials: the session token has expired",
     "RequestTimeTooSkewed": "set the clock of this machine",
+    "AuthenticationFailed": _AZURE_KEY,
+    "AuthorizationFailure": _AZURE_KEY,
     "NoSuchBucket": "create the bucket, or correct its name in the URL",
     "ContainerNotFound": "create the container, or correct its name in the URL",
     "AuthorizationHeaderMalformed": _REGION,
@@ -67,12 +74,12 @@ def explained(error: Exception, kind: str, operation: str, url: str) -> Penstock
         return StoreRefused(f"cannot {operation} {url}: the bucket is in another region", hint=_REGION)
     found, codes = _STATUS.search(text), _CODE.findall(whole)
     if found is None:
-        return _without_answer(text, whole, operation, url)
+        return _without_answer(text, whole, kind, operation, url)
     status, code = int(found["status"]), codes[0] if codes else (found["reason"] or "").strip()
     answer = f"the store answered {status} {code}".rstrip() + _tries(text)
     refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
     if refused or status in {401, 403} or code in _LASTING:
-        hint = _CURES.get(code, _CREDENTIALS[kind] if status == 401 else _RIGHTS)
+        hint = _CURES.get(code, CREDENTIALS[kind] if status == 401 else _RIGHTS)
         return StoreRefused(f"cannot {operation} {url}: {answer}", hint=hint)
     return StoreError(f"cannot {operation} {url}: {answer}", hint=_CURES.get(code))
 
@@ -91,11 +98,11 @@ def _without_credentials(text: str, kind: str, operation: str, url: str) -> Pens
     message = f"cannot {operation} {url}: there are no credentials for the store"
     reason = "none are configured, and this machine has no role that provides credentials"
     if found and found["status"].startswith("4"):
-        return StoreRefused(message, reason=reason, hint=_CREDENTIALS[kind])
-    return StoreError(message, reason=reason, hint=_CREDENTIALS[kind])
+        return StoreRefused(message, reason=reason, hint=CREDENTIALS[kind])
+    return StoreError(message, reason=reason, hint=CREDENTIALS[kind])
 
 
-def _without_answer(text: str, whole: str, operation: str, url: str) -> PenstockError:
+def _without_answer(text: str, whole: str, kind: str, operation: str, url: str) -> PenstockError:
     """Return the error of a request without an answer: a failed connection, or an error in the client itself."""
     address = _ADDRESS.search(text)
     if "HTTP error" not in text or address is None:
@@ -107,7 +114,7 @@ def _without_answer(text: str, whole: str, operation: str, url: str) -> Penstock
     return StoreError(
         f"cannot {operation} {url}: no answer from {address[1]}{_tries(text)}",
         reason=why,
-        hint="check the endpoint (s3.endpoint), the network and the firewall",
+        hint=f"check the endpoint ({_ENDPOINTS[kind]}), the network and the firewall",
     )
 
 

@@ -30,6 +30,7 @@ _ACCEPTED = frozenset(
         "fs.gs.auth.service.account.json.keyfile",
         "google.cloud.auth.service.account.json.keyfile",
         "fs.azure.account.key",
+        "fs.azure.sas.fixed.token",
         "security.kerberos.login.principal",
         "security.kerberos.login.keytab",
         "local.sync",
@@ -37,7 +38,7 @@ _ACCEPTED = frozenset(
 )
 # Names that end with an account, or that only the store's client can check.
 OBSTORE = "object-store."
-_ACCEPTED_PREFIXES = ("fs.azure.account.key.", "fs.viewfs.", "hadoop.", OBSTORE)
+_ACCEPTED_PREFIXES = ("fs.azure.account.key.", "fs.azure.sas.fixed.token.", "fs.viewfs.", "hadoop.", OBSTORE)
 _FAMILIES = ("s3", "fs.", "gs.", "google.cloud.", "azure.", "security.kerberos.", "local.", "object.", "objectstore.")
 # Tuning of Hadoop's own client. Other clients have no such settings and work without them.
 _TUNING_WORDS = """
@@ -146,11 +147,22 @@ def gcs_config(options: Mapping[str, str]) -> dict[str, str]:
 def azure_config(account: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return obstore's configuration for Azure. `account` is the URL's host, such as `name.dfs.core.windows.net`."""
     config = {"account_name": account.partition(".")[0]} if account else {}
-    # The key of this account is looked up first and wins over the general one.
-    for name in (f"fs.azure.account.key.{account}", "fs.azure.account.key"):
-        if name in options:
-            config.setdefault("account_key", options[name])
+    for ours, theirs in (("fs.azure.account.key", "account_key"), ("fs.azure.sas.fixed.token", "sas_key")):
+        value = _of_account(ours, account, options)
+        if value is not None:
+            config[theirs] = value
     return config | _own(options)
+
+
+def _of_account(option: str, account: str, options: Mapping[str, str]) -> str | None:
+    """Return the value for this account, which wins over the general one.
+
+    An account has hosts for several protocols, such as `name.dfs.core.windows.net` and `name.blob.core.windows.net`. A
+    key is valid for all of them.
+    """
+    same = f"{option}.{account.partition('.')[0]}."
+    names = [f"{option}.{account}", *(name for name in options if name.startswith(same)), option]
+    return next((options[name] for name in names if name in options), None)
 
 
 def _own(options: Mapping[str, str]) -> dict[str, str]:

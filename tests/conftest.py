@@ -47,6 +47,7 @@ TOOLS = {
     "pulsar": ("java", "mvn"),
     "hdfs": ("java", "mvn"),
     "hive": ("java",),
+    "azure": ("node", "npm"),
     "postgres": ("apt-get",),
     "mysql": ("apt-get", "dpkg-deb"),
     "browser": ("chromium",),

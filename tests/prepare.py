@@ -72,6 +72,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "Hive metastore 4.0": server("hive", HIVE_SERIES="4.0"),
     "Iceberg's REST catalog": server("iceberg"),
     "HDFS and YARN": server("hdfs"),
+    "Azurite": server("azurite"),
     "Chromium": server("chromium"),
 }
 

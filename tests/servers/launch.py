@@ -34,6 +34,7 @@ Kind = Literal[
     "hive-3.1",
     "hive-4.0",
     "iceberg",
+    "azurite",
 ]
 HERE = Path(__file__).resolve().parent
 

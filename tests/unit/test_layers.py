@@ -75,7 +75,7 @@ LAYERS = {
 FLOORS = {
     "storage": [
         {"base", "environment", "options", "object_store_errors", "private_folder", "synced_file"},
-        {"conditional_create"},
+        {"conditional_create", "object_store_client"},
         {"catalog_options"},
         {"local", "object_store", "hdfs"},
         {"open"},

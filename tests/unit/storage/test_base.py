@@ -91,6 +91,18 @@ def test_a_store_that_never_refuses_is_unsafe() -> None:
         probe(Replacing(), "/t")
 
 
+def test_a_probe_that_cannot_create_reports_that_and_not_its_failed_delete() -> None:
+    class Refusing(MemoryStore):
+        def create(self, path: str, data: bytes) -> bool:
+            raise PermissionError("cannot create")
+
+        def delete(self, path: str) -> None:
+            raise PermissionError("cannot delete")
+
+    with pytest.raises(PermissionError, match="cannot create"):
+        probe(Refusing(), "/t")
+
+
 @pytest.mark.parametrize(("number", "hint"), [(errno.ENOSPC, "the disk is full"), (errno.EIO, "")])
 def test_an_error_of_a_full_disk_has_a_hint(number: int, hint: str) -> None:
     error = store_error(OSError(number, "no", "/lake/a"), "the store failed during a commit")

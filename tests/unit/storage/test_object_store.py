@@ -123,6 +123,16 @@ def test_a_commit_to_a_store_that_replaces_files_is_refused() -> None:
                 storage.create(f"{path}/snapshot/snapshot-2", b"{}")
 
 
+def test_a_store_whose_address_is_in_the_environment_is_tried_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with deaf_store() as (storage, path, _):
+        assert isinstance(storage, ObjectStorage)
+        config = dict(storage.config)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", config.pop("endpoint"))
+        around = ObjectStorage("s3", "lake", tuple(config.items()))
+        with pytest.raises(StoreUnsafe, match="only if it does not exist"):
+            around.create(f"{path}/snapshot/snapshot-2", b"{}")
+
+
 # That of many makers one wins is the store's promise; moto, asked by several threads, does not keep it.
 def test_a_store_that_ignores_conditional_puts_is_unsafe() -> None:
     with deaf_store() as (storage, path, conditions):

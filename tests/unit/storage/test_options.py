@@ -49,6 +49,15 @@ def test_google_and_azure_credentials() -> None:
         "account_name": "acme",
         "account_key": "K",
     }
+    assert azure_config(account, {"fs.azure.sas.fixed.token": "S"}) == {"account_name": "acme", "sas_key": "S"}
+
+
+def test_a_key_of_another_host_of_the_account_is_used_and_that_of_another_account_is_not() -> None:
+    account, other = "acme.dfs.core.windows.net", "fs.azure.account.key.acme2.dfs.core.windows.net"
+    of_blobs = {"fs.azure.account.key.acme.blob.core.windows.net": "K", "fs.azure.account.key": "general", other: "X"}
+    assert azure_config(account, of_blobs)["account_key"] == "K"
+    assert azure_config(account, of_blobs | {f"fs.azure.account.key.{account}": "own"})["account_key"] == "own"
+    assert "account_key" not in azure_config(account, {other: "X"})
 
 
 @pytest.mark.parametrize(
@@ -81,6 +90,7 @@ def test_a_url_without_a_bucket_is_refused() -> None:
         ("fs.s3a.secret.keys", "fs.s3a.secret.key"),
         ("s3.path-stile-access", "s3.path.style.access"),
         ("fs.azure.acount.key", "fs.azure.account.key"),
+        ("fs.azure.sas.fixed.tokens", "fs.azure.sas.fixed.token"),
         ("security.kerberos.login.keytabs", "security.kerberos.login.keytab"),
         ("object.store.endpoint", "object-store.endpoint"),
         ("local.synch", "local.sync"),

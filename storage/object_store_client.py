@@ -1,0 +1,78 @@
+"""The client of one bucket, and the address that it asks where that is not the cloud's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from obstore import exceptions, store
+
+from penstock.errors import ConfigError
+from penstock.storage.object_store_errors import CREDENTIALS
+
+_ENVIRONMENT = {"s3": "AWS_", "gs": "GOOGLE_", "abfs": "AZURE_"}
+# Parts of the names of options that give an address. `use_emulator` of Azure is one on this machine.
+_ADDRESSES = ("endpoint", "base_url", "use_emulator")
+_KEY_FILES = ("service_account", "service_account_path")
+
+
+def new_client(kind: str, bucket: str, config: Mapping[str, str]) -> Any:
+    """Return a client. Raise ConfigError if its options cannot be used, which no retry changes."""
+    # The client rejects an address without TLS unless it is allowed explicitly.
+    plain = any(address.startswith("http://") for address in own_addresses(kind, config))
+    client: Any = {"allow_http": True} if plain else {}
+    given: Any = dict(config)
+    try:
+        match kind:
+            case "s3":
+                return store.S3Store(bucket, config=given, client_options=client)
+            case "gs":
+                return store.GCSStore(bucket, config=given, client_options=client)
+        return store.AzureStore(bucket, config=given, client_options=client)
+    except exceptions.UnknownConfigurationKeyError as error:
+        raise ConfigError(
+            f"the client of {kind}:// rejected an option: {str(error).splitlines()[0]}",
+            hint="options that begin with object-store. use the names of obstore's configuration",
+        ) from error
+    except exceptions.BaseError as error:
+        reason = str(error).splitlines()[0].partition(" error: ")[2]
+        if kind == "abfs" and "Account must be specified" in reason:
+            raise  # the URL lacks it, and the error says so
+        raise ConfigError(
+            f"the options of {kind}://{bucket} cannot be used",
+            reason=reason,
+            hint=f"correct the option or the variable; {CREDENTIALS[kind]}",
+        ) from error
+
+
+def own_addresses(kind: str, config: Mapping[str, str]) -> list[str]:
+    """Return the addresses that replace the cloud's: those of options, of the environment and of a key of Google.
+
+    Others than the cloud may run a server there, so nothing is known of what it does.
+    """
+    prefix = _ENVIRONMENT[kind]
+    around = {name.removeprefix(prefix).lower(): text for name, text in os.environ.items() if name.startswith(prefix)}
+    given = {**around, **config}
+    found = [text for name, text in given.items() if any(part in name for part in _ADDRESSES)]
+    if kind == "gs":
+        found += [address for name, text in given.items() for address in _in_key(name.removeprefix("google_"), text)]
+    return found
+
+
+def _in_key(name: str, value: str) -> list[str]:
+    """Return the address in a service account's key. The client reports a key that cannot be read."""
+    if name == "service_account_key":
+        text = value
+    elif name in _KEY_FILES and Path(value).is_file():
+        text = Path(value).read_text(errors="replace")
+    else:
+        return []
+    try:
+        key = json.loads(text)
+    except ValueError:
+        return []
+    address = key.get("gcs_base_url") if isinstance(key, dict) else None
+    return [address] if isinstance(address, str) else []

@@ -35,16 +35,25 @@ class CommitResult:
 
     `schemas` has the schema ids of the tables that have the batch, `uncompacted` the tables that may lack its
     compaction, and `foreign` the tables to which another job committed in between. A table in `failed` may have the
-    batch too.
+    batch too. `before` has the last snapshot of the batch before, None if there is none.
     """
 
     schemas: dict[str, int] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)  # the last snapshot of the batch, by table
+    before: dict[str, Snapshot | None] = field(default_factory=dict)
     uncompacted: set[str] = field(default_factory=set)
     foreign: dict[str, ForeignWriter | HistoryExpired] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
     retries: Counter[str] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)  # tables whose compaction lost a conflict against another writer's
+
+
+@dataclass(frozen=True, slots=True)
+class _TableCommit:
+    """A commit to one table: `made` is None if it had the batch already, `before` is the last snapshot before it."""
+
+    made: CommittedSnapshots | None
+    before: Snapshot | None
 
 
 @dataclass(slots=True)
@@ -97,18 +106,19 @@ class Commits:
 
     def _commit(
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
-    ) -> CommittedSnapshots | None:
-        """Commit to one table. Return None if the table has the batch already."""
+    ) -> _TableCommit:
+        """Commit to one table, unless it has the batch already."""
         committer = Committer(store, identity.user)
         # Read once for all steps. If another snapshot follows meanwhile, the creation of the next one notices it.
         newest = store.snapshots.latest()
-        found = committer.committed(identity.number, newest)
+        before = committer.newest_own(newest)
+        found = before if before is not None and before.commit_identifier >= identity.number else None
         # The first time, other checkpoints are searched for in all snapshots. By then `newest` may have expired.
         still = newest if found is None and store.name in self._checked else None
         if self._has(store, found, identity):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
-            return None
+            return _TableCommit(None, before)
         # Each attempt checks the layout again, with the newest schema.
         done = SharedBuckets(store, Layout.of(store.schema_last_read())).commit(
             messages,
@@ -127,18 +137,17 @@ class Commits:
         if done.already is not None:
             log.warning("event=batch_committed_by_another_process table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
-            return None
+            return _TableCommit(None, before)
         if done.lost_compaction is not None:
             log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
             discard(store, [only_compaction(message) for message in messages])
         snapshot = done.last.id if done.last else None
         log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
-        return done
+        return _TableCommit(done, before)
 
-    def _note(
-        self, done: CommitResult, table: str, committed: CommittedSnapshots | None, identity: BatchIdentity
-    ) -> None:
-        """Add the result of a table's commit to the result of the batch. None: the table had the batch already."""
+    def _note(self, done: CommitResult, table: str, result: _TableCommit, identity: BatchIdentity) -> None:
+        """Add the result of a table's commit to the result of the batch."""
+        committed, done.before[table] = result.made, result.before
         last = self._snapshot(table, identity) if committed is None else committed.last
         # Each commit reads the newest schema, so the next batch also knows what other jobs have altered.
         if committed is None or last is None:

@@ -63,26 +63,28 @@ class CommitPhase:
             identity = replace(identity, tables=len(messages))
         if self.number == 0 and self.late is None:
             self._name_rows_of_others(messages)
-        uncompacted, snapshots = self._commit_all(identity, messages, watermarks)
+        uncompacted, snapshots, before = self._commit_all(identity, messages, watermarks)
         # After the commits: a batch that is repeated after a crash in between finds its snapshots in the tables,
         # and records them then.
         if run.filled is not None:
-            set_back = run.filled.set_back(snapshots)
-            run.filled.record_batch(identity.number, report.sources, snapshots)
+            set_back = run.filled.set_back(snapshots, before)
+            run.filled.record_batch(identity.number, report.sources, snapshots, set_back)
             if set_back:
                 raise _set_back(set_back)
         return uncompacted
 
     def _commit_all(
         self, identity: BatchIdentity, messages: Mapping[str, Sequence[CommitMessage]], watermarks: Mapping[str, int]
-    ) -> tuple[set[str], dict[str, Snapshot]]:
+    ) -> tuple[set[str], dict[str, Snapshot], dict[str, Snapshot | None]]:
         """Commit to all tables, again to those that another job wrote to in the meantime.
 
-        Return the tables that may lack the compaction of the batch, and the last snapshot of each table.
+        Return the tables that may lack the compaction of the batch, and the last snapshots of the batch and of the one
+        before it in each table.
         """
         run, stats = self.run, self.result.stats
         uncompacted: set[str] = set()
         snapshots: dict[str, Snapshot] = {}
+        before: dict[str, Snapshot | None] = {}
         for attempt in range(1, MOST_FOREIGN + 2):
             done = run.commits.commit(identity, messages, watermarks)
             run.targets.put(done.schemas)
@@ -90,6 +92,7 @@ class CommitPhase:
             uncompacted |= done.uncompacted
             # Collected over all attempts, since the result of an attempt lacks the tables that a later one commits.
             snapshots |= done.snapshots
+            before |= done.before
             stats.retries.update(done.retries)
             stats.conflicts.update([*done.foreign, *done.lost])
             self._park(done.failed | (done.foreign if attempt > MOST_FOREIGN else {}), identity)
@@ -98,7 +101,7 @@ class CommitPhase:
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             # The next attempt commits only these tables; the others have the batch.
             messages = self.reread(frozenset(done.foreign)).messages
-        return uncompacted, snapshots
+        return uncompacted, snapshots, before
 
     def _name_rows_of_others(self, tables: Collection[str]) -> None:
         """Warn of tables that another job filled, before a new pipeline adds rows to them."""

@@ -175,24 +175,37 @@ class FilledTables:
             self._renew_marks(set(here.values()))
             self._save()
 
-    def set_back(self, made: Mapping[str, Snapshot]) -> list[str]:
+    def set_back(self, made: Mapping[str, Snapshot], before: Mapping[str, Snapshot | None]) -> list[str]:
         """Return the tables of these new snapshots that were rolled back or created again during the run.
 
-        Tables that the start has found to differ, or has not compared, are not among them: the run copies them again,
-        or continues with the gap.
+        `before` has this pipeline's last snapshot of an earlier batch in these tables, None if there is none. Tables
+        that the start has found to differ, or has not compared, are not returned: the run copies them again, or
+        continues with the gap.
         """
         known = made.keys() & self.marks.keys() & self.confirmed
-        return sorted(table for table in known if self.marks[table].was_set_back(made[table]))
+        return sorted(table for table in known if self._was_set_back(table, made[table], before.get(table)))
+
+    def _was_set_back(self, table: str, made: Snapshot, before: Snapshot | None) -> bool:
+        mark = self.marks[table]
+        if mark.was_set_back(made):
+            return True
+        # Others may have committed since, so that all ids are used again.
+        if before is not None:
+            return mark.lost_all_after(before)
+        return mark.user == made.commit_user and condition_of(self.warehouse, table, mark) != "same"
 
     def record_batch(
-        self, number: int, sources: Mapping[str, Collection[SourceName]], snapshots: Mapping[str, Snapshot]
+        self,
+        number: int,
+        sources: Mapping[str, Collection[SourceName]],
+        snapshots: Mapping[str, Snapshot],
+        set_back: Collection[str] = (),
     ) -> None:
         """Record a committed batch: the snapshots it made, and the sources of its rows.
 
         Called again, it changes nothing. Tables that were set back keep their marks, by which the next start finds what
         they lack.
         """
-        set_back = self.set_back(snapshots)
         before = (dict(self.sources), dict(self.left), dict(self.marks), set(self.resumed))
         # A batch of this run is recorded even if it has no rows: without a record, the next start would have to accept
         # all tables as they are.

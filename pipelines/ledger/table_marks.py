@@ -43,6 +43,10 @@ class Mark:
         """
         return self.snapshot is not None and made.id <= self.snapshot and not self.is_of(made)
 
+    def lost_all_after(self, newest: Snapshot) -> bool:
+        """Return whether the table lacks the batch of the mark, given the pipeline's newest snapshot there."""
+        return self.user == newest.commit_user and newest.commit_identifier < self.batch
+
 
 def condition_of(warehouse: CatalogSettings, table: str, mark: Mark | None) -> Condition:
     """Return how a table of the warehouse compares to its mark. Without a mark, an empty table counts as the same."""

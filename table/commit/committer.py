@@ -62,11 +62,16 @@ class Committer:
         # Many commits have the batch identifier, so it proves nothing, and no snapshot need be read.
         if identifier == BATCH_IDENTIFIER:
             return None
+        found = self.newest_own(newest)
+        # The identifiers of a user rise, so the newest one decides.
+        return found if found is not None and found.commit_identifier >= identifier else None
+
+    def newest_own(self, newest: Snapshot | None = None) -> Snapshot | None:
+        """Return this user's newest snapshot that has an identifier. `newest` is as in `committed`."""
         snapshot = newest or self.store.snapshots.latest()
         while snapshot is not None:
             if snapshot.commit_user == self.user and snapshot.commit_identifier != BATCH_IDENTIFIER:
-                # The identifiers of a user rise, so the newest one decides.
-                return snapshot if snapshot.commit_identifier >= identifier else None
+                return snapshot
             # The search ends at the first expired snapshot. Expiry keeps the newest snapshot of each commit user
             # for a week.
             snapshot = self.store.snapshots.find(snapshot.id - 1)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import DecodeError
@@ -57,6 +58,25 @@ def made_anew(shop: Shop) -> PipelineSpec:
 def rolled_back(shop: Shop) -> PipelineSpec:
     shop.table("orders").rollback_to(1)
     return shop.spec()
+
+
+def written_by_another(shop: Shop) -> PipelineSpec:
+    """Snapshots of another job have the ids of those that were removed, and later ones."""
+    for number in range(3):
+        with shop.table("orders").writer(commit_user="another") as writer:
+            writer.write(pa.table({"id": pa.array([-number], pa.int64())}))
+            writer.commit(number)
+    return shop.spec()
+
+
+def rolled_back_and_written(shop: Shop) -> PipelineSpec:
+    rolled_back(shop)
+    return written_by_another(shop)
+
+
+def made_anew_and_written(shop: Shop) -> PipelineSpec:
+    made_anew(shop)
+    return written_by_another(shop)
 
 
 def another_database(shop: Shop) -> PipelineSpec:
@@ -304,7 +324,7 @@ def test_an_accepted_gap_of_a_resumed_table_does_not_stop_the_run_later(shop: Sh
     filled.accept(filled.lost())
     first = shop.table("orders").latest_snapshot
     assert first is not None
-    assert filled.set_back({"ods.orders": replace(first, id=2, commit_identifier=9)}) == []
+    assert filled.set_back({"ods.orders": replace(first, id=2, commit_identifier=9)}, {}) == []
 
 
 def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -313,7 +333,7 @@ def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("undo", [rolled_back, made_anew])
+@pytest.mark.parametrize("undo", [rolled_back, rolled_back_and_written, made_anew, made_anew_and_written])
 @pytest.mark.parametrize("batch", [0, 1])
 def test_a_table_that_is_rolled_back_during_a_run_stops_it(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, undo: Callable[[Shop], PipelineSpec], batch: int
@@ -334,3 +354,16 @@ def test_a_table_that_is_rolled_back_during_a_run_stops_it(
     for _ in range(2):
         with pytest.raises(CheckpointMismatch, match="lacks rows that the checkpoint counts as read"):
             run(shop.spec())
+
+
+def test_commits_of_other_jobs_during_a_run_do_not_stop_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.put("4.json", insert("orders", {"id": 4}))
+    take = BatchDriver.take
+
+    def after_another(driver: BatchDriver, number: int, result: BatchResult) -> None:
+        written_by_another(shop)
+        take(driver, number, result)
+
+    monkeypatch.setattr(BatchDriver, "take", after_another)
+    run(shop.spec(pipeline={"max-batch": {"rows": 1}}))
+    assert {1, 2, 3, 4} < set(shop.table("orders").scan().to_arrow()["id"].to_pylist())

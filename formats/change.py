@@ -113,6 +113,12 @@ class ChangeBatch(RowBatch):
         kinds, subs = np.full(count, INSERT, np.int8), np.zeros(count, np.int32)
         return cls(rows, kinds, positions, subs, schema, np.full(count, -1, np.int64))
 
+    def part(self, schema: SourceSchema, begin: int, end: int) -> ChangeBatch:
+        """Return the rows from `begin` to `end`, which are those of another table with the same columns."""
+        rows, part = self.rows.slice(begin, end - begin), slice(begin, end)
+        kinds, positions, subs = self.kinds[part], self.positions[part], self.subs[part]
+        return ChangeBatch(rows, kinds, positions, subs, schema, self.event_times[part])
+
     def filter(self, kept: Bools) -> ChangeBatch:
         return RowBatch.filter(replace(self, event_times=self.event_times[kept]), kept)
 

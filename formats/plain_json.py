@@ -44,7 +44,9 @@ def _add_rows(rows: LayoutRows, messages: Messages, options: DecodeOptions, deco
     if members:
         kinds[rows.have(members, ENCODED_TEXTS)] = UNDECIDED
     schema = SourceSchema("text", None, None, text_fields(names))
-    table = TableMessages(columns, None, RowMembers(names, members), kinds, times, schema, read_text(columns))
+    table = TableMessages(
+        columns, None, RowMembers(names, members), kinds, times, [(schema, len(kinds))], read_text(columns)
+    )
     return table.add(options.rule(None, None, ()), messages, decoded)
 
 

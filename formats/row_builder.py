@@ -20,6 +20,7 @@ from penstock.formats.change import (
     DecodeOptions,
     DecodeResult,
     ImageRule,
+    Int64s,
     Messages,
     SourceField,
     SourceSchema,
@@ -217,6 +218,15 @@ class DecodedRows:
             at, kinds, sub, times = at[keep], kinds[keep], sub[keep], times[keep]
         if len(at):
             decoded.batches.append(ChangeBatch(batch, kinds, messages.offsets[at], sub, self.schema, times))
+
+    def add_tables(
+        self, schemas: Sequence[SourceSchema], ends: Int64s, decoded: DecodeResult, messages: Messages
+    ) -> None:
+        """Append rows without faults as one ChangeBatch for each table; its rows end at one of `ends`."""
+        whole = ChangeBatch(self._batch(), self.kinds, messages.offsets[self.at], self.sub, self.schema, self.times)
+        for schema, begin, end in zip(schemas, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            if end > begin:
+                decoded.batches.append(whole.part(schema, begin, end))
 
     def _batch(self) -> pa.RecordBatch:
         if self.columns:

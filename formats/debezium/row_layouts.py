@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Int64s, Messages, SourceField, SourceSchema
-from penstock.formats.debezium.connect import row_fields, table_schema
+from penstock.formats.debezium.connect import ZONED_TIMESTAMP, row_fields, table_schema
 from penstock.formats.debezium.connect_values import integer_type, reader
 from penstock.formats.debezium.key_layouts import UNREAD, MessageKeys, message_keys
 from penstock.formats.debezium.schema_prefix import BARE, EmbeddedPayloads, SchemaPrefixes
@@ -24,12 +24,12 @@ from penstock.formats.layouts.layout_rows import (
     UNDECIDED,
     Kinds,
     RowMembers,
-    TableMessages,
     add_by_layout,
     event_millis,
     fewest_rows,
     kinds_of,
 )
+from penstock.formats.layouts.layout_tables import LayoutTables
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import PIECE, KnownLayouts, have_many_layouts
@@ -134,20 +134,19 @@ class _LayoutDecoder:
         if times is None:
             return accepted
         kinds = self._kinds(columns, members)
+        tables = LayoutTables(columns, members.rows, kinds, times, partial(_read_member, columns))
         for (database, table), places in columns.groups([members.database, members.table]):
             for part in self._parts(rows, places):
-                chosen = slice(None) if part is None else part
                 number = rows.numbers[0 if part is None else part[0]]
                 keys = self.keys.names(int(self.keys.group[number]))
                 # An empty key counts as no key.
                 schema = self._schema(members, (database, table), keys or None, int(self.payloads.schemas[number]))
                 if schema is not None:
                     rule = self.options.rule(database, table, keys or ())
-                    self._find_moves(columns, members.rows, np.arange(len(rows))[chosen], kinds, rule)
-                    read = partial(_read_member, columns)
-                    found = TableMessages(columns, part, members.rows, kinds[chosen], times[chosen], schema, read)
-                    accepted[chosen] = found.add(rule, self.messages, self.decoded)
-        return accepted
+                    every = np.arange(len(rows)) if part is None else part
+                    self._find_moves(columns, members.rows, every, kinds, rule)
+                    tables.note(schema, part, rule, alone=_types_follow_values(schema))
+        return tables.add(self.messages, self.decoded)
 
     def _kinds(self, columns: MemberColumns, members: DebeziumMembers) -> Kinds:
         rows = columns.rows
@@ -199,6 +198,11 @@ class _LayoutDecoder:
                 if name in after:
                     moved = keys.differs(name, self.keys.place[numbers], columns, after[name], places)
                 kinds[places[moved & (kinds[places] == UPDATE_AFTER)]] = UNDECIDED
+
+
+def _types_follow_values(schema: SourceSchema) -> bool:
+    """Return whether the values of a column decide its type, so that those of another table would change it."""
+    return any(field.type is not None and ZONED_TIMESTAMP in field.type for field in schema.fields)
 
 
 def _read_member(

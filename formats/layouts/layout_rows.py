@@ -7,7 +7,7 @@ to that decoder: an update that moves its row, a value that a column cannot hold
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -48,10 +48,11 @@ class RowMembers:
 
 @dataclass(frozen=True, slots=True)
 class TableMessages:
-    """Messages of one layout and one source table, with their row kinds and event times.
+    """Messages of one layout, table after table, with their row kinds and event times.
 
-    `places` are the positions of the messages in `columns`, None for all. `read` returns the column of a field from a
-    member for the messages at some places.
+    `places` are the positions of the messages in `columns`, None for all. `tables` has the schema of each table and the
+    number of its messages: the columns of all are equal, and are cut out together. `read` returns the column of a field
+    from a member for the messages at some places.
     """
 
     columns: MemberColumns
@@ -59,7 +60,7 @@ class TableMessages:
     members: RowMembers
     kinds: Kinds
     times: Int64s
-    schema: SourceSchema
+    tables: Sequence[tuple[SourceSchema, int]]
     read: ReadMember
 
     def add(self, rule: ImageRule, messages: Messages, decoded: DecodeResult) -> Mask:
@@ -106,13 +107,33 @@ class TableMessages:
             kinds = np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), len(kinds))
             subs = np.tile(np.array([0, 1], np.int32), len(subs))
         if faults:
-            return nothing
-        DecodedRows(self.schema, columns, at, kinds, subs, times).add_to(decoded, messages, faults)
+            return (
+                nothing if len(self.tables) == 1 else self._by_table(chosen, messages, decoded, with_before=with_before)
+            )
+        rows = DecodedRows(self.tables[0][0], columns, at, kinds, subs, times)
+        if len(self.tables) == 1:
+            rows.add_to(decoded, messages, faults)
+        else:
+            ends = np.cumsum(chosen)[np.cumsum([count for _, count in self.tables]) - 1]
+            rows.add_tables([schema for schema, _ in self.tables], (1 + with_before) * ends, decoded, messages)
         return chosen
+
+    def _by_table(self, chosen: Mask, messages: Messages, decoded: DecodeResult, *, with_before: bool) -> Mask:
+        """Append the rows of each table on its own, so that faulty ones do not keep those of other tables back."""
+        accepted: Mask = np.zeros(len(chosen), bool)
+        places = np.arange(len(self.columns.rows)) if self.places is None else self.places
+        begin = 0
+        for schema, count in self.tables:
+            part = slice(begin, begin + count)
+            kinds, times = self.kinds[part], self.times[part]
+            table = replace(self, places=places[part], kinds=kinds, times=times, tables=[(schema, count)])
+            accepted[part] = table._added(chosen[part], messages, decoded, with_before=with_before)
+            begin += count
+        return accepted
 
     def _read(self, members: Sequence[int], wanted: Int64s | None, faults: Faults) -> list[pa.Array]:
         by_name = dict(zip(self.members.names, members, strict=True))
-        return [self.read(field, by_name[field.name], wanted, faults) for field in self.schema.fields]
+        return [self.read(field, by_name[field.name], wanted, faults) for field in self.tables[0][0].fields]
 
 
 def _interleaved(befores: list[pa.Array], afters: list[pa.Array]) -> list[pa.Array]:

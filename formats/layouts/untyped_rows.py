@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-
 from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, SourceField, SourceSchema
 from penstock.formats.json_bytes import Mask
-from penstock.formats.layouts.layout_rows import ReadMember, RowMembers, TableMessages, add_by_layout
+from penstock.formats.layouts.layout_rows import ReadMember, RowMembers, add_by_layout
+from penstock.formats.layouts.layout_tables import LayoutTables
 from penstock.formats.layouts.member_columns import MemberColumns
 from penstock.formats.layouts.member_values import LayoutRows
 from penstock.formats.layouts.message_groups import KnownLayouts
@@ -61,16 +60,13 @@ class UntypedRows:
 
         `name_of` returns database and table from the values of the members `named_by`.
         """
-        accepted: Mask = np.zeros(len(self.kinds), bool)
+        tables = LayoutTables(self.columns, self.members, self.kinds, self.times, read_text(self.columns))
         fields, keys = text_fields(self.members.names), self.keys or ()
         for values, places in self.columns.groups(named_by):
             database, table = name_of(*values)
-            chosen = slice(None) if places is None else places
             schema = SourceSchema("text", database, table, fields, keys, states_no_key=self.keys == ())
-            kinds, times = self.kinds[chosen], self.times[chosen]
-            rows = TableMessages(self.columns, places, self.members, kinds, times, schema, read_text(self.columns))
-            accepted[chosen] = rows.add(options.rule(database, table, keys), messages, decoded)
-        return accepted
+            tables.note(schema, places, options.rule(database, table, keys))
+        return tables.add(messages, decoded)
 
 
 def text_fields(names: Sequence[str]) -> tuple[SourceField, ...]:

@@ -58,6 +58,8 @@ class RandomMessages:
         self.last = self.random.random() < 0.3
         self.escapes = self.random.choice([0, 0.02, 0.3])
         self.tables = [self.table(number) for number in range(self.random.choice([1, 3, 12]))]
+        if self.random.random() < 0.4:  # parts of one table, which share their layouts
+            self.tables = [self.tables[0]] * len(self.tables)
         self.damage = self.random.choice([0, 0, 0.01, 0.05])
 
     def messages(self) -> Messages:

@@ -79,6 +79,11 @@ def is_unknown_topic(error: KafkaError) -> bool:
     return error.code() in _UNKNOWN_YET
 
 
+def illegible() -> KafkaError:
+    """Return the error of an answer with text that the client cannot decode, for which it raises UnicodeDecodeError."""
+    return KafkaError(KafkaError._BAD_MSG, "the answer of a Kafka broker has text that is not UTF-8")
+
+
 def stopped() -> KafkaException:
     """Return the error of a request whose wait a stop has ended, which is that of a broker that does not answer."""
     return KafkaException(KafkaError(KafkaError._TIMED_OUT, "the wait for the answer of a Kafka broker was ended"))
@@ -117,6 +122,12 @@ _AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_D
 _UNREACHABLE = (
     "check that a broker is running, that bootstrap.servers is correct, and that no firewall blocks the connection"
 )
+# The checksum of records does not match, or an answer ends too early.
+_GARBLED = {KafkaError._BAD_MSG, KafkaError._UNDERFLOW}
+_DAMAGED = (
+    "it is read again with the next attempt; if this happens again, check the network and proxies on the way, and the "
+    "log files of the broker with  kafka-dump-log.sh --deep-iteration --files <file>"
+)
 _GRANT = "grant the user of the pipeline the operation {} of the {}, for example with  kafka-acls --add"
 _RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: _GRANT.format("READ", "topic"),
@@ -124,6 +135,7 @@ _RIGHTS = {
     + ", or choose another startup mode than group-offsets",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: _GRANT.format("DESCRIBE", "cluster"),
 }
+_HINTS = {**dict.fromkeys(_AWAY, _UNREACHABLE), **_RIGHTS, **dict.fromkeys(_GARBLED, _DAMAGED)}
 
 
 def lacks_right(error: BaseException | None) -> bool:
@@ -141,6 +153,6 @@ def broker_error(
         topic=topic,
         partition=partition,
         offset=offset,
-        retryable=is_passing(error),
-        hint=_UNREACHABLE if error.code() in _AWAY else _RIGHTS.get(error.code()),
+        retryable=is_passing(error) or error.code() in _GARBLED,
+        hint=_HINTS.get(error.code()),
     )

@@ -12,12 +12,15 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.errors import ConfigError, SourceError, without_logins
+from penstock.ingest.kafka.broker_errors import broker_error, illegible
 from penstock.ingest.kafka.properties import client_properties
 from penstock.ingest.messages.client_log import Seldom
 from penstock.references import masked, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from confluent_kafka import Message
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
@@ -139,11 +142,25 @@ def consumer(properties: Mapping[str, str], changed: Mapping[str, str] | None = 
     """
     given = client_properties(properties)
     # librdkafka creates no consumer without a group id, even if the consumer joins no group.
-    unless_given = {"group.id": "penstock", "receive.message.max.bytes": str(_largest_answer(given))}
+    # Of itself it does not look at the checksums of records, which the Java client checks.
+    unless_given = {
+        "group.id": "penstock",
+        "receive.message.max.bytes": str(_largest_answer(given)),
+        "check.crcs": "true",
+    }
     settings = unless_given | given | _READING
     if "isolation.level" in properties:
         settings["isolation.level"] = properties["isolation.level"]
     return _made(Consumer, settings | dict(changed or {}))
+
+
+def consumed(client: Consumer, most: int, seconds: float) -> list[Message]:
+    """Return what the client has within this time, at most so many messages."""
+    try:
+        found: list[Message] = client.consume(most, seconds)
+    except UnicodeDecodeError as error:
+        raise broker_error(illegible()) from error
+    return found
 
 
 def _largest_answer(given: Mapping[str, str]) -> int:

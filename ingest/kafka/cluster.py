@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 from penstock.errors import SourceError, without_logins
 from penstock.ingest.kafka.broker_errors import (
     broker_error,
+    illegible,
     is_passing,
     is_refusal,
     is_unknown_topic,
@@ -266,6 +267,8 @@ class KafkaCluster:
         """
         try:
             return ask()
+        except UnicodeDecodeError as error:
+            raise KafkaException(illegible()) from error
         except KafkaException as error:
             if is_passing(error.args[0]):
                 self._seconds = min(2 * self._seconds, _MOST_SECONDS)

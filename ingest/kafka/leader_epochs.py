@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, broker_error, is_passing, is_unknown_topic
-from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
+from penstock.ingest.kafka.client import REQUEST_SECONDS, consumed, consumer
 from penstock.ingest.kafka.cluster import Place
 from penstock.ingest.kafka.offset_text import flat
 from penstock.ingest.patience import patience_seconds
@@ -78,7 +78,7 @@ class LeaderEpochs:
             # The client compares the epoch before it fetches the first record.
             client.assign([TopicPartition(*place, offset, "", epoch) for place, (offset, epoch) in asked.items()])
             while waiting and time.monotonic() - began < max(patience_seconds(PATIENCE_SECONDS), ANSWER_SECONDS):
-                for message in client.consume(_MANY, _WAIT_SECONDS):
+                for message in consumed(client, _MANY, _WAIT_SECONDS):
                     place = message.topic(), message.partition()
                     if place in waiting and (is_lost := _is_lost(message)) is not None:
                         waiting.discard(place)

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from penstock.formats.change import Messages
 from penstock.ingest.fetched_messages import Extra, FetchedMessages
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS, is_unknown_topic, patiently, stopped
-from penstock.ingest.kafka.client import REQUEST_SECONDS, consumer
+from penstock.ingest.kafka.client import REQUEST_SECONDS, consumed, consumer
 from penstock.ingest.kafka.cluster import place_of
 from penstock.ingest.kafka.planned_topics import require_topics
 from penstock.ingest.kafka.range_progress import RangeProgress
@@ -65,7 +65,7 @@ def read_range(
         while not reading.done(position):
             # `consume` waits for the whole time unless it gets the number of records, so no more are requested than
             # the range has.
-            found = client.consume(min(wanted, end - position), WAIT_SECONDS)
+            found = consumed(client, min(wanted, end - position), WAIT_SECONDS)
             records = reading.records(found, position)
             if not records:
                 if reading.deleted is not None:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from penstock.errors import PenstockError
 from penstock.ingest.kafka.broker_errors import PATIENCE_SECONDS
+from penstock.ingest.kafka.client import consumed
 from penstock.ingest.kafka.cluster import Place, place_of
 from penstock.ingest.kafka.planned_topics import require_topics
 from penstock.ingest.kafka.range_progress import RangeProgress
@@ -61,7 +62,7 @@ def fetch_together(
     _assign(client, list(parts.values()))
     try:
         while left := [part for part in parts.values() if not part.is_done]:
-            found = _by_place(client.consume(sum(part.wanted for part in left), WAIT_SECONDS))
+            found = _by_place(consumed(client, sum(part.wanted for part in left), WAIT_SECONDS))
             for part in left:
                 part.add([*found.get(part.place, ()), *found.get(None, ())])
             waiting = [part for part in left if not part.is_done]

@@ -74,8 +74,48 @@ class LateChunks(logging.Filter):
         return False
 
 
+class DamagedEntries(logging.Filter):
+    """The entries that clients dropped because their checksum does not match, or their messages cannot be divided.
+
+    This too is said only in the log, before a later message arrives.
+    """
+
+    _LINE = re.compile(r"\[(\S+), [^\]]*\] Discarding corrupted message at (\d+):(\d+)")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: set[tuple[str, int, int]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if line := self._LINE.search(record.getMessage()):
+            self._found.add((line[1], int(line[2]), int(line[3])))
+        return True
+
+    def forget(self, topic: str, first: Position, last: Position) -> None:
+        """Forget what earlier readers have dropped of a range."""
+        self._found.difference_update(self._of(topic, first, last))
+
+    def require_none(self, topic: str, first: Position, last: Position) -> None:
+        """Raise if an entry of the range was dropped."""
+        for _, ledger, entry in sorted(self._of(topic, first, last)):
+            raise SourceError(
+                "messages from Pulsar arrived damaged: the client has dropped an entry",
+                topic=topic,
+                entry=f"{ledger}:{entry}",
+                retryable=True,
+                hint="they are read again with the next attempt; if this happens again, check the network and proxies "
+                "on the way to the broker, and its log",
+            )
+
+    def _of(self, topic: str, first: Position, last: Position) -> list[tuple[str, int, int]]:
+        bounds = first.place[:2], last.place[:2]
+        return [found for found in self._found.copy() if found[0] == topic and bounds[0] <= found[1:] <= bounds[1]]
+
+
 late_chunks = LateChunks()
+damaged_entries = DamagedEntries()
 client_log.addFilter(late_chunks)
+client_log.addFilter(damaged_entries)
 client_log.addFilter(ClientLogLine())
 client_log.addFilter(Seldom())
 

@@ -14,7 +14,7 @@ from penstock.errors import SourceError
 from penstock.ingest.patience import is_patient
 from penstock.ingest.pulsar.admin import PulsarAdmin, SubscriptionState
 from penstock.ingest.pulsar.answers import has_message, last_message_id
-from penstock.ingest.pulsar.client import check_reachable, client, reader
+from penstock.ingest.pulsar.client import check_reachable, client, damaged_entries, reader
 from penstock.ingest.pulsar.errors import broker_error, needs_admin, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
 from penstock.ingest.pulsar.settings import PulsarSettings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
 _WAIT_MS = 300  # for a message that a connected broker has
+_BEHIND_ALL = Position.end_of_entry(1 << 63, 0)
 _LONG_WAIT_MS = 5000  # for the same, when nothing else shows that the broker delivers messages
 _LOOKED_AT = 1000  # messages that the planner receives at most in search of an end
 _BACK = (0, 1, 30, 900)  # entries
@@ -186,11 +187,13 @@ class PulsarCluster:
         self, place: Place, first: Position, wait: int = _WAIT_MS, count: int = _LOOKED_AT
     ) -> Iterator[tuple[Position, int, int]]:
         """Yield position, batch size and length of the first messages from here on, until none comes for `wait` ms."""
+        damaged_entries.forget(partition_name(place), first, _BEHIND_ALL)
         with self._reader(place, first, min(count, 100)) as opened:
             for _ in range(count):
                 try:
                     message = opened.read_next(wait)
                 except pulsar.Timeout:
+                    damaged_entries.require_none(partition_name(place), first, _BEHIND_ALL)
                     return
                 except pulsar.PulsarException as error:
                     raise broker_error(error, self._settings.service_url, topic=partition_name(place)) from error

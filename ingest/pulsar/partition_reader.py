@@ -14,7 +14,7 @@ from _pulsar import Message
 from penstock.errors import SourceError
 from penstock.ingest.patience import is_patient
 from penstock.ingest.pulsar.answers import has_message
-from penstock.ingest.pulsar.client import late_chunks, reader
+from penstock.ingest.pulsar.client import damaged_entries, late_chunks, reader
 from penstock.ingest.pulsar.errors import messages_gone, patiently
 from penstock.ingest.pulsar.position import START, Position, position_and_size
 from penstock.ingest.pulsar.settings import PulsarSettings
@@ -61,6 +61,7 @@ class PartitionReader:
     def _open(self, first: Position) -> None:
         settings = self._settings
         late_chunks.found.clear()
+        damaged_entries.forget(self._name, self._start, self._end)
         self._reader: Reader = patiently(
             lambda: reader(settings.properties, self._place, first), settings.service_url, topic=self._name
         )
@@ -94,6 +95,7 @@ class PartitionReader:
                 self._check_entry(read.messages[-1])
             length += (more + 1) * message.length()
             self.done = self._reached == self._end
+        damaged_entries.require_none(self._name, self._start, self._end)
         return read
 
     def goes_back(self, chunk: EntryChunk) -> bool:
@@ -164,6 +166,7 @@ class PartitionReader:
 
     def _miss(self, requested: Position, received: Position | None) -> None:
         """Raise PositionLost for messages that are gone, or log a gap that is accepted. A lost end ends the reading."""
+        damaged_entries.require_none(self._name, self._start, self._end)
         error = messages_gone(*self._place, requested, received)
         if not self._settings.accept_gap:
             raise error

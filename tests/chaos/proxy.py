@@ -1,9 +1,10 @@
-"""A TCP proxy before a server, which cuts connections in the middle of what it carries, lets them fall silent, or
-carries everything late or in small pieces."""
+"""A TCP proxy before a server, which cuts connections in the middle of what it carries, lets them fall silent,
+carries everything late or in small pieces, or changes bits of it."""
 
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import threading
 import time
@@ -18,7 +19,8 @@ class Proxy:
     With `piece`, so many bytes arrive at a time, both ways. With `delay`, each reading arrives so many seconds later.
     `replaced` are texts of the server and what the client gets instead, of the same length, such as an address that
     would lead past the proxy. Once `most` bytes from the server were carried, all connections stay open and carry
-    nothing more, also new ones.
+    nothing more, also new ones. With `damage`, one bit in about so many bytes arrives changed, from the client and
+    from the server; 0 changes none. The first `spared` bytes of a connection arrive as they are, each way.
     """
 
     port: int
@@ -31,6 +33,10 @@ class Proxy:
     most: int | None = None
     carried: int = 0  # from the server
     swallowed: int = 0
+    damage: tuple[int, int] = (0, 0)
+    spared: int = 0
+    damaged: int = 0
+    dice: random.Random = field(default_factory=lambda: random.Random(1))
     _generation: int = 0
     _paused_until: float = 0.0
     _silent: list[socket.socket] = field(default_factory=list)
@@ -71,7 +77,7 @@ class Proxy:
             threading.Thread(target=self._carry, args=(server, client, left, 1), daemon=True).start()
 
     def _carry(self, source: socket.socket, sink: socket.socket, left: int, counted: int) -> None:
-        generation = self._generation
+        generation, passed = self._generation, 0
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
                 time.sleep(max(self.delay, self._paused_until - time.monotonic()))
@@ -83,6 +89,7 @@ class Proxy:
                 self.carried += counted * len(data)
                 for text, instead in self.replaced.items():
                     data = data.replace(text, instead)
+                data, passed = self._changed(data, self.damage[counted], self.spared - passed), passed + len(data)
                 if 0 <= left <= len(data):
                     sink.sendall(data[:left])
                     self.cut += 1
@@ -96,6 +103,14 @@ class Proxy:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+    def _changed(self, data: bytes, mean: int, spared: int) -> bytes:
+        changed, place = bytearray(data), max(spared, 0)
+        while mean and (place := place + int(self.dice.expovariate(1 / mean))) < len(data):
+            changed[place] ^= 1 << self.dice.randrange(8)
+            self.damaged += 1
+            place += 1
+        return bytes(changed)
 
     def _send(self, sink: socket.socket, data: bytes) -> None:
         size = self.piece or len(data)

@@ -123,3 +123,11 @@ def test_a_refusal_is_not_retried() -> None:
         answers.wait()
     assert not caught.value.retryable
     assert answers.now == 0
+
+
+def test_checksums_of_records_are_checked_unless_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, str]] = []
+    monkeypatch.setattr(client, "Consumer", lambda settings, **_: made.append(settings))
+    client.consumer({})
+    client.consumer({"check.crcs": "false"})
+    assert [settings["check.crcs"] for settings in made] == ["true", "false"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Future
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from penstock.errors import SourceError
 from penstock.ingest.kafka.broker_errors import broker_error, patiently
-from penstock.ingest.kafka.client import EventLine
+from penstock.ingest.kafka.client import EventLine, consumed
 from penstock.ingest.kafka.cluster import KafkaCluster, MissingTopic
 from penstock.ingest.messages.client_log import Seldom
 from penstock.ingest.patience import patience, patience_unless
@@ -90,6 +91,23 @@ def test_a_request_that_timed_out_is_repeated_with_a_new_client(monkeypatch: pyt
     monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: next(clients))
     assert KafkaCluster({}).topics_matching("t") == ["t"]
     assert len(broken.timeouts) == 1
+
+
+def test_an_answer_that_is_no_text_is_an_error_that_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def garbled(**_: object) -> None:
+        b"topic \xe3".decode()
+
+    monkeypatch.setattr("penstock.ingest.kafka.cluster.admin", lambda *_: SimpleNamespace(list_topics=garbled))
+    with pytest.raises(SourceError, match="not UTF-8") as caught:
+        KafkaCluster({}).topics_matching("t")
+    assert caught.value.retryable
+    assert "check the network" in (caught.value.hint or "")
+
+
+def test_messages_that_are_no_text_are_an_error_that_may_pass() -> None:
+    with pytest.raises(SourceError, match="not UTF-8") as caught:
+        consumed(cast(Consumer, SimpleNamespace(consume=lambda *_: b"\xe3".decode())), 1, 0.1)
+    assert caught.value.retryable
 
 
 def test_a_slow_broker_gets_more_time_with_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:

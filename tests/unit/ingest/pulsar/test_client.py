@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.pulsar.client import ClientLogLine, LateChunks, check_reachable
+from penstock.ingest.pulsar.client import ClientLogLine, DamagedEntries, LateChunks, check_reachable
+from penstock.ingest.pulsar.position import Position
 
 
 def line(text: str) -> logging.LogRecord:
@@ -18,6 +19,20 @@ def test_parts_of_messages_without_their_beginning_are_remembered() -> None:
     assert not late.filter(line("Received an uncached chunk (uuid: a-0-1 chunkId: 3, messageId: (12327,4,-1,-1))"))
     assert late.filter(line("Connection refused"))
     assert late.found == {(12327, 4)}
+
+
+def test_damaged_messages_of_a_range_are_an_error_until_it_is_read_again() -> None:
+    damaged = DamagedEntries()
+    assert damaged.filter(line("[persistent://a/b/t, reader-5d1, 4] Discarding corrupted message at 12:357"))
+    first, last = Position.before(12, 0), Position(12, 400)
+    damaged.require_none("persistent://a/b/other", first, last)
+    damaged.require_none("persistent://a/b/t", first, Position(12, 356))
+    with pytest.raises(SourceError, match="arrived damaged") as caught:
+        damaged.require_none("persistent://a/b/t", first, last)
+    assert caught.value.retryable
+    assert caught.value.facts["entry"] == "12:357"
+    damaged.forget("persistent://a/b/t", first, last)
+    damaged.require_none("persistent://a/b/t", first, last)
 
 
 def test_lines_of_the_client_are_events_without_the_port_of_a_connection() -> None:

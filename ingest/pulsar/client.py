@@ -77,7 +77,7 @@ class LateChunks(logging.Filter):
 class DamagedEntries(logging.Filter):
     """The entries that clients dropped because their checksum does not match, or their messages cannot be divided.
 
-    This too is said only in the log, before a later message arrives.
+    The client writes this to its log only, before a later message arrives.
     """
 
     _LINE = re.compile(r"\[(\S+), [^\]]*\] Discarding corrupted message at (\d+):(\d+)")

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import io
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ FOLDER_MARK = ".penstock-folder"
 _WINDOW = 256 * 1024
 # S3 deletes at most 1000 objects with one request, and lists as many.
 _DELETES = 1000
+_DELETES_AT_ONCE = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,7 +139,7 @@ class ObjectStorage:
     def delete_tree(self, path: str) -> None:
         with self._request("delete", path):
             for keys in self._keys(path):
-                obstore.delete(_client(self), keys)
+                _delete_all(_client(self), keys)
 
     def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
         if self.exists(target):
@@ -198,6 +200,26 @@ _CHECKED: set[ObjectStorage] = set()
 
 def _key(path: str) -> str:
     return path.strip("/")
+
+
+def _delete_all(client: Any, keys: Sequence[str]) -> None:
+    """Delete objects, of which others may delete some at the same time.
+
+    Google and Azure answer that those are missing, as they answer a repeated request whose first answer was lost. The
+    client stops at the first such answer: others are not deleted then, or their errors are not seen.
+    """
+    try:
+        obstore.delete(client, keys)
+    except FileNotFoundError as error:
+        if is_bucket_missing(error):
+            raise
+        with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+            list(pool.map(functools.partial(_delete_one, client), keys))
+
+
+def _delete_one(client: Any, key: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        obstore.delete(client, [key])
 
 
 def _millis(meta: Any) -> int:

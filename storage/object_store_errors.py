@@ -30,13 +30,15 @@ CREDENTIALS = {
 _ENDPOINTS = {"s3": "s3.endpoint", "gs": "object-store.base_url", "abfs": "object-store.endpoint"}
 _RIGHTS = "allow these credentials to read, write, list and delete below that path"
 _REGION = "set s3.region to the region of the bucket"
+_ACCESS_KEY = "correct the access key: it does not exist in the store"
 _AZURE_KEY = (
     "correct fs.azure.account.key or the shared access signature, which may have expired or lack rights to read, write,"
     " list and delete; check that the account's firewall admits this machine"
 )
 _CURES = {
     "SignatureDoesNotMatch": "correct the secret key; check that s3.endpoint and s3.path.style.access fit the store",
-    "InvalidAccessKeyId": "correct the access key: it does not exist in the store",
+    "InvalidAccessKeyId": _ACCESS_KEY,
+    "XAdminUserNotFound": _ACCESS_KEY,
     "ExpiredToken": "get new credentials: the session token has expired",
     "RequestTimeTooSkewed": "set the clock of this machine",
     "AuthenticationFailed": _AZURE_KEY,
@@ -46,7 +48,8 @@ _CURES = {
     "AuthorizationHeaderMalformed": _REGION,
     "PermanentRedirect": _REGION,
 }
-_LASTING = {"NoSuchBucket", "ContainerNotFound"}
+# The last one is what a gateway of Versity answers to an access key that it does not know, with 404.
+_LASTING = {"NoSuchBucket", "ContainerNotFound", "XAdminUserNotFound"}
 
 
 # It is a PermissionError, because store_error treats those as lasting: the request is not retried.
@@ -85,7 +88,7 @@ def explained(error: Exception, kind: str, operation: str, url: str) -> Penstock
 
 
 def is_bucket_missing(error: Exception) -> bool:
-    """Return whether a "not found" is about the bucket, not about one object in it."""
+    """Return whether a "not found" is about the bucket or the user, not about one object."""
     return any(code in _LASTING for code in _CODE.findall(str(error)))
 
 

@@ -48,6 +48,7 @@ TOOLS = {
     "hdfs": ("java", "mvn"),
     "hive": ("java",),
     "azure": ("node", "npm"),
+    "s3gateway": ("go",),
     "postgres": ("apt-get",),
     "mysql": ("apt-get", "dpkg-deb"),
     "browser": ("chromium",),

@@ -73,6 +73,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "Iceberg's REST catalog": server("iceberg"),
     "HDFS and YARN": server("hdfs"),
     "Azurite": server("azurite"),
+    "Versity's S3 gateway": server("versitygw"),
     "Chromium": server("chromium"),
 }
 

@@ -35,6 +35,7 @@ Kind = Literal[
     "hive-4.0",
     "iceberg",
     "azurite",
+    "versitygw",
 ]
 HERE = Path(__file__).resolve().parent
 

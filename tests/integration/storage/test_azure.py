@@ -11,9 +11,10 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.storage import object_store
-from penstock.storage.base import Storage
+from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_errors import StoreRefused
 from penstock.storage.open import open_storage
+from tests.integration.storage.deletions import delete_beside
 from tests.servers import azure, launch
 from tests.unit.storage.contract import StorageContract
 
@@ -30,25 +31,25 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def opened(endpoint: str, url: str = URL, **options: str) -> Storage:
-    storage, _ = open_storage(
-        url, {"object-store.endpoint": endpoint} | {name.replace("__", "."): text for name, text in options.items()}
-    )
+def opened(endpoint: str, url: str = URL, **options: str) -> ObjectStorage:
+    given = {name.replace("__", "."): text for name, text in options.items()}
+    storage, _ = open_storage(url, {"object-store.endpoint": endpoint} | given)
+    assert isinstance(storage, ObjectStorage)
     return storage
 
 
 @pytest.fixture(scope="module")
-def lake(endpoint: str) -> Storage:
+def lake(endpoint: str) -> ObjectStorage:
     return opened(endpoint, fs__azure__account__key=azure.KEY)
 
 
 class TestContract(StorageContract):
     @pytest.fixture(autouse=True)
-    def _give(self, lake: Storage) -> None:
+    def _give(self, lake: ObjectStorage) -> None:
         self.storage, self.root = lake, f"/warehouse/{uuid.uuid4()}"
 
 
-def test_one_of_many_concurrent_creates_wins(lake: Storage) -> None:
+def test_one_of_many_concurrent_creates_wins(lake: ObjectStorage) -> None:
     for turn in range(10):
         path = f"/race/snapshot-{turn}"
         with ThreadPoolExecutor(8) as pool:
@@ -57,7 +58,7 @@ def test_one_of_many_concurrent_creates_wins(lake: Storage) -> None:
         assert lake.read(path) == str(won.index(True)).encode()
 
 
-def test_a_large_upload_has_several_blocks_and_appears_when_it_is_closed(lake: Storage) -> None:
+def test_a_large_upload_has_several_blocks_and_appears_when_it_is_closed(lake: ObjectStorage) -> None:
     with lake.open_output("/large/f") as out:
         for _ in range(12):
             out.write(b"x" * (1 << 20))
@@ -66,12 +67,18 @@ def test_a_large_upload_has_several_blocks_and_appears_when_it_is_closed(lake: S
     assert lake.read_range("/large/f", (12 << 20) - 3, 3) == b"xxx"
 
 
-def test_more_files_than_one_request_deletes_are_deleted(lake: Storage) -> None:
+def test_more_files_than_one_request_deletes_are_deleted(lake: ObjectStorage) -> None:
     """Azure deletes at most 256 blobs with one request."""
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda i: lake.write(f"/many/t/{i}", b""), range(300)))
     lake.delete_tree("/many")
     assert list(lake.walk("/many")) == []
+
+
+def test_a_folder_of_which_another_process_deletes_files_is_deleted(
+    lake: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete_beside(lake, monkeypatch)
 
 
 @pytest.mark.parametrize("host", ["dfs", "blob"])

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import pyarrow as pa
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, ConfigError
 from penstock.row_kinds import UPDATE_BEFORE, RowKinds
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
@@ -114,9 +114,25 @@ class StreamInsert:
         if self._writer is not None and self.table.store.snapshots.latest_id() != self._base:
             self.close()
         if self._writer is None:
+            if self._base is not None:
+                self._check_recorded()
             self._base = self.table.store.snapshots.latest_id()
             self._writer = self.table.writer(self.user, self._statement.options)
         return self._writer
+
+    def _check_recorded(self) -> None:
+        """Raise ConfigError if the target lacks the job's last commit: the job would go on without its rows."""
+        if self._recorded is None or self.progress.commit_of(self._recorded) is not None:
+            return
+        earliest = self.table.store.snapshots.earliest_id()
+        if earliest is None or earliest <= (self._snapshot or 0):  # else the commit has expired
+            raise ConfigError(
+                "the table was rolled back, or dropped and created again, while the job wrote to it",
+                table=self.table.name,
+                job=self.user,
+                lacks_source_snapshot=self._recorded,
+                hint="start the job again: it continues at the place that the table records, and reads the rest again",
+            )
 
     def _for_target(self, rows: ChangedRows) -> tuple[pa.RecordBatch, RowKinds]:
         if not self.table.primary_keys:

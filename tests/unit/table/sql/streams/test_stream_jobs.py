@@ -12,8 +12,10 @@ import penstock
 from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing
 from penstock.table.operations.write import TableWriter
+from penstock.table.read.change_stream import SnapshotBatches
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
+from penstock.table.sql.streams.stream_inserts import StreamInsert
 from penstock.table.system.tables import NAMES
 from tests.invariants import check_invariants
 
@@ -196,6 +198,34 @@ def test_a_stream_ends_when_it_is_stopped_and_continues_behind_the_last_snapshot
         [{"job": "sql:d.s->d.t", "read_to": 1, "written": 1, "snapshot": 1}],
     ]
     assert lake.stream("INSERT INTO t SELECT * FROM s")[0]["written"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_a_target_that_is_rolled_back_stops_its_job_which_then_reads_the_rows_again(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    lake.batch(f"CREATE TABLE t ({SOURCE}) WITH ('bucket' = '1')")
+    for number in range(4):
+        lake.batch(f"INSERT INTO s VALUES ({number}, 0, 0)")
+    process = StreamInsert._process
+
+    def rolled_back(job: StreamInsert, batches: SnapshotBatches) -> None:
+        if batches.snapshot.id == 4:
+            monkeypatch.setattr(StreamInsert, "_process", process)
+            latest = lake.catalog.table("d.t").latest_snapshot
+            assert latest is not None
+            lake.catalog.table("d.t").rollback_to(latest.id - 1)
+            for number in range(others):
+                lake.batch(f"INSERT INTO t VALUES ({-1 - number}, 0, 0)")
+        process(job, batches)
+
+    monkeypatch.setattr(StreamInsert, "_process", rolled_back)
+    query = "INSERT INTO t SELECT * FROM s /*+ OPTIONS('scan.snapshot-id' = '1') */"
+    with pytest.raises(ConfigError, match="rolled back"):
+        lake.stream(query)
+    lake.stream(query)
+    assert {0, 1, 2, 3} <= {row["id"] for row in lake.batch("SELECT id FROM t")}
 
 
 @pytest.mark.slow

@@ -181,10 +181,15 @@ class TableWrite:
 
         If none did, the commit itself failed, and only the commit knows which files are in use.
         """
+        if all(part is not None for part in parts):
+            clear_staged(self.place.store(), job, _paths(parts))
+        else:
+            self.drop(parts, job)
+
+    def drop(self, parts: Sequence[TaskRows | None], job: str) -> None:
+        """Delete the rows of tasks, of which none is committed."""
         store = self.place.store()
         clear_staged(store, job, _paths(parts))
-        if all(part is not None for part in parts):
-            return
         discard(store, (message for part in parts if part is not None for message in part.messages))
 
     def _writer(self, store: TableStore, user: str | None = None) -> TableWriter:

@@ -11,11 +11,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from penstock.errors import ConfigError
+from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.spark_source.plain_errors import plain_errors
 from penstock.pipelines.spark_source.spark_api import DataSourceStreamArrowWriter
 from penstock.pipelines.spark_source.spark_options import COMMIT_IDENTIFIER, COMMIT_USER
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.open import open_storage
+from penstock.table.commit.committer import Committer
 from penstock.table.meta.store import TableMissing
 from penstock.table.options.table_options import TableOptions
 
@@ -74,7 +76,29 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         with plain_errors():
+            self._check_order(messages, batchId)
             self.table.commit(_done(messages), self.job, self.user, batchId)
+
+    def _check_order(self, messages: Messages, number: int) -> None:
+        """Raise CheckpointMismatch if the table has a later batch of the stream: Spark repeats only the last one.
+
+        The rows would be dropped, as those of a batch that the table has.
+        """
+        store = self.table.place.store()
+        newest = Committer(store, self.user).newest_own()
+        if newest is None or newest.commit_identifier <= number:
+            return
+        self.table.drop(_rows(messages), self.job)
+        raise CheckpointMismatch(
+            "the table has a later batch of this stream: its checkpoint is new or was restored, or another stream has"
+            " the same commit user",
+            table=store.name,
+            commit_user=self.user,
+            batch=number,
+            newest_batch=newest.commit_identifier,
+            hint='with a new checkpoint, set another commit-user: .option("commit-user", ...); batches that the table'
+            " has are then written again",
+        )
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         with plain_errors():

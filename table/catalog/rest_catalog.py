@@ -181,6 +181,15 @@ class RestCatalog(CatalogBackend):
         return storage, root.rstrip("/")
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
+        database, _ = split_name(name)
+        try:
+            return self._create(name, schema)
+        except RestMissing:
+            self._create_missing(database)
+            # Once: a server that still says that something is missing does not mean the database.
+            return self._create(name, schema)
+
+    def _create(self, name: str, schema: TableSchema) -> bool:
         database, table = split_name(name)
         body = {"identifier": {"database": database, "object": table}, "schema": schema_node(schema)}
         try:
@@ -188,9 +197,6 @@ class RestCatalog(CatalogBackend):
         except RestExists:
             self._table(name)
             return False
-        except RestMissing:
-            self._create_missing(database)
-            return self.create_table(name, schema)
         return True
 
     def _create_missing(self, database: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.table.catalog.rest_replies import RestMissing
 from penstock.table.meta.store import TableMissing
 from penstock.table.sql.interpreter import Interpreter
 from tests.rest_server import Fault, RestCatalogServer, running
@@ -116,6 +117,21 @@ def test_the_database_of_a_table_is_created_with_it(lake: tuple[RestCatalogServe
     assert catalog.backend.create_table("shop.orders", schema)
     assert not catalog.backend.create_table("shop.orders", schema)
     assert catalog.tables("shop") == ["orders"]
+
+
+@pytest.mark.slow
+def test_a_server_that_never_finds_the_place_of_a_table_is_asked_twice(
+    lake: tuple[RestCatalogServer, dict[str, str]],
+) -> None:
+    """The requests were repeated until Python's stack was full."""
+    server, options = lake
+    catalog = penstock.Catalog("lake", options)
+    catalog.create_database("shop")
+    asked: list[str] = []
+    server.faults.append(Fault("POST", "/tables", status=404, times=-1, before=lambda: asked.append("tables")))
+    with pytest.raises(RestMissing):
+        catalog.create_table("shop.orders", COLUMNS)
+    assert len(asked) == 2
 
 
 @pytest.mark.slow

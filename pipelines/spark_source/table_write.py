@@ -76,6 +76,12 @@ class TableWrite:
                 table=f"{place.path}${place.system}",
                 hint="write to the table itself, without the part after $",
             )
+        if not overwrite and place.options.get(OVERWRITE_PARTITION.key):
+            raise ConfigError(
+                "an append replaces no partition: the rows would be added to those of the partition",
+                option=OVERWRITE_PARTITION.key,
+                hint='use  mode("overwrite") , or remove the option',
+            )
         return cls(place, overwrite)
 
     def at_begin(self) -> TableWrite:

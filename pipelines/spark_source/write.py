@@ -67,6 +67,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
         with plain_errors():
             self.table = _opened(options, overwrite)
+            if TableOptions(self.table.place.options)[COMMIT_IDENTIFIER] is not None:
+                raise ConfigError(
+                    "the commits of a stream are numbered by its batches",
+                    option=COMMIT_IDENTIFIER.key,
+                    hint="remove the option; for a number of your own, write in  foreachBatch",
+                )
             self.user = self.table.place.options.get("commit-user") or user_of(self.table.place.options)
         self.job = str(uuid.uuid4())
 

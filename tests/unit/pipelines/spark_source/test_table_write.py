@@ -269,3 +269,9 @@ def test_an_overwritten_partition_names_each_column_once(table: Table) -> None:
     with pytest.raises(ConfigError, match="twice"):
         write.commit([write.take([batch((3, "b"))], "job")], "job", None, None)
     assert held(table) == before
+
+
+def test_an_append_that_names_a_partition_to_replace_is_refused(table: Table) -> None:
+    """The rows were added to those that they should replace."""
+    with pytest.raises(ConfigError, match="an append replaces no partition"):
+        TableWrite.of({"path": table.path, "overwrite-partition": "dt=a"}, overwrite=False)

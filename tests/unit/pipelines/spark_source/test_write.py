@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.spark_source.write import StreamWriter
 from penstock.table.handle import Table
@@ -48,3 +49,8 @@ def test_batches_of_a_new_checkpoint_with_the_old_commit_user_are_refused(table:
     assert {path for path in Path(table.path).rglob("*") if path.is_file()} == files
     take(table, 0, 10, user="etl-2")
     assert ids(table) == [0, 1, 10]
+
+
+def test_a_stream_has_no_commit_identifier_of_the_user(table: Table) -> None:
+    with pytest.raises(ConfigError, match="numbered by its batches"):
+        StreamWriter({"path": table.path, "commit-user": "etl", "commit-identifier": "7"}, overwrite=False)

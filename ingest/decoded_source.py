@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock.formats import decode, format_named
 from penstock.formats.change import DecodeOptions, DecodeResult
+from penstock.formats.joined_batches import joined_batches
 from penstock.ingest.deferred_ranges import DeferringSource
 from penstock.ingest.fetched_messages import FetchedMessages, joined
 from penstock.ingest.paired_messages import LookingBack, whole_pairs
@@ -139,8 +140,8 @@ class DecodedSource:
             options = replace(options, registry=self.registry.client())
         for fetched in widened(fetches):
             decoded = decode(self.format, fetched.messages, options)
-            # A batch of the result belongs to one table and one layout, so this is the mean number of rows that are
-            # decoded together.
+            decoded.batches = joined_batches(decoded.batches)
+            # A batch of the result belongs to one table, so this is the mean number of rows of a table.
             _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
             yield DecodedChunk(decoded, len(fetched.messages), fetched.size, replace(fetched, format=self.format))
 

@@ -16,6 +16,7 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.formats import decode
 from penstock.formats.change import DecodeOptions, Int64s
+from penstock.formats.joined_batches import joined_batches
 from penstock.ingest.decoded_source import WIDE_BYTES, DecodedChunk, DecodedSource
 from penstock.ingest.fetched_messages import FetchedMessages, joined
 from penstock.ingest.source import Range
@@ -144,6 +145,7 @@ class JoinedRanges:
         if source.registry is not None:
             options = replace(options, registry=source.registry.client())
         content, messages = decode(source.format, self.fetched.messages, options), len(self.fetched.messages)
+        content.batches = joined_batches(content.batches)
         yield DecodedChunk(content, messages, self.fetched.size, replace(self.fetched, format=source.format))
 
     def edges(self, positions: Int64s) -> list[int]:

@@ -12,7 +12,7 @@ key and has no effect, so it is counted and logged too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow.compute as pc
@@ -125,9 +125,18 @@ class TargetImages:
     table_rules: TableRules
     new_tables: NewTables
     known: Mapping[str, TableSchema]
+    # Each layout of messages asks again for the rules of its tables.
+    _rules: dict[tuple[str | None, str | None, tuple[str, ...]], ImageRule] = field(default_factory=dict, compare=False)
 
     def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
         """Return the image rule of a source table with these primary keys."""
+        source = database, table, primary_keys
+        found = self._rules.get(source)
+        if found is None:
+            found = self._rules[source] = self._rule(*source)
+        return found
+
+    def _rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
         transform = self.table_rules.transform(database, table)
         if transform is not None and transform.needs_before:
             # Only both images show that an update takes a row into the filter or out of it, or moves it to another

@@ -231,7 +231,7 @@ FLOORS = {
         {"change", "exact_decimals", "json_text", "mysql_type"},
         {"message_format", "json_bytes", "demand", "freed_memory"},
         {"faults", "geometry", "unsent_values"},
-        {"row_builder"},
+        {"row_builder", "joined_batches"},
         {"json_envelope", "layouts"},
         {"canal", "debezium", "maxwell", "ogg", "aliyun", "aws_dms", "plain_json"},
         {"row_message"},

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import PenstockError, SourceError
-from tests.chaos.proxy import Proxy
+from tests.chaos.proxy import Proxy, proxied
 from tests.chaos.test_pulsar_troubles import through
 from tests.here import run
 from tests.integration.kafka.conftest import Broker as KafkaBroker
 from tests.integration.kafka.sync import Sync as KafkaSync
 from tests.integration.kafka.test_silence import behind_a_proxy
+from tests.integration.mongodb.test_security import Guarded, guarded
+from tests.integration.mysql.conftest import mariadb, mariadb_11_8, mysql, server
+from tests.integration.mysql.playground import Playground
+from tests.integration.mysql.sync import Sync as MySqlSync
+from tests.integration.postgres.conftest import server as postgres
+from tests.integration.postgres.conftest import server_port
+from tests.integration.postgres.sync import PgPlayground, PgSync
+from tests.integration.postgres.test_connection import encrypting
 from tests.integration.pulsar.conftest import Broker as PulsarBroker
 from tests.integration.pulsar.conftest import broker as pulsar
 from tests.integration.pulsar.sync import Sync as PulsarSync
 from tests.waiting import repeated
 
-__all__ = ["pulsar"]
+__all__ = ["guarded", "mariadb", "mariadb_11_8", "mysql", "postgres", "pulsar", "server", "server_port"]
 
 pytestmark = [pytest.mark.slow]
 ROWS = 2000
 # One bit in so many bytes from the server: some connections arrive whole. What has no checksum, such as the list of
 # topics, is small, and comes first.
 DAMAGE, SPARED = (0, 60_000), 3000
+STUCK_S = 5.0
 
 
 def text_of(number: int) -> str:
@@ -52,6 +65,18 @@ def attempt(proxy: Proxy, sync: KafkaSync | PulsarSync, topic: str, **conf: str)
             raise
     finally:
         proxy.damage = (0, 0)
+
+
+@contextmanager
+def ended_if_stuck(proxy: Proxy) -> Iterator[None]:
+    """End connections that wait for more bytes than there are, after a changed length: it takes minutes without."""
+    cutting = threading.Timer(STUCK_S, proxy.cut_open)
+    cutting.start()
+    try:
+        yield
+    finally:
+        cutting.cancel()
+        cutting.join()
 
 
 @pytest.mark.kafka
@@ -114,3 +139,53 @@ def test_messages_of_pulsar_on_a_damaged_network_are_right(pulsar: PulsarBroker,
     sync = PulsarSync(pulsar, tmp_path, "json")
     run(sync.spec(topic, "--table", "t"))
     check_rows(sync)
+
+
+def test_rows_of_a_binlog_on_a_damaged_network_are_right(server: Playground, tmp_path: Path) -> None:
+    """Its events have checksums. Answers to queries have none, and what is read from them is an error by name."""
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(100))")
+    direct = MySqlSync(server, tmp_path, "t", conf=["table-name=t"], flags=["--max-batch-rows", "500"])
+    direct.run()
+    for first in range(0, ROWS, 50):
+        rows = ", ".join(f"({number}, '{text_of(number)}')" for number in range(first, first + 50))
+        server.run(f"INSERT INTO t VALUES {rows}")
+    with proxied(server.port) as proxy:
+        sync = MySqlSync(server, tmp_path, "t", conf=[*direct.conf, f"port={proxy.port}"], flags=direct.flags)
+        proxy.damage = DAMAGE
+        for _ in repeated(6, lambda: proxy.damaged > 8, "changed bits"):
+            with suppress(PenstockError), ended_if_stuck(proxy):
+                sync.run()
+    direct.run()
+    assert {row["id"]: row["v"] for row in direct.rows()} == {number: text_of(number) for number in range(ROWS)}
+
+
+@pytest.mark.postgres
+def test_rows_of_postgres_on_a_damaged_network_are_right_with_tls(postgres: PgPlayground, tmp_path: Path) -> None:
+    postgres.create("t", "id int PRIMARY KEY, v text")
+    with encrypting(postgres), proxied(postgres.port) as proxy:
+        conf = ["table-name=t", "debezium.database.sslmode=require"]
+        sync = PgSync(postgres, tmp_path, "t", [*conf, f"port={proxy.port}"], ["--max-batch-rows", "500"])
+        proxy.damage = (200_000, 60_000)
+        for turn in repeated(6, lambda: proxy.damaged > 8, "changed bits"):
+            rows = ", ".join(f"({number}, '{text_of(number)}')" for number in range(turn * 500, turn * 500 + 500))
+            postgres.run(f"INSERT INTO t VALUES {rows}")
+            with suppress(PenstockError), ended_if_stuck(proxy):
+                sync.run()
+        proxy.damage = (0, 0)
+        sync.run()
+    found = {row["id"]: row["v"] for row in sync.rows("t").values()}
+    assert found == {number: text_of(number) for number in range(500 * (turn + 1))}
+
+
+@pytest.mark.mongodb
+def test_documents_on_a_damaged_network_are_right_with_tls(guarded: Guarded, tmp_path: Path) -> None:
+    with proxied(guarded.port) as proxy:
+        through = replace(guarded, port=proxy.port)
+        sync = through.sync(tmp_path)
+        proxy.damage = (100_000, 4000)
+        for _ in repeated(6, lambda: proxy.damaged > 8, "changed bits"):
+            with suppress(PenstockError), ended_if_stuck(proxy):
+                sync.run()
+        proxy.damage = (0, 0)
+        sync.run()
+    assert {int(key): row["v"] for key, row in sync.rows().items()} == {number: f"v{number}" for number in range(3)}

@@ -51,7 +51,6 @@ class DumpRequest:
     server_id: int
     until: int | None = None
     by_gtid: bool = False
-    verify: bool = True
     block_bytes: int = BLOCK_BYTES
     heartbeat_s: float = 10.0
     # As long as TCP's probes need to notice a machine that is gone. A server that is only paused, or MariaDB when it
@@ -173,7 +172,7 @@ class SegmentCutter:
             self.done = True
             # An event is inside the range if it begins before the end.
             segment = segment.chosen(pos < until)
-        if has_checksum and self._request.verify:
+        if has_checksum:
             verify_checksums(segment)
         yield segment
 

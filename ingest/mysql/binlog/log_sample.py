@@ -17,7 +17,7 @@ import numpy as np
 from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.segment import CHECKSUM, HEADER
-from penstock.ingest.mysql.errors import BinlogReset, LogGap, UnsupportedBinlogEvent
+from penstock.ingest.mysql.errors import BinlogReset, ChecksumMismatch, LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, LogSample
 
 if TYPE_CHECKING:
@@ -97,15 +97,30 @@ def continued(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[
 
 
 def require_same_log(server: ServerAddress, position: LogPosition, server_id: int) -> None:
-    """Raise BinlogReset if the server's log is not the one of the position's sample."""
+    """Raise BinlogReset if the server's log is not the one of the position's sample.
+
+    It is read twice before: events that were damaged on their way are others only once.
+    """
     sample = position.sample
     if sample is None:
         return
-    request = DumpRequest(replace(position, pos=sample.first), server_id, until=sample.last, verify=False)
+    try:
+        _look(server, position, sample, server_id)
+    except (BinlogReset, ChecksumMismatch) as first:
+        try:
+            _look(server, position, sample, server_id)
+        except ChecksumMismatch as second:
+            # The position may be within an event of the other log, where nothing has a checksum.
+            if isinstance(first, ChecksumMismatch) and first.facts == second.facts:
+                raise _other_log(position.file, sample, second.message) from second
+            raise
+
+
+def _look(server: ServerAddress, position: LogPosition, sample: LogSample, server_id: int) -> None:
+    request = DumpRequest(replace(position, pos=sample.first), server_id, until=sample.last)
     with dumping(server, request) as segments:
         try:
-            for _ in _after_sample(segments, position, sample, lambda: None):
-                pass
+            _compared_until(segments, position.file, sample)
         except (LogGap, UnsupportedBinlogEvent) as error:  # the position is within an event of the other log
             raise _other_log(position.file, sample, error.message) from error
 
@@ -115,28 +130,26 @@ def _after_sample(
 ) -> Iterator[Segment]:
     try:
         rest = _compared_until(segments, position.file, sample)
-    except (LogGap, UnsupportedBinlogEvent):  # in the sample, or after it in the same block
+    except (LogGap, UnsupportedBinlogEvent, ChecksumMismatch):  # in the sample, or after it in the same block
         require_sample()
         raise
-    if rest is None:
-        raise _other_log(position.file, sample, "it is shorter")
     if len(rest):
         yield rest
     yield from segments
 
 
-def _compared_until(segments: Iterator[Segment], file: str, sample: LogSample) -> Segment | None:
-    """Return the events of the segment with the end of the sample that follow it; None if the file ends before."""
+def _compared_until(segments: Iterator[Segment], file: str, sample: LogSample) -> Segment:
+    """Return the events of the segment with the end of the sample that follow it."""
     digest = _Digest()
     for segment in segments:
         if segment.file != file:
-            return None
+            break
         is_sampled = segment.pos < sample.last
         digest.add(segment.chosen(is_sampled))
         if segment.after >= sample.last:
             _require(digest, file, sample)
             return segment.chosen(~is_sampled)
-    return None
+    raise _other_log(file, sample, "it is shorter")
 
 
 def compared(segments: Iterable[Segment], file: str, sample: LogSample | None) -> Iterator[Segment]:

@@ -65,8 +65,6 @@ def plan_log(
         start,
         server_id,
         by_gtid=limits.by_gtid,
-        # Read tasks verify the checksums of the events that they decode; here they would be computed a second time.
-        verify=False,
         block_bytes=min(limits.range_bytes, 8 << 20),
     )
     planner = RangePlanner(start, limits, history, is_barrier, includes)

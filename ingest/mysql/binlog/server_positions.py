@@ -119,7 +119,7 @@ def _logged_in_file(server: ServerAddress, position: LogPosition, server_id: int
     found = MySqlGtidSet()
     if position.pos <= FIRST_EVENT:
         return found
-    request = DumpRequest(LogPosition(position.file, FIRST_EVENT), server_id, verify=False)
+    request = DumpRequest(LogPosition(position.file, FIRST_EVENT), server_id)
     with dumping(server, request) as segments:
         for segment in segments:
             if segment.file != position.file:
@@ -177,7 +177,7 @@ def at_time(
     if not files:
         return latest(connection, facts)
     known = transaction_set(_set_at_start(connection, facts, files[low]), mariadb=facts.is_mariadb)
-    request = DumpRequest(LogPosition(files[low], FIRST_EVENT), server_id, verify=False)
+    request = DumpRequest(LogPosition(files[low], FIRST_EVENT), server_id)
     with dumping(server, request) as segments:
         for segment in segments:
             starts = np.isin(segment.kind, list(TRANSACTION_STARTS)) & (segment.seconds * 1000 >= millis)
@@ -192,7 +192,7 @@ def at_time(
 def _first_seconds(server: ServerAddress, file: str, server_id: int) -> int | None:
     """Return when the first transaction of a file was logged; None for a file without transactions."""
     # The smallest block, because only the first transaction is wanted.
-    request = DumpRequest(LogPosition(file, FIRST_EVENT), server_id, verify=False, block_bytes=1)
+    request = DumpRequest(LogPosition(file, FIRST_EVENT), server_id, block_bytes=1)
     with dumping(server, request) as segments:
         for segment in segments:
             if segment.file != file:

@@ -16,12 +16,16 @@ server's certificate was verified.
 from __future__ import annotations
 
 import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pymysql.connections
 import pymysql.cursors
+from pymysql.constants import CR
 
 from penstock.ingest.mysql.errors import PasswordExposed
 
@@ -35,6 +39,8 @@ else:  # pymysql's class is generic only for the type checker
 # TCP probes a connection without traffic after this many seconds, repeats that at this interval, and gives up after
 # this many probes without an answer.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+# Errors of PyMySQL while it reads an answer that is not as the protocol wants it.
+_UNREADABLE = (AssertionError, LookupError, OverflowError, TypeError, ValueError, struct.error)
 
 
 class GuardedConnection(PyMySqlConnection):
@@ -62,6 +68,24 @@ class GuardedConnection(PyMySqlConnection):
             auth_plugin_map=handlers,
             **settings,
         )
+
+    def connect(self, sock: socket.socket | None = None) -> None:
+        with self._reading_answer():
+            super().connect(sock)
+
+    def _read_query_result(self, unbuffered: bool = False) -> int:
+        with self._reading_answer():
+            found: int = super()._read_query_result(unbuffered)  # type: ignore[misc]
+            return found
+
+    @contextmanager
+    def _reading_answer(self) -> Iterator[None]:
+        """Close the connection if an answer cannot be read: what follows begins nobody knows where."""
+        try:
+            yield
+        except _UNREADABLE as error:
+            self._force_close()  # type: ignore[attr-defined]
+            raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, f"{type(error).__name__}: {error}") from error
 
     def _execute_command(self, command: int, sql: str | bytes) -> None:
         self._sent = sql

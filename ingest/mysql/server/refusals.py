@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # 1053: the server shuts down. 1927: MariaDB killed the connection.
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
+# The client, or the server, does not understand what the other one sends. 1835: the server's own name of it.
+_GARBLED = {CR.CR_MALFORMED_PACKET, CR.CR_COMMANDS_OUT_OF_SYNC, ER.UNKNOWN_COM_ERROR, 1835}
 # 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.
 _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
 # How long a statement waits for a table that another session has locked, in seconds. The client waits longer for an
@@ -61,6 +63,15 @@ def refused(
             seconds=LOCK_WAIT_S,
             statement=connection.statement if isinstance(connection, GuardedConnection) else None,
             hint="SHOW FULL PROCESSLIST shows who waits for a metadata lock; end the transaction that has it",
+        )
+    if code in _GARBLED:
+        return SourceError(
+            "an answer of the MySQL server cannot be read",
+            retryable=True,
+            server=where,
+            reason=text,
+            hint="it is asked again with the next attempt; if this happens again, check the network and proxies on the "
+            "way, and use TLS, with which changed bytes are noticed: ssl: {mode: verify-identity, ca: FILE}",
         )
     if code in _DENIED:
         hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
 
 import pytest
 
@@ -13,7 +14,7 @@ from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.log_sample import MOST_BYTES, compared, continued, sample_before
 from penstock.ingest.mysql.binlog.segment import Segment
-from penstock.ingest.mysql.errors import BinlogReset, LogGap, UnsupportedBinlogEvent
+from penstock.ingest.mysql.errors import BinlogReset, ChecksumMismatch, LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import LogPosition, LogSample
 from penstock.ingest.mysql.server.address import ServerAddress
 from tests.unit.ingest.mysql.dumped import Event, dump, from_start, rotation, segments
@@ -123,11 +124,15 @@ def test_checksums_sizes_and_positions_do_not_belong_to_a_sample() -> None:
     assert sample_before(found, found.after) == sample
 
 
-def continued_log(log: str, sent: list[Event], position: LogPosition, monkeypatch: pytest.MonkeyPatch) -> list[Segment]:
-    """The segments after a position of a server with this log."""
+def continued_log(
+    log: str, dumps: list[Event] | Iterator[list[Event]], position: LogPosition, monkeypatch: pytest.MonkeyPatch
+) -> list[Segment]:
+    """The segments after a position of a server with this log, or that sends another one each time."""
+    each = repeat(dumps) if isinstance(dumps, list) else dumps
 
     @contextmanager
     def dumping(_: object, request: DumpRequest) -> Iterator[Iterator[Segment]]:
+        sent = next(each)
         begin = next(
             place for place, event in enumerate(sent) if event.pos == request.start.pos and event.kind != events.ROTATE
         )
@@ -135,7 +140,7 @@ def continued_log(log: str, sent: list[Event], position: LogPosition, monkeypatc
         yield segments([*heads, *sent[begin:]], request)
 
     monkeypatch.setattr(log_sample, "dumping", dumping)
-    with continued(ServerAddress("h", 1, "u", "p"), DumpRequest(position, 1, verify=False)) as found:
+    with continued(ServerAddress("h", 1, "u", "p"), DumpRequest(position, 1)) as found:
         return list(found)
 
 
@@ -158,6 +163,21 @@ def test_an_unknown_or_missing_event_after_a_sample_is_not_another_log(
         continued_log(log, [*sent[:later], _of_unknown_kind(sent[later]), *sent[later + 1 :]], position, monkeypatch)
     with pytest.raises(LogGap):
         continued_log(log, [*sent[:later], *sent[later + 1 :]], position, monkeypatch)
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_an_event_of_a_sample_that_was_damaged_once_is_not_another_log(
+    log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = dump(log)
+    place = len(sent) // 2
+    position = position_within(log, sent, place)
+    event = sent[place - 1]
+    damaged = replace(event, raw=event.raw[:-5] + bytes([event.raw[-5] ^ 1]) + event.raw[-4:])
+    dumps = iter([[*sent[: place - 1], damaged, *sent[place:]], sent, sent])
+    with pytest.raises(ChecksumMismatch) as caught:
+        continued_log(log, dumps, position, monkeypatch)
+    assert caught.value.retryable
 
 
 @pytest.mark.parametrize("log", LOGS)

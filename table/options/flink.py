@@ -24,9 +24,30 @@ CDC_SKIP_CORRUPT_RECORD = acts(
     "cdc.skip-corrupt-record", FLAG, "false", "Skips records that cannot be read, as on-error: skip does."
 )
 CDC_LOG_CORRUPT_RECORD = acts("cdc.log-corrupt-record", FLAG, "true", "Logs records that cannot be read.")
+_COLUMN = "schema.<place>."
+COLUMN_NAME = acts(
+    f"{_COLUMN}name", TEXT, None, "The name of a column that Flink computes, at this place among all columns, from 0."
+)
+COLUMN_EXPRESSION = acts(f"{_COLUMN}expr", TEXT, None, "The expression by which Flink computes the column.")
+COLUMN_TYPE = acts(f"{_COLUMN}data-type", TEXT, None, "The type of a column that Flink computes.")
+COLUMN_COMMENT = acts(f"{_COLUMN}comment", TEXT, None, "The comment of a column that Flink computes.")
+COLUMN_METADATA = acts(f"{_COLUMN}metadata", TEXT, None, "The metadata of rows that are a column in Flink.")
+COLUMN_VIRTUAL = acts(f"{_COLUMN}virtual", FLAG, "false", "Whether a column of metadata is not written.")
+WATERMARK_COLUMN = acts("schema.watermark.0.rowtime", TEXT, None, "The column of Flink's watermark.")
+WATERMARK_EXPRESSION = acts("schema.watermark.0.strategy.expr", TEXT, None, "The expression of Flink's watermark.")
+WATERMARK_TYPE = acts("schema.watermark.0.strategy.data-type", TEXT, None, "The type of Flink's watermark.")
 
 # The notes are empty where with_note sets one note for several options.
 _FLINK = (
+    COLUMN_NAME,
+    COLUMN_EXPRESSION,
+    COLUMN_TYPE,
+    COLUMN_COMMENT,
+    COLUMN_METADATA,
+    COLUMN_VIRTUAL,
+    WATERMARK_COLUMN,
+    WATERMARK_EXPRESSION,
+    WATERMARK_TYPE,
     *with_note(
         _SOURCE,
         reported("scan.parallelism", POSITIVE, None, "The number of tasks that read.", ""),

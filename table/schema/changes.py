@@ -21,6 +21,7 @@ from penstock.table.schema.column_changes import (
     set_default,
     set_nullability,
 )
+from penstock.table.schema.flink_columns import with_flink_columns
 from penstock.table.schema.members import path_of
 from penstock.table.schema.new_schema import TypeLike, with_keys_not_null
 from penstock.table.schema.option_changes import reset_option, set_option
@@ -186,6 +187,7 @@ def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snap
     changed = schema
     for change in changes:
         changed = apply_change(changed, change, has_snapshots)
+    changed = with_flink_columns(changed, schema)
     # Compared before id and time change, which would make every version different.
     if changed == schema:
         return schema

@@ -14,6 +14,7 @@ from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.kept_views import KeptView
 from penstock.table.handle import Table
 from penstock.table.options.partitions import PARTITION_DEFAULT_NAME
+from penstock.table.schema.flink_columns import flink_columns, watermark, without_flink_columns
 from penstock.table.schema.type_text import written
 from penstock.table.sql.ddl.view_statements import create_statement_of_view
 from penstock.table.sql.grammar.statements import Describe, Show
@@ -206,6 +207,12 @@ def _described(columns: Sequence[_Described]) -> pa.Table:
 def create_statement(name: str, table: Table) -> str:
     """Return the statement that creates the table, in Flink SQL, which Paimon supports."""
     lines = [_column(field) for field in table.definition.fields]
+    names = [field.name for field in table.definition.fields]
+    for column in flink_columns(table.options, names):
+        comment = f" COMMENT {literal(column.comment)}" if column.comment else ""
+        lines.insert(column.place, f"{backquoted(column.name)} {column.described}{comment}")
+    if (marked := watermark(table.options)) is not None:
+        lines.append(f"WATERMARK FOR {backquoted(marked[0])} AS {marked[1]}")
     if table.primary_keys:
         lines.append(f"PRIMARY KEY ({', '.join(map(backquoted, table.primary_keys))}) NOT ENFORCED")
     text = f"CREATE TABLE {'.'.join(map(backquoted, name.split('.', 1)))} (\n  " + ",\n  ".join(lines) + "\n)"
@@ -213,7 +220,8 @@ def create_statement(name: str, table: Table) -> str:
         text += f" COMMENT {literal(table.comment)}"
     if table.partition_keys:
         text += f" PARTITIONED BY ({', '.join(map(backquoted, table.partition_keys))})"
-    options = ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted(table.options.items()))
+    own = without_flink_columns(table.options, names)
+    options = ",\n  ".join(f"{literal(key)} = {literal(value)}" for key, value in sorted(own.items()))
     return f"{text} WITH (\n  {options}\n)" if options else text
 
 

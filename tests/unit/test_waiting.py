@@ -30,6 +30,7 @@ MEANT = {
     "integration/postgres/test_connection.py": "a second attempt waits for the first",
     "interop/test_hive_catalog.py": "Java waits while a lock is held",
     "interop/test_jdbc_catalog.py": "Java waits while a lock is held",
+    "interop/test_jdbc_servers.py": "Java waits while a lock is held",
     "unit/test_waiting.py": "examples",
 }
 # Files whose counts are of calls that the product makes for each batch, however long that takes.

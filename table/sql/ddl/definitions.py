@@ -12,12 +12,20 @@ from penstock.table.catalog.path_tables import open_table
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.changes import (
+    ResetOption,
     SchemaChange,
+    SetOption,
     UpdateColumnComment,
     UpdateColumnDefault,
     UpdateColumnNullability,
     UpdateColumnPosition,
     UpdateColumnType,
+)
+from penstock.table.schema.flink_columns import (
+    flink_columns,
+    watermark,
+    watermark_options,
+    without_flink_columns,
 )
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_changes import type_changes
@@ -28,8 +36,10 @@ from penstock.table.sql.grammar.table_statements import (
     CreateTable,
     DropPartitions,
     DropTable,
+    DropWatermark,
     ModifyColumn,
     RenameTable,
+    SetWatermark,
     TruncateTable,
 )
 from penstock.table.sql.queries.context import SqlContext, done
@@ -68,9 +78,7 @@ def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
         like = context.table(statement.like).definition
         columns = tuple(copied_column(column) for column in like.fields)
         keys, partitions, comment = like.primary_keys, like.partition_keys, comment or like.comment
-        if statement.like_options:
-            # The path is the place of the other table.
-            options = {key: value for key, value in like.options.items() if key != "path"} | options
+        options = _options_like(like, statement.like_options) | options
     context.catalog.create_table(
         context.full_name(statement.name),
         columns,
@@ -81,6 +89,16 @@ def create_table(context: SqlContext, statement: CreateTable) -> pa.Table:
         ignore_if_exists=statement.if_not_exists,
     )
     return done()
+
+
+def _options_like(schema: TableSchema, kinds: frozenset[str]) -> dict[str, str]:
+    """Return the options of another table without its path, and without those kinds that are not copied."""
+    names = [field.name for field in schema.fields]
+    own = without_flink_columns(schema.options, names)
+    copied = without_flink_columns(
+        schema.options, names, columns="generated" not in kinds, watermarks="watermarks" not in kinds
+    )
+    return {key: value for key, value in copied.items() if key != "path" and (key not in own or "options" in kinds)}
 
 
 def add_table(context: SqlContext, statement: CreateTable, path: str) -> pa.Table:
@@ -178,9 +196,43 @@ def alter_table(context: SqlContext, statement: AlterTable) -> pa.Table:
     schema = context.table(statement.name).definition
     changes: list[SchemaChange] = []
     for change in statement.changes:
-        changes += _modified(change, schema) if isinstance(change, ModifyColumn) else [change]
+        match change:
+            case ModifyColumn():
+                changes += _modified(change, schema)
+            case SetWatermark():
+                changes += _watermarked(change, schema)
+            case DropWatermark():
+                changes += _unmarked(schema)
+            case _:
+                changes.append(change)
     context.catalog.alter_table(name, changes)
     return done()
+
+
+def _watermarked(change: SetWatermark, schema: TableSchema) -> Iterator[SchemaChange]:
+    """Yield the options of a watermark, which Flink uses."""
+    if change.adds == (watermark(schema.options) is not None):
+        raise ConfigError(
+            "the table has a watermark already" if change.adds else "the table has no watermark",
+            hint="MODIFY WATERMARK changes it" if change.adds else "ADD WATERMARK FOR c AS ...",
+        )
+    types = {field.name: written(with_nullability(field.type, nullable=True)) for field in schema.fields}
+    computed = [column.name for column in flink_columns(schema.options, [*types])]
+    if change.column not in types and change.column not in computed:
+        names = ", ".join((*types, *computed))
+        raise ConfigError(f"the table has no column {change.column!r}", hint=f"the columns are {names}")
+    if not change.adds:
+        yield from _unmarked(schema)
+    for key, text in watermark_options(change.column, change.expression, types.get(change.column)).items():
+        yield SetOption(key, text)
+
+
+def _unmarked(schema: TableSchema) -> Iterator[SchemaChange]:
+    """Yield the changes that remove the watermark."""
+    if watermark(schema.options) is None:
+        raise ConfigError("the table has no watermark", hint="SHOW CREATE TABLE shows what it has")
+    for key in watermark_options("", "", ""):
+        yield ResetOption(key, if_exists=True)
 
 
 def _modified(column: ModifyColumn, schema: TableSchema) -> Iterator[SchemaChange]:

@@ -26,16 +26,25 @@ from penstock.table.sql.grammar.column_grammar import (
     read_column,
     read_column_type,
     read_default,
+    read_watermark,
     refuse_clause,
 )
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.database_grammar import alter_database, comment_on_database
 from penstock.table.sql.grammar.statements import AlterDatabase, Statement
-from penstock.table.sql.grammar.table_statements import AlterTable, DropPartitions, ModifyColumn, RenameTable
+from penstock.table.sql.grammar.table_statements import (
+    AlterTable,
+    DropPartitions,
+    DropWatermark,
+    ModifyColumn,
+    RenameTable,
+    SetWatermark,
+    TableChange,
+)
 from penstock.table.sql.grammar.tag_grammar import alter_tag
 from penstock.table.sql.grammar.view_grammar import alter_view
 
-Changes = list[SchemaChange | ModifyColumn]
+Changes = list[TableChange]
 # What to write instead of clauses of other engines.
 _INSTEAD = {
     "compact": "CALL sys.compact('db.t')",
@@ -99,10 +108,16 @@ def comment(cursor: Cursor) -> AlterTable | AlterDatabase:
 
 def _changes(cursor: Cursor) -> Changes:
     verb = cursor.skip_any("set", "reset", "unset", "rename", "add", "modify", "drop", "alter", "change", "comment")
-    if verb in {"add", "modify", "drop"} and cursor.word() in {"watermark", "partition", "constraint", "primary"}:
-        hints = {"watermark": "watermarks are not part of tables here", "partition": "rows create their partition"}
+    if verb in {"add", "modify", "drop"} and cursor.word() in {"partition", "constraint", "primary"}:
+        hints = {"partition": "rows create their partition"}
         noun = cursor.word()
         cursor.fail(f"{str(verb).upper()} {noun.upper()} is not supported", hint=hints.get(noun, "create a new table"))
+    if verb in {"add", "modify"} and cursor.word() in {"watermark", "("}:
+        watermark = _set_watermark(cursor, adds=verb == "add")
+        if watermark is not None:
+            return [watermark]
+    if verb == "drop" and cursor.skip("watermark"):
+        return [DropWatermark()]
     match verb:
         case "set":
             return _set(cursor)
@@ -164,6 +179,19 @@ def _listed(
             break
     if brackets:
         cursor.expect(")")
+
+
+def _set_watermark(cursor: Cursor, *, adds: bool) -> SetWatermark | None:
+    """Read `WATERMARK FOR ts AS ts`, in brackets or without; None if something else is next."""
+    begin = cursor.mark
+    brackets = cursor.skip("(")
+    if (cursor.word(), cursor.word(1)) != ("watermark", "for"):
+        cursor.back_to(begin)
+        return None
+    column, expression = read_watermark(cursor)
+    if brackets:
+        cursor.expect(")")
+    return SetWatermark(column, expression, adds)
 
 
 def _column_name(cursor: Cursor) -> Name:

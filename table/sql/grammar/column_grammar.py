@@ -31,7 +31,7 @@ _TYPE_ENDS = frozenset(
         *(",", ")", ""),
     }
 )
-_COMPUTED = "compute the column in a SELECT"
+_COMPUTED = "compute the column in a SELECT; Flink's computed columns (c AS expression) are named by CREATE TABLE"
 # Dates and times with a type in front of them.
 _TYPED_LITERAL = re.compile(r"(?:date|time|timestamp(?:_ntz|_ltz)?)\s*'([^']*)'", re.IGNORECASE)
 _BYTES = "utf8_binary"  # Spark's collation of texts that has no other order or equality than their bytes
@@ -39,6 +39,7 @@ _BYTES = "utf8_binary"  # Spark's collation of texts that has no other order or 
 _INSTEAD = {
     "check": "leave it out, and check rows before they are written",
     "collate": "leave it out: texts are compared by their bytes",
+    "metadata": "leave it out: Flink cannot read tables of Paimon that have metadata columns",
     "constraint": "PRIMARY KEY (a, b) is the only constraint, after the columns",
     "references": "leave it out: no foreign keys are kept",
     "unique": "PRIMARY KEY, if the rows are known by this column; else leave it out",
@@ -82,7 +83,7 @@ def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> Wr
     """Read a column with its type and what follows it."""
     name = ".".join(cursor.names()) if nested else cursor.name()
     if cursor.word() in {"as", "metadata", "generated"}:
-        cursor.fail("computed and metadata columns are not supported", hint=_COMPUTED)
+        cursor.fail("a computed column is not supported here", hint=_COMPUTED)
     column = Field(NO_ID, name, read_column_type(cursor, spark))
     place, is_key, says_null = ColumnPlace(), False, False
     while (word := cursor.word()) in _TYPE_ENDS and word not in {",", ")", ""}:
@@ -104,6 +105,25 @@ def read_column(cursor: Cursor, spark: bool = False, nested: bool = False) -> Wr
         else:
             refuse_clause(cursor)
     return WrittenColumn(column, place, is_key, says_null)
+
+
+def read_computed_column(cursor: Cursor) -> tuple[str, str, str | None]:
+    """Read `c AS price * qty COMMENT 'x'`, and return the name, the expression and the comment."""
+    name = cursor.name()
+    cursor.expect("as")
+    expression = cursor.until(",", ")", "comment")
+    if not expression:
+        cursor.fail("an expression is expected")
+    return name, expression, cursor.string() if cursor.skip("comment") else None
+
+
+def read_watermark(cursor: Cursor) -> tuple[str, str]:
+    """Read `WATERMARK FOR ts AS ts - INTERVAL '5' SECOND`, and return the column and the expression."""
+    cursor.expect("watermark", "for")
+    column = cursor.name()
+    cursor.expect("as")
+    expression = cursor.until(",", ")")
+    return column, expression or cursor.fail("an expression is expected")
 
 
 def refuse_clause(cursor: Cursor) -> None:

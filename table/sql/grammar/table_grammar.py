@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.table.schema.flink_columns import computed_column, watermark_options
+from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.catalog_grammar import NOT_KEPT, OURS, create_catalog, own_options
-from penstock.table.sql.grammar.column_grammar import read_column
+from penstock.table.sql.grammar.column_grammar import read_column, read_computed_column, read_watermark
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.database_grammar import create_database
 from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.sql.grammar.session_statements import View
 from penstock.table.sql.grammar.statements import Statement
-from penstock.table.sql.grammar.table_statements import CreateTable
+from penstock.table.sql.grammar.table_statements import LIKE_OPTIONS, CreateTable
 from penstock.table.sql.grammar.view_grammar import create_view
-from penstock.table.values.types import Field
+from penstock.table.values.types import Field, with_nullability
 
 _ONE_CONSTRAINT = ("only PRIMARY KEY constraints are supported", "leave it out, and check rows before they are written")
 _TWO_KEYS = ("the primary key is named twice", "PRIMARY KEY (a, b) after the columns")
@@ -27,9 +29,11 @@ class _TableParts:
     keys: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
+    computed: list[str] = field(default_factory=list)
+    watermark: tuple[str, str] | None = None
     comment: str | None = None
     like: Names | None = None
-    like_options: bool = True
+    like_options: frozenset[str] = LIKE_OPTIONS
     query: str | None = None
 
 
@@ -92,6 +96,7 @@ def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False)
             _element(cursor, parts, spark=dialect)
             if not cursor.skip(","):
                 break
+        _of_flink(cursor, parts)
         cursor.expect(")")
     # In any order: the two dialects have different ones.
     while not cursor.at_end:
@@ -146,7 +151,11 @@ def _element(cursor: Cursor, parts: _TableParts, *, spark: bool) -> None:
     elif (cursor.word(), cursor.word(1)) in {("unique", "("), ("check", "("), ("foreign", "key")}:
         cursor.fail(*_ONE_CONSTRAINT)
     elif cursor.word() == "watermark" and cursor.word(1) == "for":
-        cursor.fail("watermarks are not supported in CREATE TABLE", hint="leave the WATERMARK clause out")
+        if parts.watermark is not None:
+            cursor.fail("a table has one watermark", hint="keep the one that Flink should use")
+        parts.watermark = read_watermark(cursor)
+    elif cursor.word(1) == "as":
+        _computed(cursor, parts)
     else:
         column = read_column(cursor, spark)
         parts.columns.append(column.field)
@@ -154,6 +163,32 @@ def _element(cursor: Cursor, parts: _TableParts, *, spark: bool) -> None:
             if parts.keys:
                 cursor.fail(*_TWO_KEYS)
             parts.keys = (column.field.name,)
+
+
+def _computed(cursor: Cursor, parts: _TableParts) -> None:
+    """Read a column that Flink computes. The table has it as options, as Paimon's catalog of Flink writes them."""
+    name, expression, comment = read_computed_column(cursor)
+    place = len(parts.columns) + len(parts.computed)
+    parts.computed.append(name)
+    parts.options |= computed_column(place, name, expression, comment)
+
+
+def _of_flink(cursor: Cursor, parts: _TableParts) -> None:
+    """Check the columns that Flink computes, and add the options of the watermark."""
+    types = {column.name: written(with_nullability(column.type, nullable=True)) for column in parts.columns}
+    twice = next((name for name in parts.computed if name in types or parts.computed.count(name) > 1), None)
+    if twice is not None:
+        cursor.fail(f"the column {twice!r} is named twice")
+    for name in (*parts.keys, *parts.partitions):
+        if name in parts.computed:
+            cursor.fail(f"the computed column {name!r} cannot be a key", hint="make it a column, and INSERT its values")
+    if parts.computed and not parts.columns:
+        cursor.fail("a table needs columns that are not computed")
+    if parts.watermark is not None:
+        column, expression = parts.watermark
+        if column not in types and column not in parts.computed:
+            cursor.fail(f"the watermark is of a column {column!r} that the table does not have")
+        parts.options |= watermark_options(column, expression, types.get(column))
 
 
 def _clause(cursor: Cursor, parts: _TableParts, *, spark: bool) -> None:
@@ -217,15 +252,14 @@ def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
     parts.partitions = tuple(names)
 
 
-# Generated columns, watermarks and metadata columns are accepted, as tables have none of them.
 _LIKE_FEATURES = ("options", "all", "constraints", "partitions", "generated", "metadata", "watermarks")
 _ALWAYS_COPIED = frozenset({"all", "constraints", "partitions"})
 _OTHERWISE = "write the columns, or (EXCLUDING OPTIONS) to leave the options out"
 
 
-def _like_options(cursor: Cursor) -> bool:
-    """Read the clauses of Flink's LIKE, as `(EXCLUDING OPTIONS)`; return whether options are copied."""
-    with_options = True
+def _like_options(cursor: Cursor) -> frozenset[str]:
+    """Read the clauses of Flink's LIKE, as `(EXCLUDING OPTIONS)`; return which kinds of options are copied."""
+    copied = set(LIKE_OPTIONS)
     if cursor.skip("("):
         while not cursor.skip(")"):
             action = cursor.skip_any("excluding", "including", "overwriting")
@@ -236,6 +270,6 @@ def _like_options(cursor: Cursor) -> bool:
                 cursor.fail(
                     f"LIKE copies keys and partitions: EXCLUDING {feature.upper()} is not supported", hint=_OTHERWISE
                 )
-            if feature in {"options", "all"}:
-                with_options = action != "excluding"
-    return with_options
+            named = LIKE_OPTIONS if feature == "all" else {feature} & LIKE_OPTIONS
+            copied = copied - named if action == "excluding" else copied | named
+    return frozenset(copied)

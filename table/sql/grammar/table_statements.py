@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from penstock.table.schema.changes import SchemaChange
 from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.values.types import DataType, Field
+
+# The kinds of options that LIKE copies: those of the table, Flink's computed columns, and its watermark.
+LIKE_OPTIONS = frozenset({"options", "generated", "watermarks"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class CreateTable:
     options: Mapping[str, str]
     comment: str | None = None
     like: Names | None = None
-    like_options: bool = True
+    like_options: frozenset[str] = LIKE_OPTIONS
     query: str | None = None
     path: str | None = None
     replaces: str | None = None
@@ -90,12 +94,29 @@ class ModifyColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class SetWatermark:
+    """ALTER TABLE ... ADD or MODIFY WATERMARK, which keeps a watermark for Flink."""
+
+    column: str
+    expression: str
+    adds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropWatermark:
+    """ALTER TABLE ... DROP WATERMARK."""
+
+
+TableChange: TypeAlias = SchemaChange | ModifyColumn | SetWatermark | DropWatermark
+
+
+@dataclass(frozen=True, slots=True)
 class AlterTable:
     """ALTER TABLE that changes the schema, as one new version of it."""
 
     name: Names
     if_exists: bool
-    changes: tuple[SchemaChange | ModifyColumn, ...]
+    changes: tuple[TableChange, ...]
 
 
 @dataclass(frozen=True, slots=True)

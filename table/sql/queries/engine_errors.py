@@ -84,7 +84,7 @@ def engine_error(statement: ScriptPart | None, sql: str, reason: Exception) -> P
     if _NOT_READ in message:
         return not_read(message.partition(_NOT_READ)[2], line=place.line, column=place.column)
     message = _VALUES_LIST.sub("table ", message)
-    named = _unknown_name(message)
+    named = unknown_name(message)
     if (function := function_hint(message, statement.text)) is not None:
         # DuckDB suggests names that are similar and mean something else.
         message = message.partition("\n")[0]
@@ -177,7 +177,8 @@ def _bare(token: str) -> str:
     return token.lower().strip('`"') or token
 
 
-def _unknown_name(message: str) -> str | None:
+def unknown_name(message: str) -> str | None:
+    """Return the name that DuckDB does not know."""
     named = _NAMED.search(message)
     return None if named is None else named["name"] or named["of"]
 
@@ -189,7 +190,7 @@ def place_like(part: ScriptPart, message: str) -> TextPlace | None:
     """
     lines = message.split("\n")
     marked = next((at for at, line in enumerate(lines) if at and line.strip() and not line.strip(" ^")), None)
-    pointed = _unknown_name(message) or "" if marked is None else lines[marked - 1][lines[marked].index("^") :]
+    pointed = unknown_name(message) or "" if marked is None else lines[marked - 1][lines[marked].index("^") :]
     wanted = [_bare(token.text) for token in tokens_of(pointed) if token.kind != "blank"]
     # DuckDB received a changed text, in which offsets differ. The place is where most tokens agree with the tokens that
     # it shows.

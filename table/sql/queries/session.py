@@ -18,11 +18,13 @@ from penstock.table.sql.grammar.mentions import Mention, common_names, mentions
 from penstock.table.sql.grammar.scripts import ScriptPart
 from penstock.table.sql.grammar.session_statements import View
 from penstock.table.sql.grammar.tokens import SqlToken, duck_text, tokens_of
+from penstock.table.sql.queries.computed_columns import computed_hint
 from penstock.table.sql.queries.engine_errors import (
     engine_error,
     missing_table,
     missing_view,
     no_information_schema,
+    unknown_name,
     view_of_itself,
 )
 from penstock.table.sql.queries.interruption import interruptible
@@ -341,4 +343,8 @@ class Session:
             # DuckDB names the table alone, or with its schema.
             if (name := next((full for full in unknown if full.rpartition(".")[2] in str(reason)), None)) is not None:
                 return missing_table(self._catalog, name, sql, self._statement)
-        return engine_error(self._statement, sql, reason)
+        error = engine_error(self._statement, sql, reason)
+        places = (self.place(mention.names) for mention in mentions(tokens_of(sql)))
+        computed = computed_hint(self._catalog, filter(None, places), unknown_name(str(reason)))
+        error.hint = computed or error.hint
+        return error

@@ -30,6 +30,10 @@ RUNS = {
         SHOW CURRENT DATABASE; USE shop; DROP DATABASE IF EXISTS d CASCADE""",
     "table of Flink": """CREATE TABLE IF NOT EXISTS f (a INT COMMENT 'x', b TIMESTAMP(3), PRIMARY KEY (a) NOT ENFORCED)
         COMMENT 'y' WITH ('bucket' = '1')""",
+    "computed columns of Flink": """CREATE TABLE f (a INT, b AS a + 1, c AS PROCTIME() COMMENT 'x', t TIMESTAMP(3),
+        WATERMARK FOR t AS t - INTERVAL '5' SECOND); INSERT INTO f VALUES (1, NULL); SELECT a, t FROM f;
+        ALTER TABLE f MODIFY WATERMARK FOR t AS t; ALTER TABLE f DROP WATERMARK;
+        ALTER TABLE f ADD WATERMARK FOR t AS t - INTERVAL '1' MINUTE""",
     "inline key": "CREATE TABLE f (a INT PRIMARY KEY NOT ENFORCED, b STRING)",
     "table of Spark": """CREATE TABLE s (a INT, dt STRING) USING paimon PARTITIONED BY (dt)
         TBLPROPERTIES ('primary-key' = 'a,dt')""",
@@ -97,10 +101,9 @@ RUNS = {
 
 REFUSED = {
     "comment of a database in a folder": ("CREATE DATABASE d COMMENT 'x'", 1, 1),
-    "computed column": ("CREATE TABLE f (a INT, b AS a + 1)", 1, 26),
-    "processing time": ("CREATE TABLE f (a INT, b AS PROCTIME())", 1, 26),
+    "key that is computed": ("CREATE TABLE f (a INT, b AS a + 1, PRIMARY KEY (b) NOT ENFORCED)", 1, 64),
+    "watermark of another column": ("ALTER TABLE log ADD WATERMARK FOR a AS a", 1, 1),
     "metadata column": ("CREATE TABLE f (a INT, b INT METADATA)", 1, 30),
-    "watermark": ("CREATE TABLE f (a TIMESTAMP(3), WATERMARK FOR a AS a)", 1, 33),
     "other connector": ("CREATE TABLE f (a INT) WITH ('connector' = 'kafka')", 1, 52),
     "temporary table without a path": ("CREATE TEMPORARY TABLE f (a INT)", 1, 33),
     "table that is not at its path": ("CREATE TABLE f (a INT) WITH ('path' = '/none')", 1, 1),
@@ -110,7 +113,6 @@ REFUSED = {
     "replace into": ("REPLACE INTO log VALUES (1)", 1, 9),
     "replace if not exists": ("CREATE OR REPLACE TABLE IF NOT EXISTS log (a INT)", 1, 25),
     "query that fails": ("CREATE OR REPLACE TABLE log AS SELECT CAST(status AS INT) AS a FROM log", 1, 39),
-    "watermark of a table": ("ALTER TABLE log ADD WATERMARK FOR a AS a", 1, 21),
     "partition that is added": ("ALTER TABLE log ADD PARTITION (dt = 'z')", 1, 21),
     "update of a key": ("UPDATE orders SET id = 1", 1, 1),
     "unknown column": ("UPDATE log SET\n  nothing = 1", 1, 1),

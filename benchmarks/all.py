@@ -93,6 +93,12 @@ BENCHMARKS = (
         "--rate 100 --seconds 40",
         ("pymysql", "psql", "pymongo", "pulsar", "java"),
     ),
+    Benchmark(
+        "source-share",
+        "source_share",
+        "--rows 10 --batches 40",
+        ("pymysql", "psql", "pymongo", "pulsar", "java"),
+    ),
     Benchmark("background", "trickle", "1000 30 write-only background --turns 2", JAVA[:1]),
     Benchmark("mysql", "mysql", "1000000 500000", ("pymysql",)),
     Benchmark("postgres", "postgres", "1000000 500000", ("psql",)),

@@ -102,7 +102,7 @@ def test_no_table_is_emptied_before_an_interrupted_replay_is_finished(
     assert counted(spec) == {"bad": 2}
     replay(sync.spec, letters_of(letters().scan().to_arrow()), letters())
     emptied = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=again)})
-    with pytest.raises(CheckpointMismatch, match="penstock dlq .* replay"):
+    with pytest.raises(CheckpointMismatch, match=r"penstock dlq .* replay"):
         run(emptied)
     assert len(sync.rows("t")) == 10
     finished(sync.spec, letters())

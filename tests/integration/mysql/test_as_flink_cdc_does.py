@@ -14,6 +14,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from tests.here import note_as_spark_does, run
 from tests.integration.mysql.playground import DATABASE, Playground
+from tests.integration.mysql.sync import Sync
 
 FILE = r"""
 source:
@@ -127,3 +128,34 @@ def test_projections_and_filters_of_a_file_follow_schema_changes(
     note_as_spark_does(warehouse / "_penstock" / "shop")
     assert main(["verify", str(path)]) == 0
     assert capsys.readouterr().out.count("equal    ") == 6
+
+
+@pytest.mark.mysql
+def test_a_key_beside_an_index_on_a_json_array(mysql: Playground, tmp_path: Path) -> None:
+    """MySQL keeps such an index in a hidden column, which the log does not have."""
+    mysql.start_over()
+    mysql.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, tags JSON, KEY k ((CAST(tags AS CHAR(64) ARRAY))))",
+        """INSERT INTO t VALUES (1, '["a", "b"]'), (2, '[]')""",
+    )
+    sync = Sync(mysql, tmp_path, "t", ["table-name=t"])
+    sync.run()
+    mysql.run(
+        """INSERT INTO t VALUES (3, '["c"]')""", "UPDATE t SET tags = '[]' WHERE id = 1", "DELETE FROM t WHERE id = 2"
+    )
+    sync.run()
+    assert {row["id"]: row["tags"] for row in sync.rows()} == {1: "[]", 3: '["c"]'}
+
+
+def test_chunks_of_a_key_beyond_the_signed_numbers(server: Playground, tmp_path: Path) -> None:
+    keys = [0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1]
+    server.run(
+        "CREATE TABLE t (id BIGINT UNSIGNED PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES " + ", ".join(f"({key}, 1)" for key in keys),
+    )
+    sync = Sync(server, tmp_path, "t", ["table-name=t", "scan.incremental.snapshot.chunk.size=2"])
+    sync.run()
+    server.run(f"UPDATE t SET v = 2 WHERE id = {2**64 - 1}", f"DELETE FROM t WHERE id = {2**63}")
+    sync.run()
+    expected = {key: 2 if key == 2**64 - 1 else 1 for key in keys if key != 2**63}
+    assert {int(row["id"]): row["v"] for row in sync.rows()} == expected

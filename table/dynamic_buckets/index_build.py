@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.row_kinds import is_retract
+from penstock.row_kinds import DELETE, is_retract
 from penstock.table.buckets.layout import Layout
 from penstock.table.compaction.record_expiry import RecordExpiry
 from penstock.table.dynamic_buckets.index_runs import (
@@ -32,6 +32,7 @@ from penstock.table.dynamic_buckets.index_runs import (
 from penstock.table.dynamic_buckets.key_index import KeyIndex
 from penstock.table.files.columns import VALUE_KIND
 from penstock.table.files.file_reader import FileReader
+from penstock.table.merge.engines.registry import merge_spec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries
@@ -61,6 +62,15 @@ class TableKeys:
         return self.layout.schema.typed[CROSS_PARTITION_UPSERT_INDEX_TTL]
 
     @property
+    def forgets_deleted(self) -> bool:
+        """Return whether a key that a -D row has removed may come back in any partition.
+
+        Otherwise an engine that combines rows would put it into the partition where it was. If keys move, the place of
+        a removed key only adds a delete there. Without the option, a -D row does not remove its key.
+        """
+        return merge_spec(self.layout.schema).remove_on_delete
+
+    @property
     def second(self) -> int:
         """Return the current time in epoch seconds."""
         return self.store.ambient.now_millis() // 1000
@@ -79,9 +89,10 @@ class TableKeys:
         if invisible_level_0(self.layout):
             waiting = live_entries(self.store, snapshot, partitions=partitions)
             for place, entries in grouped([e for e in waiting if e.bucket >= 0 and e.file.level == 0]).items():
-                files = [entry.file for entry in entries]
+                files = sorted((entry.file for entry in entries), key=_sequence)
                 if self._is_young(files):
-                    yield from (run[run.stamps > 0] for run in self._in_files(place, files))
+                    runs = self._in_files(place, files)
+                    yield from runs if self.forgets_deleted else (run[run.stamps > 0] for run in runs)
 
     def added(self, snapshot: Snapshot, without: Collection[bytes] = ()) -> Iterator[KeyRun]:
         """Yield the keys of an APPEND snapshot, in order of arrival in each bucket; deleted keys have stamp 0."""
@@ -105,8 +116,8 @@ class TableKeys:
         for file in files:
             for batch in reader.read(file):
                 run = self._run(batch, *place)
-                gone = is_retract(np.asarray(fixed_values(batch.column(VALUE_KIND.name), np.int8), np.int8))
-                run.stamps[gone] = 0
+                kinds = np.asarray(fixed_values(batch.column(VALUE_KIND.name), np.int8), np.int8)
+                run.stamps[kinds == DELETE if self.forgets_deleted else is_retract(kinds)] = 0
                 yield run
 
     def _run(self, batch: pa.RecordBatch, partition: bytes, bucket: int) -> KeyRun:
@@ -173,7 +184,8 @@ class IndexAdvance:
                 with self._shards() as shards:
                     for run in keys.added(snapshot, rewritten):
                         shards.add(run)
-                    self._add(index, (settled(piece) for piece in shards.pieces()), keys.second)
+                    pieces = (settled(piece, with_deleted=keys.forgets_deleted) for piece in shards.pieces())
+                    self._add(index, pieces, keys.second)
         if rewritten:
             self._read(index, newest, rewritten)
         self._tidy(index, keys.second)
@@ -224,9 +236,10 @@ class IndexAdvance:
             old = (
                 index.find(Fingerprints(piece.high, piece.low), second) if index.runs else np.full(len(piece), UNKNOWN)
             )
-            other = old != piece.places
+            deleted = piece.stamps == 0
+            other = (old != piece.places) != deleted
             index.count(old[other & (old != UNKNOWN)], -1)
-            index.count(piece.places[other], 1)
+            index.count(piece.places[other & ~deleted], 1)
             yield piece[other]
 
     def _tidy(self, index: KeyIndex, second: int) -> None:
@@ -251,4 +264,4 @@ class IndexAdvance:
 
 
 def _living(run: KeyRun, gone: Any, oldest: int) -> KeyRun:
-    return run[~gone[partition_of(run.places)] & (run.stamps >= oldest)] if len(run) else EMPTY
+    return run[~gone[partition_of(run.places)] & (run.stamps >= max(oldest, 1))] if len(run) else EMPTY

@@ -129,10 +129,11 @@ def joined(runs: Sequence[KeyRun]) -> KeyRun:
     return KeyRun(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
 
 
-def settled(run: KeyRun) -> KeyRun:
+def settled(run: KeyRun, *, with_deleted: bool = False) -> KeyRun:
     """Return the final place of each key, from rows of several buckets in order of arrival in each bucket.
 
     A key that was deleted in one place was moved to another: only the place whose last row added the key counts.
+    `with_deleted`: a key that has no such place was deleted, and is returned with stamp 0.
     """
     if (run.stamps > 0).all():
         return united([run])
@@ -142,7 +143,8 @@ def settled(run: KeyRun) -> KeyRun:
     run = run[order]
     last = np.ones(len(run), np.bool_)
     last[:-1] = (run.high[1:] != run.high[:-1]) | (run.low[1:] != run.low[:-1]) | (run.places[1:] != run.places[:-1])
-    return united([run[last & (run.stamps > 0)]])
+    added = run[last & (run.stamps > 0)]
+    return united([run[last & (run.stamps == 0)], added] if with_deleted else [added])
 
 
 def merged_pieces(runs: Sequence[KeyRun]) -> Iterator[KeyRun]:

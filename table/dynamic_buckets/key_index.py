@@ -90,14 +90,17 @@ class KeyIndex:
 
 
 def find_places(runs: Sequence[KeyRun], keys: Fingerprints, oldest: int = 0) -> Ints:
-    """Return the places of keys in runs, which are given older first; keys with a stamp before `oldest` are unknown."""
+    """Return the places of keys in runs, which are given older first.
+
+    Keys that were deleted are unknown, and those with a stamp before `oldest`.
+    """
     places = np.full(len(keys.high), UNKNOWN, np.int64)
     left = np.argsort(keys.high)  # sorted, so that neighbouring keys of the index are searched together
     # The entry of a newer run replaces that of an older one, so a key is searched no further than its first hit.
     for run in reversed(runs):
         rows = run.find(Fingerprints(keys.high[left], keys.low[left]))
         hit = rows >= 0
-        young = run.stamps[rows[hit]] >= oldest
+        young = run.stamps[rows[hit]] >= max(oldest, 1)
         places[left[hit]] = np.where(young, run.places[rows[hit]], UNKNOWN)
         left = left[~hit]
         if len(left) == 0:

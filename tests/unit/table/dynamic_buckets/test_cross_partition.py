@@ -181,6 +181,44 @@ def test_aggregation_adds_up_in_the_partition_of_the_first_row(tmp_path: Path) -
     assert content(table) == [("1", "a", 7)]
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize("waits", [False, True], ids=["compacted", "waiting"])
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_a_removed_key_may_be_inserted_into_any_partition(
+    tmp_path: Path, keys_folder: Path, engine: str, lost: bool, waits: bool
+) -> None:
+    options = {"merge-engine": engine, f"{engine}.remove-record-on-delete": "true", "force-lookup": "true"}
+    if waits:
+        options |= {"deletion-vectors.enabled": "true", "write-only": "true"}
+    table = moving_table(tmp_path, **options)
+    write(table, ("1", "a", 1), ("2", "a", 1), ("3", "a", 1))
+    write(table, ("4", "a", 1))  # now the index has been advanced once
+    if waits:
+        table.compact(options={"write-only": "false"})
+    write(table, ("1", "a", 1), ("2", "a", 1), kinds=["-D", "+I"])
+    if lost:
+        shutil.rmtree(keys_folder, ignore_errors=True)
+    write(table, ("1", "b", 2), ("2", "b", None), ("3", "c", None))
+    table.compact(full=True, options={"write-only": "false"})
+    assert content(table) == [("1", "b", 2), ("2", "a", 1), ("3", "a", 1), ("4", "a", 1)]
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_a_key_with_a_retracted_row_stays_in_its_partition(tmp_path: Path, engine: str) -> None:
+    options = {"merge-engine": engine}
+    if engine == "partial-update":
+        options["fields.s.sequence-group"] = "v"
+    else:
+        options["fields.v.aggregate-function"] = "sum"
+    columns = [*COLUMNS, ("s", "INT")]
+    table = new_table(tmp_path, columns, partitions=("p",), options={"bucket": "-1", **options})
+    for kind, p, v in (("+I", "a", 1), ("-D", "a", 1), ("+I", "b", 7)):
+        with table.writer() as writer:
+            writer.write(rows(table, ("1", p, v, 1)), [kind])
+            writer.commit()
+    assert [row[:3] for row in content(table)] == [("1", "a", 7)]
+
+
 def test_first_row_ignores_a_row_of_another_partition(tmp_path: Path) -> None:
     table = moving_table(tmp_path, merge_engine="first-row")
     write(table, ("1", "a", 1), ("1", "b", 2))

@@ -125,6 +125,8 @@ class Performance:
         match step["op"]:
             case "write":
                 return fitted(step, line.now)
+            case "compact" if self.story.options.get("row-tracking.enabled") == "true":
+                return None  # refused: rows would lose their ids
             case "again":
                 return step if self._last_write else None
             case "meanwhile":

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.simulation.story import Step, Story
 from tests.stories.further import further_options, further_steps
+from tests.stories.wider import Column, Wide, cell, is_wide, wider
 
 KEYS = 12
 PARTITIONS = ("a", "q/r", "%2e%2e", "it's")
@@ -50,6 +51,7 @@ class Plot:
     branches: int = 0
     added: int = 0
     lines: list[str | None] = field(default_factory=lambda: [None])
+    wide: Wide | None = None
 
     @property
     def engine(self) -> str:
@@ -57,6 +59,8 @@ class Plot:
 
     @property
     def deletes(self) -> bool:
+        if self.wide is not None and self.wide.kinds is not None:
+            return self.wide.deletes
         keyed = self.story.primary_keys and self.engine == "deduplicate"
         return bool(keyed) and "sequence.field" not in self.story.options
 
@@ -99,12 +103,14 @@ class Plot:
 
     def _rows(self, *, partition: str | None = None, kinds: bool = True) -> list[list[Any]]:
         rows, chosen = [], ("+I",)
-        if kinds and (self.deletes or self.retracts):
+        if kinds and self.wide is not None and self.wide.kinds is not None:
+            chosen = self.wide.kinds
+        elif kinds and (self.deletes or self.retracts):
             chosen = ("+I", "+I", "+U", "-D") if self.deletes else ("+I", "+I", "+U", "-U", "-D")
         for _ in range(self.draw.choice((1, 2, 3, 6, 12))):
             kind = self.draw.choice(chosen)
             rows.append([kind, *(self._cell(name, partition) for name in self.columns)])
-        return rows
+        return rows if self.wide is None else self.wide.fitted(rows, self.columns)
 
     def _cell(self, name: str, partition: str | None) -> Any:
         if name == "k":
@@ -113,8 +119,10 @@ class Plot:
             return partition or self.draw.choice(PARTITIONS[:3])
         if name == "n":
             return self.draw.choice((None, self.draw.randrange(-5, 6)))
-        if name == "s":
+        if name == "s" and self.wide is None:
             return self.draw.randrange(20)
+        if self.wide is not None and name != "v" and name[0] != "x":
+            return cell(self.draw, name)
         return self.draw.choice((None, *"abcxyz"))
 
     def _line(self) -> dict[str, str]:
@@ -146,7 +154,9 @@ class Plot:
         )
         if first["op"] == "orphans" and other["op"] == "expire":
             other = {key: value for key, value in self._write().items() if key != "branch"}
-        if self.retracts:  # the other process may remove the row that would be retracted
+        if self.retracts or (
+            self.wide is not None and self.wide.groups
+        ):  # the other process may remove the row that would be retracted
             first, other = as_adds(first), as_adds(other)
         if first["op"] == "delete" and other["op"] == "write":
             # Which of the other's rows the delete sees would depend on the operation at which the other acts.
@@ -220,7 +230,10 @@ class Plot:
         return {"op": "truncate"}
 
     def _delete(self) -> Step:
-        if self.engine != "deduplicate" or {"sequence.field", "ignore-delete"} & self.story.options.keys():
+        if self.wide is not None and self.wide.kinds is not None:
+            if not self.wide.deletes:
+                return self._compact()
+        elif self.engine != "deduplicate" or {"sequence.field", "ignore-delete"} & self.story.options.keys():
             return self._compact()
         return {"op": "delete", "below": self.draw.randrange(1, KEYS)}
 
@@ -243,7 +256,12 @@ def story_of(seed: int, *, further: bool = True) -> Story:
     )
     keyed = not kind.startswith("append")
     partitioned = kind == "cross" or draw.random() < 0.4
-    columns = [("k", "INT NOT NULL"), ("p", "STRING NOT NULL" if keyed else "STRING"), ("v", "STRING"), ("n", "INT")]
+    columns: list[Column] = [
+        ("k", "INT NOT NULL"),
+        ("p", "STRING NOT NULL" if keyed else "STRING"),
+        ("v", "STRING"),
+        ("n", "INT"),
+    ]
     if not partitioned:
         del columns[1]
     keys = [] if not keyed else ["k"] if kind == "cross" or not partitioned else ["p", "k"]
@@ -252,8 +270,11 @@ def story_of(seed: int, *, further: bool = True) -> Story:
         options = further_options(seed, kind, options)
     if options.get("sequence.field"):
         columns.append(("s", "INT"))
+    wide = wider(seed, kind, options, columns) if further and is_wide(seed) else None
+    if wide is not None:
+        options, columns = wide.options, wide.columns
     story = Story(columns, keys, [], options, ["p"] if partitioned else [], seed)
-    plot = Plot(draw, story, kind, [name for name, _ in columns])
+    plot = Plot(draw, story, kind, [name for name, _ in columns], wide=wide)
     steps = [plot._write()] + [plot.step() for _ in range(draw.randrange(4, 22))]
     if further:
         steps = further_steps(seed, steps, keys, partitioned)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.golden.relations import Relation, Type
+from tests.golden.relations import Relation, Type, unordered_columns
 from tests.simulation.model import Key, Model, Row
 from tests.simulation.story import Story
+from tests.stories.merging import aggregate_of, groups_of, merge_groups, order
 
+# Engines that combine rows, each with an option that lets deletes remove the row of their key.
+REMOVING = ("partial-update", "aggregation")
 Holds = Callable[[Mapping[str, Any]], bool]
 
 
@@ -20,6 +23,13 @@ class TableModel(Model):
         super().__init__(story.columns, story.primary_keys, story.options)
         self._partition_names = list(story.partition_keys)
         self._rows_so_far = 0
+        self._groups = groups_of(story.options)
+        # Whether a delete removes the row of its key, where engines otherwise take back columns.
+        self.removes = any("remove-record" in key for key in story.options)
+        # If keys move between partitions, an engine that combines rows keeps a key where it is.
+        keyed = set(story.primary_keys)
+        stays = self._engine in REMOVING and bool(keyed) and not set(story.partition_keys) <= keyed
+        self._fixed = keyed | set(story.partition_keys if stays else ())
 
     def copy(self) -> TableModel:
         made = object.__new__(TableModel)
@@ -38,9 +48,29 @@ class TableModel(Model):
         return tuple(row[self.names.index(name)] for name in self._partition_names)
 
     def apply(self, changes: Sequence[Sequence[Any]]) -> None:
-        if self._engine == "aggregation":
+        changes = self._counted(changes)
+        if self._engine == "aggregation" and not self.removes:
             changes = [["+I", *(self._negated(row) if kind in {"-U", "-D"} else row)] for kind, *row in changes]
-        super().apply(changes)
+        for kind, *row in changes:
+            key = self.key_of(row)
+            if kind not in {"-U", "-D"}:
+                self._add(key, row)
+            elif not self._groups:
+                self._retract(kind, key)
+            elif key in self.rows:
+                self._move_groups(kind, key, row)
+
+    def _counted(self, changes: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """Return the changes that the table does not ignore, with their kinds."""
+        if "rowkind.field" in self.options:
+            place = 1 + self.names.index(self.options["rowkind.field"])
+            changes = [[row[place], *row[1:]] for row in changes]
+        ignored: set[str] = set()
+        if self.options.get("ignore-delete") == "true":
+            ignored = {"-U", "-D"}
+        elif self.options.get("ignore-update-before") == "true":
+            ignored = {"-U"}
+        return [row for row in changes if row[0] not in ignored]
 
     def _negated(self, row: Row) -> Row:
         """Return a row that takes back what this one added: sums are negative, other aggregates ignore it."""
@@ -51,13 +81,56 @@ class TableModel(Model):
             return cell
         return -cell if self.options.get(f"fields.{name}.aggregate-function") == "sum" and cell is not None else None
 
-    def _retract(self, kind: str, key: Key) -> None:
-        if self.options.get("ignore-delete") != "true":
-            super()._retract(kind, key)
+    def _add(self, key: Key, row: Row) -> None:
+        held = self.rows.get(key)
+        if held is None:
+            self.rows[key] = row
+            return
+        row = [old if name in self._fixed else new for name, old, new in zip(self.names, held, row, strict=True)]
+        if self._groups:
+            self._move_groups("+I", key, row)
+        elif self._engine == "aggregation" and not self._is_newer(row, held):
+            self.rows[key] = self._aggregated(row, held)
+        elif self._engine == "aggregation":
+            self.rows[key] = self._aggregated(held, row)
+        else:
+            super()._add(key, row)
+
+    def _aggregated(self, older: Row, newer: Row) -> Row:
+        return [self._aggregate(place, *cells) for place, cells in enumerate(zip(older, newer, strict=True))]
+
+    def _move_groups(self, kind: str, key: Key, row: Row) -> None:
+        new, held = (dict(zip(self.names, cells, strict=True)) for cells in (row, self.rows[key]))
+        merged = merge_groups(self.options, self._groups, kind, new, held)
+        if merged is None:
+            del self.rows[key]
+        else:
+            self.rows[key] = [merged[name] for name in self.names]
+
+    def _is_newer(self, row: Row, held: Row) -> bool:
+        names = self.options.get("sequence.field")
+        if names is None:
+            return True
+        new, old = (order(names.split(","), dict(zip(self.names, cells, strict=True))) for cells in (row, held))
+        if self.options.get("sequence.field.sort-order") == "descending":
+            # A null is older than any value, in this order, too.
+            new, old = ([(known, -value) for known, value in cells] for cells in (new, old))
+        return new >= old
+
+    def _aggregate(self, place: int, held: Any, new: Any) -> Any:
+        name = self.names[place]
+        if name in self._fixed:
+            return held
+        if name in self.options.get("sequence.field", "").split(","):
+            return new
+        return aggregate_of(self.options, name)(held, new)
+
+    def relation(self) -> Relation:
+        return replace(super().relation(), unordered=unordered_columns(self.options))
 
     def overwrite(self, changes: Sequence[Sequence[Any]], spec: Mapping[str, Any] | None) -> None:
         """Replace the partitions that `spec` names, or without `spec` the partitions of the rows."""
-        if spec is None and self._partition_names:
+        if spec is None and self._partition_names and self.options.get("dynamic-partition-overwrite") != "false":
             written = {self.partition_of(list(row)) for _, *row in changes}
             self.remove(lambda row: tuple(row[name] for name in self._partition_names) in written)
         else:

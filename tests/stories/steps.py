@@ -11,7 +11,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from tests.simulation.playing import is_visible
 from tests.simulation.story import Step
-from tests.stories.shelf import TableModel
+from tests.stories.shelf import REMOVING, TableModel
 
 
 def bare(step: Step) -> Step:
@@ -36,7 +36,10 @@ def with_rows_to_retract(rows: list[list[Any]], model: TableModel) -> list[list[
 
     Such a row is invisible until another one follows, unless a compaction has dropped it by then.
     """
-    if model.options.get("merge-engine") != "aggregation":
+    if model.removes:
+        # A commit has one row of a key: of a delete and a later row, only the row.
+        return list({model.key_of(cells): [kind, *cells] for kind, *cells in reversed(rows)}.values())[::-1]
+    if model.options.get("merge-engine") not in REMOVING or "ignore-delete" in model.options:
         return rows
     keys, fitting = set(model.rows), []
     for kind, *cells in rows:

@@ -14,10 +14,12 @@ from tests.simulation.story import Story
 from tests.stories.performance import Performance
 from tests.stories.plot import story_of
 from tests.stories.shrink import faults_of
+from tests.stories.wider import FIRST, is_wide
 
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 QUICK, MORE, NIGHT = 80, 240, 20_000
 GROUP = 20
+WIDE = [seed for seed in range(FIRST, FIRST + 240) if is_wide(seed)]
 TRACE = "from tests.stories.test_stories import trace; print(trace({seed}))"
 
 
@@ -48,6 +50,13 @@ def test_more_random_stories_succeed(first: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, len(WIDE), GROUP))
+def test_random_stories_with_all_merge_engines_succeed(first: int) -> None:
+    for seed in WIDE[first : first + GROUP]:
+        play(range(seed, seed + 1))
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(40_000)
 def test_many_random_stories_succeed(night: bool) -> None:
     play(range(MORE, NIGHT) if night else range(MORE, MORE + 1))
@@ -68,7 +77,7 @@ def test_a_tag_whose_creation_arrives_late_exists_once(seed: int) -> None:
     assert not late
 
 
-@pytest.mark.parametrize("seed", [4, 5, 17])
+@pytest.mark.parametrize("seed", [4, 5, 17, 1002])
 def test_equal_seeds_produce_equal_traces(seed: int) -> None:
     traces = {
         subprocess.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,26 +28,52 @@ def is_repeated(values: npt.NDArray[Any]) -> bool:
     return values.strides == (0,)
 
 
-def unsigned_at(data: Bytes, positions: Int64s, width: int) -> Int64s:
+@dataclass(frozen=True, slots=True)
+class EvenPlaces:
+    """Positions of equal distance, at which numbers are read without a look-up of each."""
+
+    first: int
+    step: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __add__(self, distance: int) -> EvenPlaces:
+        return EvenPlaces(self.first + distance, self.step, self.count)
+
+    @property
+    def positions(self) -> Int64s:
+        return self.first + self.step * np.arange(self.count)
+
+
+Places = Int64s | EvenPlaces
+
+
+def read_at(data: Bytes, dtype: str, places: Places) -> npt.NDArray[Any]:
+    """Return the numbers at these positions, of even ones as a view."""
+    numbers = at_every_byte(data, dtype)
+    if isinstance(places, EvenPlaces):
+        return numbers[places.first : places.first + places.step * places.count : places.step]
+    return numbers[places]
+
+
+def unsigned_at(data: Bytes, positions: Places, width: int) -> Int64s:
     """Return the little-endian numbers of 1 to 7 bytes at these positions."""
-    if width == 1:
-        return data[positions].astype(np.int64)
-    if width in {2, 4}:
-        return at_every_byte(data, f"<u{width}")[positions].astype(np.int64)
+    if width in {1, 2, 4}:
+        return read_at(data, f"<u{width}", positions).astype(np.int64)
     # numpy has no integers of 3, 5, 6 or 7 bytes. The next larger one also reads bytes of the following cell, which
     # the mask removes. For the last cell of a buffer these are its spare bytes.
     container = 4 if width == 3 else 8
-    return at_every_byte(data, f"<u{container}")[positions].astype(np.int64) & ((1 << 8 * width) - 1)
+    return read_at(data, f"<u{container}", positions).astype(np.int64) & ((1 << 8 * width) - 1)
 
 
-def big_endian_at(data: Bytes, positions: Int64s, width: int) -> npt.NDArray[np.uint64]:
+def big_endian_at(data: Bytes, positions: Places, width: int) -> UInt64s:
     """Return the big-endian numbers of 1 to 8 bytes at these positions."""
-    if width == 1:
-        return data[positions].astype(np.uint64)
     # In big-endian order the bytes of the following cell are the low ones, so a shift removes them.
-    container = 2 if width == 2 else 4 if width <= 4 else 8
-    read = at_every_byte(data, f">u{container}")[positions].astype(np.uint64)
-    return read >> np.uint64(8 * (container - width))
+    container = width if width <= 2 else 4 if width <= 4 else 8
+    read: UInt64s = read_at(data, f">u{container}", positions).astype(np.uint64)
+    return read >> np.uint64(8 * (container - width)) if container > width else read
 
 
 def with_values_at(column: pa.Array, to: Int64s, values: pa.Array) -> pa.Array:

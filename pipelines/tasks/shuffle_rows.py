@@ -196,5 +196,6 @@ def _binary(blobs: Sequence[Blob]) -> pa.Array:
     # int32 is enough: a batch is cut after a few MiB, and its last blob has at most LARGEST_ROW bytes.
     ends = np.cumsum([blob.size for blob in blobs], dtype=np.int32)
     offsets = np.concatenate((np.zeros(1, np.int32), ends)).astype(np.int32)
-    data = b"".join(memoryview(blob.data) for blob in blobs)
+    # A large blob is alone, and is not copied.
+    data = blobs[0].data if len(blobs) == 1 else b"".join(memoryview(blob.data) for blob in blobs)
     return pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

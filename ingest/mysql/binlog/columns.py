@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.byte_buffers import at_every_byte, slices
-from penstock.ingest.database.buffers import big_endian_at, fixed, padded, unsigned_at
+from penstock.byte_buffers import at_every_byte, has_any, slices
+from penstock.ingest.database.buffers import EvenPlaces, big_endian_at, fixed, padded, read_at, unsigned_at
 from penstock.ingest.mysql.binlog import table_map as kinds
 from penstock.ingest.mysql.definition import BYTES, INTEGER_BYTES, NETWORK_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.byte_buffers import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Places
     from penstock.ingest.mysql.binlog.table_layout import BinlogColumn
     from penstock.ingest.mysql.values.rules import CellContext
 
@@ -29,19 +30,24 @@ _FRACTION_UNITS = {0: 0, 1: 10_000, 2: 100, 3: 1}
 
 
 def column_of(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, length: Int64s, null: Bools, cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     """Return the Arrow column of the cells at these positions; the position of a null is ignored."""
-    if null.any():
+    if number := _NUMBERS.get(shaped.kind):
+        if has_any(null) and not isinstance(start, EvenPlaces):
+            start = np.where(null, 0, start)
+        return number(data, shaped, start, length, null, cells)
+    if isinstance(start, EvenPlaces):
+        start = start.positions
+    if has_any(null):
         # A null cell has no bytes. The position computed for it may be at the end of the buffer, where a number
         # cannot be read.
         start, length = np.where(null, 0, start), np.where(null, 0, length)
-    build = _BUILDERS.get(shaped.kind, _strings)
-    return build(data, shaped, start, length, null, cells)
+    return _BUILDERS.get(shaped.kind, _strings)(data, shaped, start, length, null, cells)
 
 
 def _integers(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, _cells: CellContext
 ) -> pa.Array:
     width, unsigned = INTEGER_BYTES[shaped.column.type.base], shaped.column.type.unsigned
     name = ("u" if unsigned else "") + _ARROW_INTEGERS[width]
@@ -51,41 +57,41 @@ def _integers(
             # Extends the sign: numpy has no type of three bytes.
             values -= (values >> 23) << 24
         return fixed(pa.type_for_alias(name), values.astype(name), null)
-    read = at_every_byte(data, f"<{'u' if unsigned else 'i'}{width}")[start]
-    return fixed(pa.type_for_alias(name), read, null)
+    read = read_at(data, f"<{'u' if unsigned else 'i'}{width}", start)
+    return fixed(pa.type_for_alias(name), read.copy(), null)
 
 
 def _floats(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, _cells: CellContext
 ) -> pa.Array:
     if shaped.kind == kinds.FLOAT:
-        return fixed(pa.float32(), at_every_byte(data, "<f4")[start], null)
-    return fixed(pa.float64(), at_every_byte(data, "<f8")[start], null)
+        return fixed(pa.float32(), read_at(data, "<f4", start).copy(), null)
+    return fixed(pa.float64(), read_at(data, "<f8", start).copy(), null)
 
 
 def _decimals(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, _cells: CellContext
 ) -> pa.Array:
     return decimals(data, start, null, shaped.size, shaped.scale)
 
 
 def _years(
-    data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, _cells: CellContext
+    data: Bytes, _shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, _cells: CellContext
 ) -> pa.Array:
-    stored = data[start].astype(np.int32)
+    stored = read_at(data, "u1", start).astype(np.int32)
     # YEAR is stored as the distance to 1900, except for the year 0000.
     return fixed(pa.int32(), np.where(stored == 0, np.int32(0), stored + np.int32(1900)), null)
 
 
 def _dates(
-    data: Bytes, _shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+    data: Bytes, _shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     packed = unsigned_at(data, start, 3)
     # DATE has 5 bits of day, 4 of month and the rest of year.
     return temporal.dates(temporal.DateTimeParts.of_dates(packed >> 9, packed >> 5 & 15, packed & 31), null, cells)
 
 
-def _fraction(data: Bytes, at: Int64s, digits: int) -> Int64s:
+def _fraction(data: Bytes, at: Places, digits: int) -> Int64s:
     width = (digits + 1) // 2
     if not width:
         return np.zeros(len(at), np.int64)
@@ -93,7 +99,7 @@ def _fraction(data: Bytes, at: Int64s, digits: int) -> Int64s:
 
 
 def _datetimes(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     # The offset makes the stored bytes sort like the values. Below it: 17 bits for year * 13 + month, 5 for the
     # day, 5 for the hour, 6 each for minute and second.
@@ -113,18 +119,18 @@ def _datetimes(
 
 
 def _timestamps(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     if shaped.kind == kinds.TIMESTAMP:
         # The type before MySQL 5.6.4 is little-endian and has no fraction.
         seconds, micro = unsigned_at(data, start, 4), np.zeros(len(start), np.int64)
     else:
         seconds, micro = big_endian_at(data, start, 4).astype(np.int64), _fraction(data, start + 4, shaped.size)
-    return temporal.datetimes(temporal.DateTimeParts.of_instants(seconds, micro), null, cells)
+    return temporal.instants(seconds, micro, null, cells)
 
 
 def _times(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     width = (shaped.size + 1) // 2
     # The sign is an offset, as in `_datetimes`, of a number that includes the bytes of the fraction.
@@ -162,7 +168,7 @@ def _old_datetimes(
 
 
 def _enums(
-    data: Bytes, shaped: BinlogColumn, start: Int64s, _length: Int64s, null: Bools, cells: CellContext
+    data: Bytes, shaped: BinlogColumn, start: Places, _length: Int64s, null: Bools, cells: CellContext
 ) -> pa.Array:
     return labels.enum_labels(unsigned_at(data, start, shaped.size), null, cells)
 
@@ -226,18 +232,21 @@ def _compressed(
     return strings.decoded(plain, shaped.charset, cells)
 
 
-_BUILDERS: dict[int, Callable[[Bytes, BinlogColumn, Int64s, Int64s, Bools, CellContext], pa.Array]] = {
+# Kinds of a fixed width, whose cells may be at even places.
+_NUMBERS: dict[int, Callable[[Bytes, BinlogColumn, Places, Int64s, Bools, CellContext], pa.Array]] = {
     **dict.fromkeys((kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG, kinds.LONGLONG), _integers),
     **dict.fromkeys((kinds.FLOAT, kinds.DOUBLE), _floats),
     **dict.fromkeys((kinds.TIMESTAMP, kinds.TIMESTAMP2), _timestamps),
     **dict.fromkeys((kinds.DATE, kinds.NEWDATE), _dates),
     kinds.NEWDECIMAL: _decimals,
     kinds.YEAR: _years,
-    kinds.TIME: _old_times,
     kinds.TIME2: _times,
-    kinds.DATETIME: _old_datetimes,
     kinds.DATETIME2: _datetimes,
     kinds.ENUM: _enums,
+}
+_BUILDERS: dict[int, Callable[[Bytes, BinlogColumn, Int64s, Int64s, Bools, CellContext], pa.Array]] = {
+    kinds.TIME: _old_times,
+    kinds.DATETIME: _old_datetimes,
     kinds.SET: _sets,
     kinds.BIT: _bits,
     kinds.JSON: _jsons,

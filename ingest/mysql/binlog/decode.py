@@ -137,7 +137,8 @@ class Decoder:
             definition, in_key = shape.definition, shape.definition.has_in_key(shaped.column.name)
             cells = CellContext(shaped.column, definition.qualified, self.options.rules, self.oddities, in_key)
             with events.reading(segment, group.event[0], f"column {shaped.column.name} of {definition.qualified}"):
-                arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
+                data, start, length, null = rows.source.placed(segment.data, place)
+                arrays.append(column_of(data, shaped, start, length, null, cells))
         names = [shaped.column.name for shaped in shape.columns]
         batch = ChangeBatch(
             pa.RecordBatch.from_arrays(arrays, names=names),

@@ -8,23 +8,31 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from penstock.byte_buffers import at_every_byte, ranges
+from penstock.ingest.database.buffers import repeated
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.byte_buffers import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Places
     from penstock.ingest.mysql.binlog.row_layout import LocatedImages
 
 Place = tuple["Int64s", "Int64s", "Bools"]
+# The buffer, the places in it, the lengths and the nulls.
+PlacedCells = tuple["Bytes", "Places", "Int64s", "Bools"]
 # Cells up to this size are compared word by word. Fewer than SPARE, which follow the last cell of a buffer.
 _FEW_BYTES = 32
 
 
 class CellSource(Protocol):
-    """Access to the cells of a table column: start, length, null."""
+    """Access to the cells of a table column: start, length, null.
+
+    `placed` may return them in another buffer, in which those of neighbouring columns are side by side.
+    """
 
     def cells(self, column: int) -> Place: ...
+    def placed(self, data: Bytes, column: int) -> PlacedCells: ...
     def chosen(self, index: Int64s) -> CellSource: ...
 
 
@@ -37,6 +45,12 @@ class WholeImages:
     def cells(self, column: int) -> Place:
         start, length = self.images.cells(column)
         return start, length, self.images.null[column]
+
+    def placed(self, data: Bytes, column: int) -> PlacedCells:
+        window = self.images.windowed(data, column)
+        if window is None:
+            return (data, *self.cells(column))
+        return (*window, repeated(self.images.layout.widths[column], len(self.images)), self.images.null[column])
 
     def chosen(self, index: Int64s) -> WholeImages:
         return WholeImages(self.images.chosen(index))
@@ -66,6 +80,9 @@ class PartialImages:
             null[fill] = images.null[columns[column]][image[fill]]
             absent &= ~fill
         return start, length, null
+
+    def placed(self, data: Bytes, column: int) -> PlacedCells:
+        return (data, *self.cells(column))
 
     def chosen(self, index: Int64s) -> PartialImages:
         sources = [(images, columns, image[index]) for images, columns, image in self.sources]

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.ingest.database.buffers import gathered, repeated, unsigned_at
+from penstock.byte_buffers import at_every_byte, gathered_rows, has_any
+from penstock.ingest.database.buffers import SPARE, EvenPlaces, is_repeated, repeated, unsigned_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.byte_buffers import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import UInt64s
+
+_WORD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,14 @@ class RowImageLayout:
 class LocatedImages:
     """The row images found, in the order of events and of rows within an event.
 
-    `event` is the number of the event, `step` the number of the image within it, `null` has a row per column of the
-    layout. The positions of cells of fixed width are computed when a column is requested: for a wide table, all
+    `event` is the number of the event, `step` the number of the image within it, `null` has an array per column of
+    the layout. The positions of cells of fixed width are computed when a column is requested: for a wide table, all
     positions together would not fit in memory. Those of variable width are put in order then, as many are never
     requested: `order` has the place of each image among the positions that the walk found.
     """
 
     def __init__(
-        self, layout: RowImageLayout, event: Int64s, step: Int64s, row: Int64s, null: Bools, order: Int64s
+        self, layout: RowImageLayout, event: Int64s, step: Int64s, row: Int64s, null: list[Bools], order: Int64s
     ) -> None:
         self.layout = layout
         self.event = event
@@ -55,8 +59,9 @@ class LocatedImages:
         self._order = order
         self._found: dict[int, tuple[Int64s, Int64s]] = {}
         self._variable: dict[int, tuple[Int64s, Int64s]] = {}
-        self._nullable = [bool(column.any()) for column in null]
+        self._nullable = [has_any(column) for column in null]
         self._asked: tuple[int, Int64s] | None = None
+        self._window: tuple[int, Bytes] | None = None  # the first column of a run, and its cells of all images
 
     def __len__(self) -> int:
         return len(self.event)
@@ -71,6 +76,30 @@ class LocatedImages:
             return self._content_of(column)
         return self._begin_of(column), repeated(self.layout.widths[column], len(self))
 
+    def windowed(self, data: Bytes, column: int) -> tuple[Bytes, EvenPlaces] | None:
+        """Return the cells of a column in a buffer with those of its neighbours, if they are at the same distances.
+
+        So they are in all images, if they have fixed widths and no nulls. Their bytes are fetched once for a run.
+        """
+        if not self._is_even(column):
+            return None
+        first = last = column
+        while first and self._is_even(first - 1):
+            first -= 1
+        while last < len(self.null) and self._is_even(last):
+            last += 1
+        widths = self.layout.widths[first:last]
+        # A number is read with up to seven bytes that follow it.
+        size = sum(widths) + _WORD
+        if last - first < 2 or size > SPARE:
+            return None
+        if self._window is None or self._window[0] != first:
+            self._window = first, gathered_rows(data, self._begin_of(first), size).reshape(-1)
+        return self._window[1], EvenPlaces(sum(widths[: column - first]), size, len(self))
+
+    def _is_even(self, column: int) -> bool:
+        return self.layout.widths[column] >= 0 and not self._nullable[column]
+
     def _content_of(self, column: int) -> tuple[Int64s, Int64s]:
         if column not in self._variable:
             start, length = self._found[column]
@@ -81,6 +110,8 @@ class LocatedImages:
         known, at = self._asked or (-1, self._row)
         if known > column or self._asked is None:
             known, at = 0, self._row
+        # The end of a cell of variable width is known without those before it.
+        known = max([known, *(variable for variable in self._found if variable < column)])
         for passed in range(known, column):
             at = self._end_of(passed, at)
         # The next column continues from here, so requests in order cost one step each.
@@ -97,8 +128,9 @@ class LocatedImages:
         return np.where(self.null[column], start + width, start + length) if self._nullable[column] else start + length
 
     def chosen(self, index: Int64s | Bools) -> LocatedImages:
-        places = (self.event[index], self.step[index], self._row[index], self.null[:, index], self._order[index])
-        located = LocatedImages(self.layout, *places)
+        event = self.event[index]
+        null = [repeated(value=False, count=len(event)) if is_repeated(nulls) else nulls[index] for nulls in self.null]
+        located = LocatedImages(self.layout, event, self.step[index], self._row[index], null, self._order[index])
         located._found = self._found
         return located
 
@@ -110,7 +142,7 @@ class _LocatedRows:
     events: list[Int64s]
     steps: list[int]
     rows: list[Int64s]
-    nulls: list[Bytes]
+    nulls: list[list[UInt64s]]
     variable: list[list[tuple[Int64s, Int64s]]]
 
 
@@ -153,10 +185,13 @@ class _RunPlan:
         edges = [-1, *(column for column, _ in self.prefixes), self.columns]
         self.runs = [(first + 1, last) for first, last in pairwise(edges)]
         self.run_widths = [int(self.fixed_width[first:last].sum()) for first, last in self.runs]
+        # The bits of nulls are read in words of 64 columns.
+        self.null_masks = [(1 << min(self.columns - word, 64)) - 1 for word in range(0, self.columns, 64)]
 
     def step(self, data: Bytes, at: Int64s, event: Int64s, step: int, located: _LocatedRows) -> Int64s:
         """Record one row of every event and return the positions where they end."""
-        nulls = gathered(data, at, self.layout.null_bytes)
+        words = at_every_byte(data, "<u8")
+        nulls = [words[at + 8 * place] & np.uint64(mask) for place, mask in enumerate(self.null_masks)]
         located.events.append(event)
         located.steps.append(step)
         located.rows.append(at)
@@ -178,15 +213,22 @@ class _RunPlan:
         located.variable.append(cells)
         return at
 
-    def _absent(self, nulls: Bytes) -> dict[int, Bools]:
+    def _absent(self, nulls: list[UInt64s]) -> dict[int, Bools]:
         """Return which rows have a null, for each column where some have."""
-        has_nulls = np.unpackbits(np.bitwise_or.reduce(nulls, axis=0), count=self.columns, bitorder="little")
-        return {column: nulls[:, column >> 3] >> (column & 7) & 1 > 0 for column in np.flatnonzero(has_nulls).tolist()}
+        absent: dict[int, Bools] = {}
+        for place, word in enumerate(nulls):
+            bits = int(np.bitwise_or.reduce(word))
+            while bits:
+                bit = (bits & -bits).bit_length() - 1
+                absent[64 * place + bit] = word & np.uint64(1 << bit) > 0
+                bits &= bits - 1
+        return absent
 
     def finish(self, located: _LocatedRows) -> LocatedImages:
         if not located.events:
             none = np.zeros(0, np.int64)
-            images = LocatedImages(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_), none)
+            no_nulls = [np.zeros(0, np.bool_)] * self.columns
+            images = LocatedImages(self.layout, none, none, none, no_nulls, none)
             for column, _ in self.prefixes:
                 images.found(column, none, none)
             return images
@@ -194,10 +236,9 @@ class _RunPlan:
         # A stable sort of 16-bit integers is a radix sort in numpy.
         order = np.argsort(event.astype(np.uint16) if event.max() < 1 << 16 else event, kind="stable")
         step = np.repeat(np.array(located.steps, np.int64), [len(events) for events in located.events])
-        nulls = np.concatenate(located.nulls)[order]
-        bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
-        # Transposed, because callers read the nulls of one column. The view works because bits are bytes of 0 or 1.
-        null = np.ascontiguousarray(bits.T).view(np.bool_)
+        absent = self._absent([np.concatenate(words)[order] for words in zip(*located.nulls, strict=True)])
+        nowhere = repeated(value=False, count=len(order))
+        null = [absent.get(column, nowhere) for column in range(self.columns)]
         row = np.concatenate(located.rows)[order] + self.layout.null_bytes
         images = LocatedImages(self.layout, event[order], step[order], row, null, order)
         for number, (column, _) in enumerate(self.prefixes):

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.database.buffers import as_128_bits, big_endian_at, fixed, gathered, texts
+from penstock.byte_buffers import has_any
+from penstock.ingest.database.buffers import EvenPlaces, as_128_bits, big_endian_at, fixed, gathered, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.byte_buffers import Bools, Bytes, Int64s
+    from penstock.ingest.database.buffers import Places, UInt64s
 
 MAX_PRECISION = 38  # of decimal128 and of Paimon; a wider column is text
+_WORD = 8  # bytes
 # Bytes of a group by its number of digits: nine digits take four bytes.
 _BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
@@ -33,21 +36,46 @@ def _groups(precision: int, scale: int) -> Iterator[int]:
     yield part_rest
 
 
-def decimals(data: Bytes, start: Int64s, null: Bools, precision: int, scale: int) -> pa.Array:
+def decimals(data: Bytes, start: Places, null: Bools, precision: int, scale: int) -> pa.Array:
     """Return decimal128 values of the packed cells, or text for columns too wide for it."""
     width = packed_size(precision, scale)
-    packed = gathered(data, start, width)
+    if width <= _WORD:
+        return fixed(pa.decimal128(precision, scale), _of_words(data, start, null, precision, scale), null)
+    packed = gathered(data, start.positions if isinstance(start, EvenPlaces) else start, width)
     # Stored so that bytes sort like values: the top bit is inverted, and of negative numbers all bits are.
     negative = packed[:, 0] < 0x80
     packed[:, 0] ^= 0x80
     packed[negative] ^= 0xFF
     groups = list(_group_values(packed, precision, scale))
-    # Four bytes could contain more than nine digits, but only in a damaged cell.
-    if any((values[~null] >= 10**digits).any() for digits, values in groups):
-        raise ValueError(f"a DECIMAL({precision}, {scale}) value has too many digits")
+    _check_digits(groups, null, precision, scale)
     if precision > MAX_PRECISION:
         return _plain_texts(groups, negative, null, precision, scale)
     return fixed(pa.decimal128(precision, scale), as_128_bits(groups, negative), null)
+
+
+def _of_words(data: Bytes, start: Places, null: Bools, precision: int, scale: int) -> UInt64s:
+    """Return the 128 bits of values whose packed form fits into a word."""
+    width = packed_size(precision, scale)
+    word = big_endian_at(data, start, width)
+    # As below: the top bit is inverted, and of negative numbers all bits are.
+    word ^= np.uint64(1 << 8 * width - 1)
+    negative = word >> np.uint64(8 * width - 1) > 0
+    if has_any(negative):
+        word[negative] ^= np.uint64((1 << 8 * width) - 1)
+    groups, left = [], 8 * width
+    for digits in _groups(precision, scale):
+        if size := 8 * _BYTES_OF_DIGITS[digits]:
+            left -= size
+            groups.append((digits, (word >> np.uint64(left) & np.uint64((1 << size) - 1)).view(np.int64)))
+    _check_digits(groups, null, precision, scale)
+    return as_128_bits(groups, negative)
+
+
+def _check_digits(groups: list[tuple[int, Int64s]], null: Bools, precision: int, scale: int) -> None:
+    """Raise ValueError for a group of more than its digits, which its bytes have room for only in a damaged cell."""
+    present = ~null if has_any(null) else slice(None)
+    if any(int(values[present].max(initial=0)) >= 10**digits for digits, values in groups):
+        raise ValueError(f"a DECIMAL({precision}, {scale}) value has too many digits")
 
 
 def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[int, Int64s]]:

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.byte_buffers import has_any
 from penstock.ingest.database.buffers import fixed, texts
 from penstock.ingest.mysql.values.rules import TIME_OUT_OF_DAY, ZERO_DATE
 
 if TYPE_CHECKING:
     from penstock.byte_buffers import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import CellContext
+
+# The eras of 400 years of dates, and the places of their months in the calendar of one era.
+Months = tuple["Int64s", "Int64s"]
 
 _DAY_US = 86_400_000_000
 
@@ -61,26 +65,23 @@ class DateTimeParts:
         year, month, day = (np.where(zero, 0, part) for part in (year, month, day))
         return cls(year, month, day, rest // 3600, rest // 60 % 60, rest % 60, micro)
 
-    def is_real(self) -> Bools:
+    def is_real(self, months: Months) -> Bools:
         """Return whether each date exists in the calendar. Year 0 counts as a zero date, like the text `0000`."""
-        _, months = self._months()
-        real: Bools = (self.day > 0) & (self.day <= _LAST_DAYS[months]) & (self.year > 0)
+        real: Bools = (self.day > 0) & (self.day <= _LAST_DAYS[months[1]]) & (self.year > 0)
         return real
 
-    def days(self) -> Int64s:
+    def days(self, months: Months) -> Int64s:
         """Return days since 1970-01-01 for real dates (meaningless for others)."""
-        era, months = self._months()
-        days: Int64s = _DAYS_BEFORE[months] + era * 146_097 + self.day
+        days: Int64s = _DAYS_BEFORE[months[1]] + months[0] * 146_097 + self.day
         return days
 
-    def _months(self) -> tuple[Int64s, Int64s]:
-        """Return the eras of 400 years, and the places of the months in the calendar of one era."""
+    def months(self) -> Months:
         era = self.year // 400
         # The months 13 to 15, which do not exist, have places too, without days.
         return era, (self.year - era * 400) * 16 + np.minimum(self.month, 15)
 
-    def micros(self) -> Int64s:
-        seconds = self.days() * 86_400 + self.hour * 3600 + self.minute * 60 + self.second
+    def micros(self, months: Months) -> Int64s:
+        seconds = self.days(months) * 86_400 + self.hour * 3600 + self.minute * 60 + self.second
         micros: Int64s = seconds * 1_000_000 + self.micro
         return micros
 
@@ -98,21 +99,39 @@ def _civil(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     return year + era * 400 + (month <= 2), month, day
 
 
+def instants(seconds: Int64s, micro: Int64s, null: Bools, cells: CellContext) -> pa.Array:
+    """Return TIMESTAMP from seconds since the epoch, where zero is MySQL's zero date."""
+    zero = seconds | micro == 0
+    if cells.rules.zero_date == "text" or has_any(zero & ~null if has_any(null) else zero):
+        return datetimes(DateTimeParts.of_instants(seconds, micro), null, cells)
+    return fixed(_kind(cells), _without(null, seconds * 1_000_000 + micro), null)
+
+
 def dates(parts: DateTimeParts, null: Bools, cells: CellContext) -> pa.Array:
     """Return DATE columns; odd dates are subject to the rule."""
-    if _stay_texts(parts, null, cells):
+    months = parts.months()
+    if _stay_texts(parts, months, null, cells):
         return _calendar_texts(parts, null, clock=False, digits=0)
-    odd, null = _zero_dates(parts, null, cells)
-    return fixed(pa.date32(), np.where(odd | null, 0, parts.days()).astype(np.int32), null)
+    odd, null = _zero_dates(parts, months, null, cells)
+    return fixed(pa.date32(), _without(odd, parts.days(months)).astype(np.int32), null)
 
 
 def datetimes(parts: DateTimeParts, null: Bools, cells: CellContext) -> pa.Array:
     """Return DATETIME without time zone, TIMESTAMP as an instant (UTC)."""
-    if _stay_texts(parts, null, cells):
+    months = parts.months()
+    if _stay_texts(parts, months, null, cells):
         return _calendar_texts(parts, null, clock=True, digits=_text_digits(cells))
-    odd, null = _zero_dates(parts, null, cells)
-    kind = pa.timestamp("us", tz="UTC" if cells.column.type.base == "timestamp" else None)
-    return fixed(kind, np.where(odd | null, 0, parts.micros()), null)
+    odd, null = _zero_dates(parts, months, null, cells)
+    return fixed(_kind(cells), _without(odd, parts.micros(months)), null)
+
+
+def _kind(cells: CellContext) -> pa.DataType:
+    return pa.timestamp("us", tz="UTC" if cells.column.type.base == "timestamp" else None)
+
+
+def _without(places: Bools, values: Int64s) -> Int64s:
+    """Return the values with zeros in these places."""
+    return np.where(places, 0, values) if has_any(places) else values
 
 
 def _text_digits(cells: CellContext) -> int:
@@ -126,7 +145,7 @@ def _text_digits(cells: CellContext) -> int:
     return 3 if cells.column.type.base == "datetime" and declared <= 3 else 6
 
 
-def _stay_texts(parts: DateTimeParts, null: Bools, cells: CellContext) -> bool:
+def _stay_texts(parts: DateTimeParts, months: Months, null: Bools, cells: CellContext) -> bool:
     """Return whether the column becomes text, because of the rule or because of odd dates that must be rejected by row.
 
     Odd dates are rejected in key columns too: all of them would become the epoch, and distinct rows would collapse into
@@ -135,20 +154,21 @@ def _stay_texts(parts: DateTimeParts, null: Bools, cells: CellContext) -> bool:
     rule = cells.rules.zero_date
     if rule == "text" or not (cells.in_key or rule == "error"):
         return rule == "text"
-    odd = ~parts.is_real() & ~null
+    odd = ~parts.is_real(months) & ~null
     if rule != "error":
         odd &= (parts.year | parts.month | parts.day | parts.hour | parts.minute | parts.second | parts.micro) > 0
     return bool(odd.any())
 
 
-def _zero_dates(parts: DateTimeParts, null: Bools, cells: CellContext) -> tuple[Bools, Bools]:
-    """Return which dates are odd, and which cells are null after applying the rule to them."""
-    odd = ~parts.is_real() & ~null
-    if not odd.any():
-        return odd, null
+def _zero_dates(parts: DateTimeParts, months: Months, null: Bools, cells: CellContext) -> tuple[Bools, Bools]:
+    """Return which cells have no date, odd ones or nulls, and which are null after applying the rule to odd ones."""
+    unreal = ~parts.is_real(months)
+    odd = unreal & ~null if has_any(null) else unreal
+    if not has_any(odd):
+        return null, null
     cells.oddities[ZERO_DATE] += int(odd.sum())
     becomes_null = cells.column.nullable and cells.rules.zero_date == "null"
-    return odd, null | odd if becomes_null else null
+    return odd | null, null | odd if becomes_null else null
 
 
 def times(micros: Int64s, negative: Bools, null: Bools, cells: CellContext) -> pa.Array:

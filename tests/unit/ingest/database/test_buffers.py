@@ -5,10 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.byte_buffers import has_any, of_offsets
 from penstock.errors import DecodeError
-from penstock.ingest.database.buffers import is_repeated, repeated, with_values_at
+from penstock.ingest.database.buffers import (
+    EvenPlaces,
+    big_endian_at,
+    is_repeated,
+    read_at,
+    repeated,
+    unsigned_at,
+    with_spare_bytes,
+    with_values_at,
+)
 
 
 def test_values_of_two_gib_are_refused_and_never_wrapped() -> None:
@@ -38,3 +49,14 @@ def test_values_replace_those_at_some_places_of_a_column() -> None:
     column, values = pa.array([1, 2, 3, 4], pa.int64()), pa.array([40, 20], pa.int32())
     found = with_values_at(column, np.array([3, 1], np.int64), values)
     assert found.equals(pa.array([1, 20, 3, 40], pa.int64()))
+
+
+@given(st.binary(min_size=40, max_size=200), st.integers(0, 7), st.integers(8, 12), st.integers(1, 8))
+def test_numbers_at_even_places_are_those_at_their_positions(raw: bytes, first: int, step: int, width: int) -> None:
+    places = EvenPlaces(first, step, (len(raw) - first) // step)
+    assert len(places + 1) == len(places)
+    data = with_spare_bytes(raw)
+    if width < 8:
+        assert unsigned_at(data, places, width).tolist() == unsigned_at(data, places.positions, width).tolist()
+    assert big_endian_at(data, places, width).tolist() == big_endian_at(data, places.positions, width).tolist()
+    assert read_at(data, "<u2", places).tolist() == read_at(data, "<u2", places.positions).tolist()

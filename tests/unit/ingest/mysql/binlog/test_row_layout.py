@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.ingest.database.buffers import with_spare_bytes
-from penstock.ingest.mysql.binlog.row_layout import RowImageLayout, locate_images
+from penstock.ingest.mysql.binlog.row_layout import LocatedImages, RowImageLayout, locate_images
 
 Row = list[bytes | None]
 layouts = st.lists(st.sampled_from([0, 1, 2, 3, 5, 8, -1, -2, -3, -4]), min_size=1, max_size=20).map(tuple)
@@ -50,7 +50,7 @@ def cells_of(images: object, data: np.ndarray, image: int) -> Row:
     row: Row = []
     for column in range(len(images.layout.widths)):  # type: ignore[attr-defined]
         at, length = images.cells(column)  # type: ignore[attr-defined]
-        null = images.null[column, image]  # type: ignore[attr-defined]
+        null = images.null[column][image]  # type: ignore[attr-defined]
         row.append(None if null else data[at[image] : at[image] + length[image]].tobytes())
     return row
 
@@ -66,6 +66,45 @@ def test_every_row_of_every_event_is_found_in_order(widths: tuple[int, ...], siz
     assert list(zip(images.event.tolist(), images.step.tolist(), strict=True)) == [(e, n) for e, n, _ in wanted]
     for image, (_, _, row) in enumerate(wanted):
         assert cells_of(images, data, image) == row
+    check_windows(images, data, [row for _, _, row in wanted])
+    kept = np.array([image for image in range(len(wanted)) if dice.random() < 0.5], np.int64)
+    check_windows(images.chosen(kept), data, [wanted[image][2] for image in kept])
+
+
+def check_windows(images: LocatedImages, data: np.ndarray, rows: list[Row]) -> None:
+    """Compare the cells that are read together with their neighbours, in an order of the columns and against it."""
+    widths = images.layout.widths
+    for column in [*range(len(widths)), *reversed(range(len(widths)))]:
+        window = images.windowed(data, column)
+        even = widths[column] >= 0 and all(row[column] is not None for row in rows)
+        if window is None:
+            continue
+        assert even
+        buffer, places = window
+        assert len(places) == len(rows)
+        for at, row in zip(places.positions, rows, strict=True):
+            assert buffer[at : at + widths[column]].tobytes() == row[column]
+
+
+def test_neighbours_of_fixed_width_without_nulls_are_read_together() -> None:
+    widths = (4, 2, -1, 8, 1, 3, 2)
+    rows: list[Row] = [[b"abcd", b"ef", b"x" * size, b"12345678", None, b"ghi", b"jk"] for size in (0, 9, 3)]
+    raw, start, end = place_events([rows], [widths])
+    data = with_spare_bytes(raw)
+    images = locate_images(data, start, end, [RowImageLayout(widths)])[0]
+    together = [column for column in range(len(widths)) if images.windowed(data, column) is not None]
+    assert together == [0, 1, 5, 6], "a text, a null and a lone column are read by their positions"
+    check_windows(images, data, rows)
+
+
+@pytest.mark.parametrize("columns", [63, 64, 65, 128, 130])
+def test_nulls_of_many_columns_are_found(columns: int) -> None:
+    widths, dice = (2,) * columns, random.Random(columns)
+    rows: list[Row] = [[dice.choice([b"ab", b"cd", None]) for _ in widths] for _ in range(5)]
+    rows.append([None] * columns)
+    raw, start, end = place_events([rows], [widths])
+    images = locate_images(with_spare_bytes(raw), start, end, [RowImageLayout(widths)])[0]
+    assert [cells_of(images, with_spare_bytes(raw), image) for image in range(6)] == rows
 
 
 def test_before_and_after_images_may_have_different_layouts() -> None:

@@ -56,6 +56,19 @@ def test_every_instant_survives_a_round_trip(moments: list[dt.datetime]) -> None
     assert found.cast(pa.timestamp("us")).to_pylist() == moments
 
 
+seconds_of_instants = st.tuples(st.integers(0, 2**32 - 1) | st.just(0), st.integers(0, 999_999) | st.just(0))
+
+
+@given(st.lists(st.tuples(seconds_of_instants, st.booleans()), min_size=1), st.sampled_from(["null", "epoch", "text"]))
+def test_instants_are_what_their_calendar_parts_are(found: list[tuple[tuple[int, int], bool]], rule: str) -> None:
+    seconds, micro = numbers(*(second for (second, _), _ in found)), numbers(*(micro for (_, micro), _ in found))
+    null = np.array([absent for _, absent in found])
+    ours, by_parts = cells("timestamp(6)", zero_date=rule), cells("timestamp(6)", zero_date=rule)
+    expected = temporal.datetimes(temporal.DateTimeParts.of_instants(seconds, micro), null, by_parts)
+    assert temporal.instants(seconds, micro, null, ours).equals(expected)
+    assert ours.oddities == by_parts.oddities
+
+
 ODD_DATES = [(0, 0, 0), (2024, 0, 10), (2024, 2, 0), (2023, 2, 29), (2024, 13, 1), (2024, 4, 31), (0, 1, 1)]
 
 
@@ -164,6 +177,14 @@ def test_decimals_unpack_exactly_at_every_precision(column: tuple[int, int, list
         assert found == [f"{value:f}" for value in values]
     else:
         assert found == values
+
+
+def test_too_many_digits_are_refused_unless_the_cell_is_null() -> None:
+    data = with_spare_bytes(b"\xff" + packed(Decimal(7), 2, 0))
+    null = np.array([True, False])
+    assert decimals(data, numbers(0, 1), null, 2, 0).to_pylist() == [None, Decimal(7)]
+    with pytest.raises(ValueError, match="too many digits"):
+        decimals(data, numbers(0, 1), no_nulls(2), 2, 0)
 
 
 def test_enum_counts_from_one_and_zero_is_the_empty_text() -> None:

@@ -10,6 +10,11 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "rows_renumbered": ("another job committed to the bucket first; the rows get greater sequence numbers", ""),
         "rows_not_committed": ("a writer was closed before its rows were committed; they are deleted", "call `commit`"),
+        "rows_of_older_commit_dropped": (
+            "rows came with an identifier below that of the user's last commit, and are taken for rows that the table"
+            " has",
+            "number commits upwards; choose a commit user for each job, and a new one for a job that begins again",
+        ),
         "files_left_as_orphans": (
             "whether files of a repeated commit are in the table is not known any more; they are kept",
             "`penstock remove-orphan-files`",

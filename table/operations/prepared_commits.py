@@ -19,7 +19,7 @@ from penstock.table.commit.completion import (
     only_compaction,
 )
 from penstock.table.meta.entries import Bucket, CommitMessage
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.write.bucket_writer import BucketWriter
@@ -59,6 +59,7 @@ class PreparedCommits:
         # instead.
         already = committer.committed(number, newest) or self._committed_before(messages)
         if already is not None:
+            self._warn_of_older(messages, number, already)
             return completion.finish(messages, already)
         try:
             # The search for an uncertain commit reads the files of all later snapshots.
@@ -78,6 +79,19 @@ class PreparedCommits:
             if done.last is not None:
                 rest = completion.compact(compacted_buckets(messages), done.last)
         return CompletionResult((*done.snapshots, *rest.snapshots), rest.owed)
+
+    def _warn_of_older(self, messages: Sequence[CommitMessage], number: int, newest: Snapshot) -> None:
+        """Warn of rows that are dropped although they may be others than those of the earlier commit.
+
+        A job that repeats a commit repeats its last one. One that numbers its commits from the start again, or two jobs
+        with one user, lose their rows.
+        """
+        rows = sum(file.row_count for message in messages for file in message.new_files)
+        if rows and newest.commit_identifier > number and number != BATCH_IDENTIFIER:
+            log.warning(
+                "event=rows_of_older_commit_dropped table=%s user=%s identifier=%d newest=%d rows=%d",
+                *(self.store.name, self.user, number, newest.commit_identifier, rows),
+            )
 
     def _committed_before(self, messages: Sequence[CommitMessage]) -> Snapshot | None:
         """Return the snapshot that contains these messages, if a commit that failed took effect after all."""

@@ -67,6 +67,24 @@ def test_rows_written_between_prepare_and_commit_messages_are_counted_in_a_warni
     assert content(table) == [(1, "a", None)]
 
 
+def test_rows_of_an_identifier_below_the_last_one_are_dropped_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A job that numbers its commits from the start again lost its rows without a word."""
+    table = new_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        for number in (1, 2, 2):
+            writer.write(rows(table, (number, "a", None)))
+            writer.commit(identifier=number)
+        assert not caplog.records
+        writer.write(rows(table, (3, "b", None), (4, "b", None)))
+        writer.commit(identifier=1)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"event=rows_of_older_commit_dropped table={table.name} user=etl identifier=1 newest=2 rows=2"
+    ]
+    assert content(table) == [(1, "a", None), (2, "a", None)]
+
+
 def test_rows_whose_writing_failed_or_that_another_commits_need_no_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -57,9 +57,19 @@ class JobProgress:
         if snapshot is None:
             if said := rows_of_others(self.table.store, self.user):
                 log.warning("event=rows_of_other_jobs table=%s reason=%s hint=%s", self.table.name, said, HINT)
+            self._warn_of_expired()
             return None
         self._check(snapshot)
         return snapshot.commit_identifier
+
+    def _warn_of_expired(self) -> None:
+        """Warn if the table may have had a commit of the job: one that has ended for a week may have expired."""
+        earliest = self.table.store.snapshots.earliest_id()
+        if earliest is not None and earliest > 1:
+            log.warning(
+                "event=job_begins_anew table=%s job=%s expired_snapshots=%d",
+                *(self.table.name, self.user, earliest - 1),
+            )
 
     def commit_of(self, position: int) -> Snapshot | None:
         """Return the job's newest commit if it covers this snapshot of the source, or a later one."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Literal
 
 from penstock.ingest.connector_requests import TableName
@@ -21,6 +22,25 @@ class SourceFinding:
     message: str
     fix: str = ""
     code: int = 0
+
+
+def is_on_this_machine(host: str) -> bool:
+    """Return whether a host, or the path of a socket, is reached without a network."""
+    host = host.strip("[]")
+    if host == "localhost" or host.startswith("/"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def unverified(hosts: Iterable[str], how: str, fix: str) -> list[SourceFinding]:
+    """Return a warning about a connection on which nothing verifies who the server is, unless it is on this machine."""
+    if all(map(is_on_this_machine, hosts)):
+        return []
+    between = "somebody between this machine and the server can read the connection, or change what arrives"
+    return [SourceFinding("warning", f"{how}: {between}", fix)]
 
 
 @dataclass(frozen=True, slots=True)

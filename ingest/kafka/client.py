@@ -117,6 +117,12 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
         )
 
 
+def hosts(properties: Mapping[str, str]) -> list[str]:
+    """Return the hosts of bootstrap.servers."""
+    servers = resolve(properties.get("bootstrap.servers", ""))
+    return [_address(part)[0] for part in servers.split(",") if part.strip()]
+
+
 def _address(server: str) -> tuple[str, int]:
     """Return host and port of one entry, which may begin with a protocol: `SASL_SSL://db:9093`, `[::1]:9092`."""
     found = re.fullmatch(r"(?:[^/]*//)?(?P<host>\[[^\]]+\]|[^:/]+)(?::(?P<port>\d+))?", server.strip())

@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError, SourceError, counted
 from penstock.ingest.connector import Capabilities, StartPlace
-from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding
+from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding, unverified
 from penstock.ingest.connector_requests import Preparation, SourceRequest
 from penstock.ingest.kafka.config import KafkaConfig, KafkaStartup, specific_offsets
 from penstock.ingest.messages.connector import MessageConnector
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.ingest.decoded_source import DecodedSource
     from penstock.ingest.kafka.settings import KafkaSettings
     from penstock.ingest.kafka.source import KafkaSource
@@ -58,7 +60,17 @@ class KafkaConnector(MessageConnector[KafkaConfig]):
             source.close()
         partitions = sum(map(len, offsets.values()))
         servers = config.properties["bootstrap.servers"]
-        return SourceCheck(f"Kafka at {servers}: {counted(len(offsets), 'topic')}, {counted(partitions, 'partition')}")
+        place = f"Kafka at {servers}: {counted(len(offsets), 'topic')}, {counted(partitions, 'partition')}"
+        return SourceCheck(place, self._unverified(config.properties))
+
+    def _unverified(self, properties: Mapping[str, str]) -> list[SourceFinding]:
+        from penstock.ingest.kafka.client import hosts
+        from penstock.ingest.kafka.properties import is_verified
+
+        if is_verified(properties):
+            return []
+        how = f"security.protocol {properties.get('security.protocol', 'PLAINTEXT')} does not verify the brokers"
+        return unverified(hosts(properties), how, "properties: security.protocol: SSL or SASL_SSL, with a truststore")
 
     def kept_for(self, config: KafkaConfig, request: SourceRequest, seconds: float) -> list[SourceFinding]:
         from penstock.ingest.kafka.retention import retention_findings

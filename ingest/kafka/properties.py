@@ -53,6 +53,12 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return translated
 
 
+def is_verified(properties: Mapping[str, str]) -> bool:
+    """Return whether the certificates of brokers are checked, as by default with TLS."""
+    checks = properties.get("enable.ssl.certificate.verification", "true").strip().lower() == "true"
+    return checks and properties.get("security.protocol", "").strip().upper() in {"SSL", "SASL_SSL"}
+
+
 def _login(jaas: str) -> dict[str, str]:
     # The login module's options are the quoted values of the JAAS line. Its name decides their names in librdkafka.
     words = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))

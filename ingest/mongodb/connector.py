@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.errors import ConfigError, SourceError, counted
 from penstock.ingest.connector import LOG_SECONDS, Capabilities, StartPlace
-from penstock.ingest.connector_answers import SourceCheck
+from penstock.ingest.connector_answers import SourceCheck, unverified
 from penstock.ingest.connector_requests import Preparation, SourceRequest, TableName
 from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.mongodb.config import MongoConfig, MongoStartup
@@ -72,6 +72,10 @@ class MongoConnector(DatabaseConnector["MongoConfig", "MongoSettings"]):
         found, tables = self._examined(settings, request, must=must)
         columns_of = 0 if settings.choice.fields else request.samples
         findings = [finding.for_source() for finding in found]
+        if not settings.server.is_verified:
+            how = "connection.options do not verify the server by TLS"
+            fix = "connection.options: tls=true&tlsCAFile=FILE"
+            findings = [*unverified(settings.server.hosts_alone, how, fix), *findings]
         return SourceCheck(settings.server.where, findings, tables, columns_of=columns_of)
 
     def tables(self, config: MongoConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock.errors import ConfigError, SourceError, counted
 from penstock.ingest.connector import LOG_BYTES, Capabilities, StartPlace
-from penstock.ingest.connector_answers import SourceCheck, SourceFinding
+from penstock.ingest.connector_answers import SourceCheck, SourceFinding, unverified
 from penstock.ingest.connector_requests import Keyless, Preparation, SourceRequest, TableName
 from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.mysql.config import MySqlConfig, MySqlStartup
@@ -38,8 +38,8 @@ source:
 
 _PROTECTION = {
     "disabled": "nothing is encrypted; only a hash of the password is sent",
-    "preferred": "encrypted if the server offers it; the server's identity is not verified (use verify-identity)",
-    "required": "encrypted; the server's identity is not verified (use verify-identity)",
+    "preferred": "encrypted if the server offers it; the server's identity is not verified",
+    "required": "encrypted; the server's identity is not verified",
     "verify-ca": "encrypted; the server's certificate is verified, its host name is not",
     "verify-identity": "encrypted; the server's certificate and host name are verified",
 }
@@ -84,7 +84,11 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
 
         settings = self.settings(config, request)
         place = f"{config.hostname}:{config.port}"
-        protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
+        mode = config.ssl.mode
+        protection = [SourceFinding("ok", f"ssl mode {mode}: {_PROTECTION[mode]}")]
+        if mode not in {"verify-ca", "verify-identity"}:
+            fix = "ssl: {mode: verify-identity, ca: FILE}"
+            protection = unverified([config.hostname], protection[0].message, fix) or protection
         with connected(replace(settings.server, patience=0.0)) as connection:
             problems = findings(connection, settings)
             problem_findings = [problem.for_source() for problem in problems]
@@ -97,11 +101,11 @@ class MySqlConnector(DatabaseConnector["MySqlConfig", "FollowSettings"]):
                     raise
                 message, fix = f"{error.message}: none, wanted one at least", error.hint or ""
                 lacking = SourceFinding("error", message, fix, SourceError.exit_code)
-                return SourceCheck(place, [protection, *problem_findings, lacking])
+                return SourceCheck(place, [*protection, *problem_findings, lacking])
         tables = [schema_of(definition) for definition in definitions]
         hiding = frozenset(problem.hiding for problem in problems if problem.hiding is not None)
         selected = selections(definitions, settings.demand, settings.zone)
-        return SourceCheck(place, [protection, *problem_findings], tables, selected, hiding)
+        return SourceCheck(place, [*protection, *problem_findings], tables, selected, hiding)
 
     def tables(self, config: MySqlConfig, request: SourceRequest, *, must: bool = True) -> list[SourceSchema]:
         from penstock.ingest.database.findings import log_warnings, require_ready

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock.errors import ConfigError, counted
 from penstock.ingest.connector import WAL_BYTES, Capabilities, StartPlace
-from penstock.ingest.connector_answers import SourceCheck, SourceFinding
+from penstock.ingest.connector_answers import SourceCheck, SourceFinding, unverified
 from penstock.ingest.connector_requests import Keyless, Preparation, SourceRequest, TableName
 from penstock.ingest.database.connector import DatabaseConnector
 from penstock.ingest.postgres.config import PostgresConfig, PostgresStartup
@@ -42,9 +42,9 @@ source:
 log = logging.getLogger(__name__)
 _PROTECTION = {
     "disable": "nothing is encrypted",
-    "allow": "encrypted only if the server insists; the server's identity is not verified (use verify-full)",
-    "prefer": "encrypted if the server offers it; the server's identity is not verified (use verify-full)",
-    "require": "encrypted; the server's identity is not verified (use verify-full)",
+    "allow": "encrypted only if the server insists; the server's identity is not verified",
+    "prefer": "encrypted if the server offers it; the server's identity is not verified",
+    "require": "encrypted; the server's identity is not verified",
     "verify-ca": "encrypted; the server's certificate is verified, its host name is not",
     "verify-full": "encrypted; the server's certificate and host name are verified",
 }
@@ -89,9 +89,13 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         from penstock.ingest.postgres.snapshot.chunks import selections
 
         settings = self.settings(config, request)
-        protection = SourceFinding("ok", f"ssl mode {config.ssl.mode}: {_PROTECTION[config.ssl.mode]}")
+        mode = config.ssl.mode
+        protection = [SourceFinding("ok", f"ssl mode {mode}: {_PROTECTION[mode]}")]
+        if mode not in {"verify-ca", "verify-full"}:
+            fix = "ssl: {mode: verify-full, ca: FILE}"
+            protection = unverified([config.hostname], protection[0].message, fix) or protection
         tables, found = self._examined(settings, must=must)
-        findings = [protection, *(finding.for_source() for finding in found)]
+        findings = [*protection, *(finding.for_source() for finding in found)]
         schemas = [table.source_schema for table in tables]
         return SourceCheck(settings.server.where, findings, schemas, selections(tables, settings.demand))
 

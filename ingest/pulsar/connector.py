@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from penstock.errors import ConfigError, SourceError, counted, did_you_mean
+from penstock.errors import ConfigError, SourceError, counted, did_you_mean, without_logins
 from penstock.ingest.connector import ENTRIES, Capabilities, StartPlace
-from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding
+from penstock.ingest.connector_answers import Sampler, SourceCheck, SourceFinding, unverified
 from penstock.ingest.connector_requests import Preparation, SourceRequest
 from penstock.ingest.messages.connector import MessageConnector
 from penstock.ingest.pulsar.config import PulsarConfig, PulsarStartup
-from penstock.ingest.pulsar.option_names import ACTED_ON, SERVICE_URL, SUBSCRIPTION
+from penstock.ingest.pulsar.option_names import ACTED_ON, INSECURE, SERVICE_URL, SUBSCRIPTION, TRUSTED
+from penstock.references import resolve
 
 if TYPE_CHECKING:
     from penstock.ingest.decoded_source import DecodedSource
@@ -178,8 +179,13 @@ def _findings(
     cluster: PulsarCluster, places: list[Place], config: PulsarConfig, settings: PulsarSettings
 ) -> Iterator[SourceFinding]:
     """Yield findings about options without effect, and what the admin interface knows of topics and subscriptions."""
-    from penstock.ingest.pulsar.properties import without_effect
+    from penstock.ingest.pulsar.properties import is_verified, without_effect
 
+    if not is_verified(config.properties):
+        url = resolve(config.properties[SERVICE_URL])
+        hosts = [urlsplit(f"//{part}").hostname or "" for part in url.partition("//")[2].split(",")]
+        fix = f"{SERVICE_URL}: pulsar+ssl://host:6651, with {TRUSTED} and without {INSECURE}"
+        yield from unverified(hosts, f"{SERVICE_URL} {without_logins(url)} does not verify the brokers", fix)
     for name in without_effect(config.properties):
         fix = did_you_mean(name, sorted(ACTED_ON), "remove it", cutoff=0.8)
         yield SourceFinding("warning", f"the option {name} has no effect", fix)

@@ -27,6 +27,7 @@ from penstock.ingest.pulsar.option_names import (
     LOOKUPS,
     OPERATION_TIMEOUT,
     QUEUE,
+    SERVICE_URL,
     STORES,
     TRUSTED,
 )
@@ -63,6 +64,12 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 def without_effect(properties: Mapping[str, str]) -> list[str]:
     """Return the options that are not acted on."""
     return sorted(properties.keys() - ACTED_ON)
+
+
+def is_verified(properties: Mapping[str, str]) -> bool:
+    """Return whether the certificates of brokers are checked, as by default with TLS."""
+    encrypts = resolve(properties[SERVICE_URL]).strip().startswith(("pulsar+ssl:", "https:"))
+    return encrypts and properties.get(INSECURE, "false").strip().lower() != "true"
 
 
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from penstock.errors import ConfigError, counted
 from penstock.pipelines.api.findings import Finding
+from penstock.pipelines.api.unverified_catalog import unverified_catalog
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.build import filled_tables, mapping_of
 from penstock.pipelines.job.forced_snapshots import refuse_forced
@@ -47,6 +48,8 @@ def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
         )
         return
     yield Finding("warehouse", "ok", f"{found}; {_tables(opened.backend)}")
+    for warning in unverified_catalog(catalog):
+        yield Finding("warehouse", warning.level, warning.message, warning.fix)
 
 
 def _continuing(spec: PipelineSpec) -> str:

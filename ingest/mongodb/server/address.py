@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import quote_plus
+from urllib.parse import parse_qsl, quote_plus, urlsplit
 
 from penstock.references import resolve
 
@@ -27,6 +27,19 @@ class MongoAddress:
     @property
     def where(self) -> str:
         return f"{self.scheme}://{self.hosts}"
+
+    @property
+    def hosts_alone(self) -> list[str]:
+        """Return the hosts without their ports."""
+        return [urlsplit(f"//{host}").hostname or "" for host in self.hosts.split(",")]
+
+    @property
+    def is_verified(self) -> bool:
+        """Return whether the certificate of the server is checked, by the options of the connection string."""
+        given = {name.lower(): text.lower() for name, text in parse_qsl(self.options)}
+        encrypts = given.get("tls", given.get("ssl", "true" if self.scheme == "mongodb+srv" else "false"))
+        trusts_any = {given.get("tlsinsecure"), given.get("tlsallowinvalidcertificates")}
+        return encrypts == "true" and "true" not in trusts_any
 
     @property
     def uri(self) -> str:

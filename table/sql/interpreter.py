@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.sql.ddl import definitions, view_statements
+from penstock.table.sql.ddl.connector_tables import create_connector_table
 from penstock.table.sql.ddl.replacements import replace_table
 from penstock.table.sql.ddl.tag_statements import alter_tag
 from penstock.table.sql.dml.inserts import create_table_as, insert
@@ -196,6 +197,8 @@ class Interpreter:
                 return definitions.alter_database(context, statement)
             case DropDatabase():
                 return definitions.drop_database(context, statement)
+            case CreateTable() if statement.connector is not None:
+                return create_connector_table(context, statement)
             case CreateTable() if statement.replaces is not None:
                 return replace_table(context, statement)
             case CreateTable() if statement.path is not None:

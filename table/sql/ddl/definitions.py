@@ -30,6 +30,7 @@ from penstock.table.schema.flink_columns import (
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_changes import type_changes
 from penstock.table.schema.type_text import read_type, written
+from penstock.table.sql.grammar.session_statements import View
 from penstock.table.sql.grammar.statements import AlterDatabase, CreateDatabase, DropDatabase
 from penstock.table.sql.grammar.table_statements import (
     AlterTable,
@@ -46,6 +47,7 @@ from penstock.table.sql.queries.context import SqlContext, done
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE
 from penstock.table.sql.queries.table_partitions import check_droppable
 from penstock.table.values.arrow_types import NO_ID
+from penstock.table.values.sql_text import quoted
 from penstock.table.values.types import Field, with_nullability
 
 
@@ -164,7 +166,11 @@ def copied_column(column: Field) -> Field:
 
 
 def drop_table(context: SqlContext, statement: DropTable) -> pa.Table:
-    """Run DROP TABLE."""
+    """Run DROP TABLE. A temporary table of files or made-up rows is a view of the session."""
+    (*database, name) = statement.name
+    if not database and name.lower() in context.session.views and context.session.place((name,)) is None:
+        context.session.run_view(View(name, f"DROP VIEW {quoted(name)}", dropped=True))
+        return done()
     context.catalog.drop_table(_plain_name(context, statement.name), statement.if_exists)
     return done()
 

@@ -15,9 +15,20 @@ NOT_KEPT = {
 }
 # What to write instead of tables of other kinds.
 _FILES = "query the files: SELECT * FROM 'files/*.parquet', read_csv('f.csv'); CREATE TABLE t AS SELECT copies them"
+_PIPELINE = "a pipeline brings the rows into a table, which a query or another stream reads:"
+# Connectors of temporary tables that a query can read.
+READ_CONNECTORS = frozenset({"filesystem", "datagen"})
 _OTHER_KINDS = {
     "format-table": _FILES,
-    "filesystem": _FILES,
+    "filesystem": f"CREATE TEMPORARY TABLE reads files; or {_FILES}",
+    "datagen": "CREATE TEMPORARY TABLE makes up rows; or SELECT i, random() FROM range(1000) AS rows(i)",
+    "print": "SELECT shows rows; of streams too:  penstock sql --stream",
+    "blackhole": "SELECT count(*) FROM (...) runs a query without its rows",
+    "kafka": f"{_PIPELINE}  penstock kafka-sync-table, or source: {{type: kafka}} in a pipeline file",
+    "upsert-kafka": f"{_PIPELINE}  penstock kafka-sync-table, or source: {{type: kafka}} in a pipeline file",
+    "mysql-cdc": f"{_PIPELINE}  penstock mysql-sync-table, or source: {{type: mysql}} in a pipeline file",
+    "postgres-cdc": f"{_PIPELINE}  penstock postgres-sync-table, or source: {{type: postgres}} in a pipeline file",
+    "mongodb-cdc": f"{_PIPELINE}  penstock mongodb-sync-table, or source: {{type: mongodb}} in a pipeline file",
     "object-table": "query the list of files: SELECT * FROM glob('folder/*')",
     "view": "CREATE VIEW db.v AS SELECT ... in a catalog that keeps views; CREATE TEMPORARY VIEW lasts as long as the "
     "script",

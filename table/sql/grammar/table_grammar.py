@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.table.schema.flink_columns import computed_column, watermark_options
 from penstock.table.schema.type_text import written
-from penstock.table.sql.grammar.catalog_grammar import NOT_KEPT, OURS, create_catalog, own_options
+from penstock.table.sql.grammar.catalog_grammar import NOT_KEPT, OURS, READ_CONNECTORS, create_catalog, own_options
 from penstock.table.sql.grammar.column_grammar import read_column, read_computed_column, read_watermark
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.database_grammar import create_database
@@ -31,6 +31,8 @@ class _TableParts:
     options: dict[str, str] = field(default_factory=dict)
     computed: list[str] = field(default_factory=list)
     watermark: tuple[str, str] | None = None
+    temporary: bool = False
+    connector: str | None = None
     comment: str | None = None
     like: Names | None = None
     like_options: frozenset[str] = LIKE_OPTIONS
@@ -90,7 +92,7 @@ def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False)
     name = cursor.names()
     # Read ahead, because TIMESTAMP and BINARY mean different types in the two dialects, and columns come first.
     dialect = _is_spark(cursor)
-    parts = _TableParts()
+    parts = _TableParts(temporary=temporary)
     if cursor.skip("("):
         while True:
             _element(cursor, parts, spark=dialect)
@@ -101,8 +103,11 @@ def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False)
     # In any order: the two dialects have different ones.
     while not cursor.at_end:
         _clause(cursor, parts, spark=dialect)
-    path = parts.options.pop("path", None)
-    if temporary and path is None:
+    if parts.connector is not None and (len(name) > 1 or not parts.columns):
+        hint = f"CREATE TEMPORARY TABLE {name[-1]} (id INT, ...) WITH (...)"
+        cursor.fail("a temporary table of a connector has columns, and a name without a database", hint=hint)
+    path = None if parts.connector else parts.options.pop("path", None)
+    if temporary and parts.connector is None and path is None:
         cursor.fail(
             "a temporary table needs the path of a Paimon table",
             hint="WITH ('connector' = 'paimon', 'path' = '...'); or CREATE TEMPORARY VIEW v AS SELECT ...",
@@ -124,6 +129,7 @@ def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False)
         parts.query,
         path,
         replaces,
+        parts.connector,
     )
 
 
@@ -201,7 +207,10 @@ def _clause(cursor: Cursor, parts: _TableParts, *, spark: bool) -> None:
             _partitions(cursor, parts, spark)
         case "with" | "tblproperties" | "options":
             cursor.skip_any("with", "tblproperties", "options")
-            parts.options |= own_options(cursor, cursor.options())
+            options = cursor.options()
+            if parts.temporary and options.get("connector") in READ_CONNECTORS:
+                parts.connector = options.pop("connector")
+            parts.options |= options if parts.connector else own_options(cursor, options)
         case "using":
             cursor.skip("using")
             if cursor.word() not in OURS:

@@ -19,7 +19,7 @@ class CreateTable:
     """CREATE TABLE with columns, LIKE another table, or AS a query.
 
     With `path` the table is in this folder, and only the session knows its name. `replaces` is "any" for OR REPLACE,
-    and "existing" for REPLACE TABLE.
+    and "existing" for REPLACE TABLE. A temporary table of another system has its `connector`.
     """
 
     name: Names
@@ -34,6 +34,7 @@ class CreateTable:
     query: str | None = None
     path: str | None = None
     replaces: str | None = None
+    connector: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

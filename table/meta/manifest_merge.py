@@ -9,6 +9,7 @@ from typing import TypeAlias
 from penstock.errors import TableCorrupt
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry, ManifestFile
 from penstock.table.meta.manifest import may_contain
+from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.options.commits import (
     MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE,
     MANIFEST_MERGE_MIN_COUNT,
@@ -104,19 +105,27 @@ def _full(
         return None
     kept: list[ManifestFile] = []
     merged: list[ManifestEntry] = []
+    postponed = False  # whether files with postponed rows are among the merged entries
     for place, manifest in enumerate(manifests):
-        if manifest.name not in affected:
+        # Postponed rows are merged in the order in which manifests list their files, so no older one may follow.
+        follows = postponed and _may_have_postponed(manifest)
+        if manifest.name not in affected and not follows:
             kept.append(manifest)
             continue
         entries = read(manifest)
         live = [entry for at, entry in enumerate(entries) if deletes.leave(entry, (place, at))]
         # A large manifest in which no file turns out to be deleted is kept.
-        if manifest.name in mergeable or len(live) < len(entries):
+        if manifest.name in mergeable or follows or len(live) < len(entries):
             merged += live
+            postponed = postponed or any(entry.bucket == POSTPONE_BUCKET for entry in live)
         else:
             kept.append(manifest)
     # All deletes are applied, so that the merged entries may follow manifests that were newer.
     return kept + (write(merged) if merged else [])
+
+
+def _may_have_postponed(manifest: ManifestFile) -> bool:
+    return manifest.min_bucket is None or manifest.min_bucket <= POSTPONE_BUCKET
 
 
 @dataclass(frozen=True, slots=True)

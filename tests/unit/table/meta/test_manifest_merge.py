@@ -141,6 +141,18 @@ def test_full_merges_apply_deletes_and_do_not_read_other_large_manifests() -> No
     assert not {elsewhere[0].name, other_bucket[0].name} & set(store.reads)
 
 
+def test_full_merges_keep_the_order_of_postponed_files() -> None:
+    store = Manifests()
+    older = store.write([*added("a", bucket=-2), *added(*"qrstuvw", partition=2, bucket=-2)])
+    newer = store.write(added(*"bcdefghi", bucket=-2))
+    assigned = store.write(added(*"ABCDEFGH"))
+    gone = store.write(taken(*"qrstuvw", partition=2, bucket=-2))
+    result = store.merge([*older, *newer, *assigned, *gone], target=800, count=30, full=200)
+    assert result[0] == assigned[0]
+    order = [entry.file.name for manifest in result[1:] for entry in store.entries[manifest.name]]
+    assert order == list("abcdefghi")
+
+
 def test_one_manifest_is_not_merged_with_itself() -> None:
     store = Manifests()
     only = store.write(added("a"))

@@ -84,6 +84,9 @@ class OverwriteWriter(TableWriter):
         self._prepared = True
         return super().prepare(identifier)
 
+    def _left_waiting(self) -> set[Bucket]:
+        return set()  # any bucket opened here would be overwritten with nothing
+
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:
         # Only written buckets: any other bucket opened here would be overwritten with nothing.
         return super()._due_in_full(identifier) & set(self._buckets)

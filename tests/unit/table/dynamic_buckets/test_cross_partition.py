@@ -24,9 +24,11 @@ from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.dynamic_buckets.index_build import IndexAdvance
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
 from penstock.table.handle import Table
+from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
 from penstock.table.usable import check_usable
+from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
 COLUMNS = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
@@ -101,6 +103,29 @@ def test_a_full_compaction_makes_up_for_one_that_was_lost(tmp_path: Path, monkey
     newest = max(snapshot.id for snapshot in table.snapshots)
     changes = [(row["rowkind"], row["p"]) for row in table.changes(0, newest).to_pylist() if row["id"] == "1"]
     assert changes == [("+I", "a"), ("-D", "a"), ("+I", "b")]
+
+
+@pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str)
+def test_a_commit_makes_up_for_a_compaction_that_a_rollback_removed(tmp_path: Path, options: dict[str, str]) -> None:
+    table = moving_table(tmp_path, **options)
+    write(table, ("1", "a", 1), ("2", "a", 1))
+    write(table, ("1", "b", 2), ("2", "c", 2))
+    written = max(made.id for made in table.snapshots if made.commit_kind is CommitKind.APPEND)
+    rollback_to(table.store, written)
+    write(table, ("2", "b", 3))
+    assert content(table) == [("1", "b", 2), ("2", "b", 3)]
+    check_invariants(table)
+
+
+def test_an_overwrite_does_not_replace_buckets_that_wait_for_a_lost_compaction(tmp_path: Path) -> None:
+    table = moving_table(tmp_path, **{"changelog-producer": "lookup"})
+    write(table, ("1", "a", 1), ("2", "a", 1))
+    write(table, ("1", "b", 2), ("2", "c", 2))
+    rollback_to(table.store, max(made.id for made in table.snapshots if made.commit_kind is CommitKind.APPEND))
+    with table.overwrite({"p": "c"}) as writer:
+        writer.write(rows(table, ("3", "c", 4)))
+        writer.commit()
+    assert content(table) == [("1", "b", 2), ("3", "c", 4)]
 
 
 @pytest.mark.parametrize("levels", ["2", "3"])

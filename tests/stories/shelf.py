@@ -28,8 +28,9 @@ class TableModel(Model):
         self.removes = any("remove-record" in key for key in story.options)
         # If keys move between partitions, an engine that combines rows keeps a key where it is.
         keyed = set(story.primary_keys)
-        stays = self._engine in REMOVING and bool(keyed) and not set(story.partition_keys) <= keyed
-        self._fixed = keyed | set(story.partition_keys if stays else ())
+        moves = bool(keyed) and not set(story.partition_keys) <= keyed
+        self._fixed = keyed | set(story.partition_keys if moves and self._engine in REMOVING else ())
+        self._settles = moves and self._engine != "deduplicate"
 
     def copy(self) -> TableModel:
         made = object.__new__(TableModel)
@@ -131,7 +132,13 @@ class TableModel(Model):
     def overwrite(self, changes: Sequence[Sequence[Any]], spec: Mapping[str, Any] | None) -> None:
         """Replace the partitions that `spec` names, or without `spec` the partitions of the rows."""
         if spec is None and self._partition_names and self.options.get("dynamic-partition-overwrite") != "false":
-            written = {self.partition_of(list(row)) for _, *row in changes}
+            rows = [row for _, *row in changes]
+            if self._settles:  # a partition is not written to if its rows went to another, or were dropped
+                made = self.copy()
+                made.rows = {}
+                made.apply(changes)
+                rows = list(made.rows.values())
+            written = {self.partition_of(row) for row in rows}
             self.remove(lambda row: tuple(row[name] for name in self._partition_names) in written)
         else:
             self.remove(lambda row: all(str(row[name]) == value for name, value in (spec or {}).items()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import fastavro
+import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import (
@@ -27,7 +28,7 @@ from penstock.formats.debezium.avro_schema import (
     compile_schema,
     connect_type_of,
 )
-from penstock.formats.debezium.avro_values import arrow_type, arrow_value
+from penstock.formats.debezium.avro_values import arrow_type, arrow_value, is_arrow_value
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
 from penstock.formats.json_envelope import TOMBSTONE
@@ -181,6 +182,9 @@ def _reader(column: AvroColumn) -> Read:
     kind = connect_type_of(column.schema)
     if kind is not None:
         return reader(column.name, str(kind))
+    if is_arrow_value(column.schema):
+        whole = arrow_type(column.schema)
+        return lambda values, _faults: pa.array(values, whole)
     problem = f"the value of column {column.name} does not fit {column.schema['type']}"
     return each(lambda value: arrow_value(value, column.schema), arrow_type(column.schema), problem)
 

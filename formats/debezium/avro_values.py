@@ -14,6 +14,7 @@ from penstock.formats.debezium.connect import ConnectType
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 # The default context would round to 28 digits.
 _EXACT = Context(prec=1000)
+_NESTED = frozenset({"record", "array", "map"})
 _MEMBER_UNITS = {
     "io.debezium.time.Date": pa.date32(),
     "io.debezium.time.Timestamp": pa.timestamp("ms"),
@@ -46,6 +47,12 @@ def arrow_type(schema: Mapping[str, Any]) -> pa.DataType:
     if kind == "map":
         return pa.map_(pa.string(), arrow_type(schema["values"]))
     return PRIMITIVES[kind]
+
+
+def is_arrow_value(schema: Mapping[str, Any]) -> bool:
+    """Return whether pyarrow accepts all values of this schema as they are, so that `arrow_value` would change none."""
+    member = member_connect_type(schema)
+    return schema["type"] not in _NESTED if member is None else member.name != _DECIMAL
 
 
 def arrow_value(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -57,6 +57,9 @@ def _measured(column: pa.Array, type_: DataType, name: str, misfits: Misfits) ->
     """Return the column with texts and bytes that are too long for it as misfits; other types need no check."""
     if not isinstance(type_, AtomicType) or type_.root not in _MEASURES or type_.length == STRING_LENGTH:
         return column
+    # A text has at most as many characters as bytes, which are counted by their offsets alone.
+    if (pc.max(pc.binary_length(column)).as_py() or 0) <= type_.length:
+        return column
     lengths = _MEASURES[type_.root](column)
     if (pc.max(lengths).as_py() or 0) <= type_.length:
         return column
@@ -81,6 +84,9 @@ def _native(
     arrow = to_arrow(type_)
     if pa.types.is_timestamp(column.type):
         if pa.types.is_timestamp(arrow):
+            exact = _exact_stamps(column, arrow)
+            if exact is not None:
+                return exact
             cast = _stamps(column, arrow)
             return _without_changed(cast, changed_values(column, cast), column, type_, name, misfits, in_key=in_key)
         # Without zone, so that its text has none either.
@@ -162,6 +168,14 @@ def _clock_text(value: int, per_second: int) -> str:
     while digits.endswith("000"):
         digits = digits[:-3]
     return f"{text}.{digits}"
+
+
+def _exact_stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array | None:
+    """Return the times in the unit and zone of `arrow`, None if a value has digits beyond the unit."""
+    try:
+        return pc.cast(column.view(pa.timestamp(column.type.unit)), pa.timestamp(arrow.unit)).view(arrow)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:

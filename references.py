@@ -22,14 +22,18 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 
-# Options of catalogs whose names look like those of credentials, and whose values are not.
+# Options of catalogs and stores whose names look like those of credentials, and whose values are not, such as the path
+# of a file that has the key.
 _NO_SECRETS = {
     "catalog-key",
     "data-token.enabled",
     "dlf.token-loader",
     "dlf.token-path",
+    "fs.gs.auth.service.account.json.keyfile",
+    "google.cloud.auth.service.account.json.keyfile",
     "jdbc.allowpublickeyretrieval",
     "lock-key-max-length",
+    "security.kerberos.login.keytab",
     "token.provider",
 }
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,7 +15,8 @@ from penstock.storage import object_store
 from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_errors import StoreRefused
 from penstock.storage.open import open_storage
-from tests.integration.storage.deletions import delete_beside
+from tests.chaos.proxy import proxied
+from tests.integration.storage.troubles import create_without_answers, delete_beside
 from tests.servers import azure, launch
 from tests.unit.storage.contract import StorageContract
 
@@ -79,6 +81,14 @@ def test_a_folder_of_which_another_process_deletes_files_is_deleted(
     lake: ObjectStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delete_beside(lake, monkeypatch)
+
+
+def test_a_create_whose_answer_was_lost_recognises_our_object(endpoint: str) -> None:
+    port = urlsplit(endpoint).port
+    assert port is not None
+    with proxied(port) as proxy:
+        there = endpoint.replace(str(port), str(proxy.port))
+        create_without_answers(opened(there, fs__azure__account__key=azure.KEY), proxy)
 
 
 @pytest.mark.parametrize("host", ["dfs", "blob"])

@@ -14,7 +14,7 @@ from penstock.storage.conditional_create import StoreUnsafe
 from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_errors import StoreRefused
 from penstock.storage.open import open_storage
-from tests.integration.storage.deletions import delete_beside
+from tests.integration.storage.troubles import delete_beside
 from tests.servers import google
 from tests.servers.google import Google
 from tests.unit.storage.contract import StorageContract

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_errors import StoreRefused
 from penstock.storage.open import open_storage
-from tests.integration.storage.deletions import delete_beside
+from tests.chaos.proxy import proxied
+from tests.integration.storage.troubles import create_without_answers, delete_beside
 from tests.servers import launch
 from tests.unit.storage.contract import StorageContract
 
@@ -73,6 +75,13 @@ def test_a_folder_of_which_another_process_deletes_files_is_deleted(
     lake: ObjectStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delete_beside(lake, monkeypatch)
+
+
+def test_a_create_whose_answer_was_lost_recognises_our_object(endpoint: str) -> None:
+    port = urlsplit(endpoint).port
+    assert port is not None
+    with proxied(port) as proxy:
+        create_without_answers(opened(f"http://127.0.0.1:{proxy.port}"), proxy)
 
 
 @pytest.mark.parametrize(

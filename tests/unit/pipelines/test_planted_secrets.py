@@ -86,7 +86,17 @@ def test_names_of_secret_options_are_recognised(name: str) -> None:
     assert masked(name, "${HUSH}") == "${HUSH}"
 
 
-@pytest.mark.parametrize("name", ["token.provider", "catalog-key", "dlf.token-path", "jdbc.allowPublicKeyRetrieval"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "token.provider",
+        "catalog-key",
+        "dlf.token-path",
+        "jdbc.allowPublicKeyRetrieval",
+        "fs.gs.auth.service.account.json.keyfile",
+        "security.kerberos.login.keytab",
+    ],
+)
 def test_options_that_only_look_like_secrets_are_shown(name: str) -> None:
     assert masked(name, "bear") == "bear"
 

@@ -1,4 +1,4 @@
-"""A deletion of a folder beside another one, which some object stores answer with an error."""
+"""What object stores answer differently: deletions beside others, and creates whose answers are lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from penstock.storage.base import put_if_absent
 from penstock.storage.object_store import ObjectStorage
+from tests.chaos.proxy import Proxy
 
 
 def delete_beside(lake: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,3 +27,16 @@ def delete_beside(lake: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> None:
         patched.setattr(ObjectStorage, "_keys", with_another)
         lake.delete_tree("/beside/t")
     assert list(lake.walk("/beside")) == []
+
+
+def create_without_answers(lake: ObjectStorage, proxy: Proxy) -> None:
+    """Create files whose answers are cut off: at once, and within the head of the answer."""
+    assert lake.create("/cut/first", b"x")  # the probe has its own files
+    for cut in (0, 20):
+        path = f"/cut/snapshot-{cut}"
+        proxy.cuts.append(cut)
+        proxy.cut_open()  # the client makes a new connection
+        assert put_if_absent(lake, path, b"ours")
+        assert not put_if_absent(lake, path, b"theirs")
+        assert lake.read(path) == b"ours"
+    assert proxy.cut == 2

@@ -83,7 +83,7 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "iceberg_entry_gone": ("the entry to drop does not exist any more", ""),
     },
     "SQL, Spark and streams": {
-        "job_begins_anew": (
+        "job_place_expired": (
             "a streaming INSERT finds no commit of its own in a target whose first snapshots have expired: a job that"
             " was stopped for more than a week has lost its place, and begins where a new one does",
             "nothing for a new job; otherwise stop it, empty the target, and begin again",

@@ -35,7 +35,7 @@ class CommitResult:
 
     `schemas` has the schema ids of the tables that have the batch, `uncompacted` the tables that may lack its
     compaction, and `foreign` the tables to which another job committed in between. A table in `failed` may have the
-    batch too. `before` has the last snapshot of the batch before, None if there is none.
+    batch too. `before` has the last snapshot of an earlier batch, or None.
     """
 
     schemas: dict[str, int] = field(default_factory=dict)

@@ -178,7 +178,7 @@ class FilledTables:
     def set_back(self, made: Mapping[str, Snapshot], before: Mapping[str, Snapshot | None]) -> list[str]:
         """Return the tables of these new snapshots that were rolled back or created again during the run.
 
-        `before` has this pipeline's last snapshot of an earlier batch in these tables, None if there is none. Tables
+        `before` has this pipeline's last snapshot of an earlier batch in these tables, or None. Tables
         that the start has found to differ, or has not compared, are not returned: the run copies them again, or
         continues with the gap.
         """

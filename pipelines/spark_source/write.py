@@ -71,7 +71,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 raise ConfigError(
                     "the commits of a stream are numbered by its batches",
                     option=COMMIT_IDENTIFIER.key,
-                    hint="remove the option; for a number of your own, write in  foreachBatch",
+                    hint="remove the option; in  foreachBatch  you may choose the number",
                 )
             self.user = self.table.place.options.get("commit-user") or user_of(self.table.place.options)
         self.job = str(uuid.uuid4())

@@ -67,7 +67,7 @@ class JobProgress:
         earliest = self.table.store.snapshots.earliest_id()
         if earliest is not None and earliest > 1:
             log.warning(
-                "event=job_begins_anew table=%s job=%s expired_snapshots=%d",
+                "event=job_place_expired table=%s job=%s expired_snapshots=%d",
                 *(self.table.name, self.user, earliest - 1),
             )
 

@@ -120,7 +120,7 @@ def test_the_database_of_a_table_is_created_with_it(lake: tuple[RestCatalogServe
 
 
 @pytest.mark.slow
-def test_a_server_that_never_finds_the_place_of_a_table_is_asked_twice(
+def test_a_table_is_not_created_a_third_time_after_not_found(
     lake: tuple[RestCatalogServer, dict[str, str]],
 ) -> None:
     """The requests were repeated until Python's stack was full."""

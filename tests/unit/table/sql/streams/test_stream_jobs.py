@@ -202,17 +202,19 @@ def test_a_stream_ends_when_it_is_stopped_and_continues_behind_the_last_snapshot
 
 
 @pytest.mark.slow
-def test_a_job_whose_place_has_expired_begins_anew_with_a_warning(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_whose_place_has_expired_reads_from_the_start_with_a_warning(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
     lake.batch(f"CREATE TABLE t ({SOURCE}) WITH ('bucket' = '1'); INSERT INTO s VALUES (1, 0, 0)")
     query = "INSERT INTO t SELECT * FROM s"
     for _ in range(2):
         lake.stream(query)
-    assert "event=job_begins_anew" not in caplog.text
+    assert "event=job_place_expired" not in caplog.text
     for number in (-1, -2):
         lake.batch(f"INSERT INTO t VALUES ({number}, 0, 0)")
     expire_snapshots(lake.catalog.table("d.t").store, retain_max=1, retain_min=1, protect_users=0)
     lake.stream(query)
-    assert "event=job_begins_anew table=d.t job=" in caplog.text
+    assert "event=job_place_expired table=d.t job=" in caplog.text
 
 
 @pytest.mark.slow

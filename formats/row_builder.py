@@ -209,6 +209,12 @@ class DecodedRows:
 
     def add_to(self, decoded: DecodeResult, messages: Messages, faults: Faults) -> None:
         """Reject the messages with faulty rows and append the other rows as one ChangeBatch."""
+        self.add_tables([self.schema], np.array([len(self.at)]), decoded, messages, faults)
+
+    def add_tables(
+        self, schemas: Sequence[SourceSchema], ends: Int64s, decoded: DecodeResult, messages: Messages, faults: Faults
+    ) -> None:
+        """Do the same for rows of several tables: those of each end at one of `ends`."""
         batch, at, kinds, sub, times = self._batch(), self.at, self.kinds, self.sub, self.times
         if faults:
             wrong = faults.bad_messages(at)
@@ -216,14 +222,11 @@ class DecodedRows:
             keep = ~np.isin(at, list(wrong))
             batch = batch.filter(pa.array(keep))
             at, kinds, sub, times = at[keep], kinds[keep], sub[keep], times[keep]
-        if len(at):
-            decoded.batches.append(ChangeBatch(batch, kinds, messages.offsets[at], sub, self.schema, times))
-
-    def add_tables(
-        self, schemas: Sequence[SourceSchema], ends: Int64s, decoded: DecodeResult, messages: Messages
-    ) -> None:
-        """Append rows without faults as one ChangeBatch for each table; its rows end at one of `ends`."""
-        whole = ChangeBatch(self._batch(), self.kinds, messages.offsets[self.at], self.sub, self.schema, self.times)
+            ends = np.append(0, np.cumsum(keep))[ends]
+        whole = ChangeBatch(batch, kinds, messages.offsets[at], sub, self.schema, times)
+        if len(schemas) == 1 and len(at):
+            decoded.batches.append(whole)
+            return
         for schema, begin, end in zip(schemas, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
             if end > begin:
                 decoded.batches.append(whole.part(schema, begin, end))

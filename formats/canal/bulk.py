@@ -81,15 +81,18 @@ class BulkMessages:
 def decode_bulk(
     changes: BulkMessages,
     parsed: ParsedRows,
-    schema: SourceSchema,
+    tables: Sequence[tuple[SourceSchema, int]],
     converts: Sequence[Convert | None],
     rule: ImageRule,
     messages: Messages,
     decoded: DecodeResult,
 ) -> None:
-    """Append one ChangeBatch; `parsed` contains the `data` of the messages."""
+    """Append one ChangeBatch for each table; `parsed` contains the `data` of the messages, table after table.
+
+    `tables` has the schema of each table, whose columns are equal, and the number of its last message plus one.
+    """
     numbers, operations = changes.numbers, changes.operations
-    names = [field.name for field in schema.fields]
+    names = [field.name for field in tables[0][0].fields]
     starts, columns = parsed
     counts = np.diff(starts)
     member_of_row = np.repeat(np.arange(len(numbers)), counts)
@@ -105,8 +108,9 @@ def decode_bulk(
         convert(column, faults) if convert else column for column, convert in zip(columns, converts, strict=True)
     ]
     sub = (2 * (row_of - starts[member_of_row]) + after).astype(np.int32)
-    rows = DecodedRows(schema, columns, numbers[member_of_row], kinds, sub, changes.times[member_of_row])
-    rows.add_to(decoded, messages, faults)
+    rows = DecodedRows(tables[0][0], columns, numbers[member_of_row], kinds, sub, changes.times[member_of_row])
+    ends = np.searchsorted(member_of_row, [end for _, end in tables])
+    rows.add_tables([schema for schema, _ in tables], ends, decoded, messages, faults)
 
 
 def event_times(members: Sequence[CanalEnvelope]) -> Int64s:

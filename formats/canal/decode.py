@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DecodeError
+from penstock.formats.canal.alike_groups import SAME_LAYOUT_SHARE, add_alike, fewest_alike
 from penstock.formats.canal.bulk import BulkMessages, decode_bulk, parse_rows
 from penstock.formats.canal.framed_rows import add_framed
 from penstock.formats.canal.groups import CanalGroup, converters, declared_columns, grouped
@@ -51,8 +52,6 @@ SPAN_BYTES = 64 << 20
 SPAN_CELLS = 16 << 20
 # The assumed size of a row: a group of few messages counts as large if each message has many rows.
 ROW_BYTES = 300
-# The same-layout path pays off for fewer rows than Arrow's reader, because it has no parser to set up.
-SAME_LAYOUT_SHARE = 0.6
 _known = KnownFrames()
 
 
@@ -60,7 +59,7 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode canal-json messages."""
     decoded = DecodeResult()
     others = add_framed(messages, options, _known, int(options.bulk_rows * SAME_LAYOUT_SHARE), decoded)
-    for group in grouped(others, decoded):
+    for group in add_alike(grouped(others, decoded), others, options, decoded):
         _decode_group(group, others, options, decoded)
     return decoded
 
@@ -81,12 +80,12 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
     sizes = np.fromiter(map(len, documents), np.int64, len(documents))
     bulky = partial(_is_bulky, fields, options.bulk_rows)
     if (
-        _is_bulky(fields, int(options.bulk_rows * SAME_LAYOUT_SHARE), sizes)
+        _is_bulky(fields, fewest_alike(rule, options.bulk_rows), sizes)
         and int(sizes.sum()) <= MOST_BYTES
         and (parsed := same_layout_rows(documents, [field.name for field in fields]))
     ):
         every = BulkMessages.of(group.members, np.array(group.numbers, np.int64))
-        decode_bulk(every, parsed, schema, converters(fields), rule, messages, decoded)
+        decode_bulk(every, parsed, [(schema, len(every.numbers))], converters(fields), rule, messages, decoded)
         return
     if (weights := _overflowing(documents, sizes, len(fields))) is not None:
         kept = _reject_sparse(group, weights, sizes, len(fields), messages, decoded)
@@ -99,7 +98,7 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
             try:
                 parsed = parse_rows(documents[start:stop], [field.name for field in fields])
                 bulk = BulkMessages.of(members, np.array(numbers, np.int64))
-                decode_bulk(bulk, parsed, schema, converters(fields), rule, messages, decoded)
+                decode_bulk(bulk, parsed, [(schema, len(bulk.numbers))], converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
                 # The record path finds and names the faulty rows.

@@ -197,7 +197,7 @@ def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, 
     states_no_key = table.keys != bytes(ABSENT) and not read_names(table.keys)
     schema = SourceSchema("mysql", table.database, table.table, fields, keys, states_no_key=states_no_key)
     changes = _joined(good).messages
-    decode_bulk(changes, parsed, schema, converters(fields), rule, messages, found)
+    decode_bulk(changes, parsed, [(schema, len(changes.numbers))], converters(fields), rule, messages, found)
     if found.bad:
         return nothing
     decoded.extend(found)

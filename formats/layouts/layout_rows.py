@@ -111,11 +111,9 @@ class TableMessages:
                 nothing if len(self.tables) == 1 else self._by_table(chosen, messages, decoded, with_before=with_before)
             )
         rows = DecodedRows(self.tables[0][0], columns, at, kinds, subs, times)
-        if len(self.tables) == 1:
-            rows.add_to(decoded, messages, faults)
-        else:
-            ends = np.cumsum(chosen)[np.cumsum([count for _, count in self.tables]) - 1]
-            rows.add_tables([schema for schema, _ in self.tables], (1 + with_before) * ends, decoded, messages)
+        ends = np.cumsum(chosen)[np.cumsum([count for _, count in self.tables]) - 1]
+        schemas = [schema for schema, _ in self.tables]
+        rows.add_tables(schemas, (1 + with_before) * ends, decoded, messages, faults)
         return chosen
 
     def _by_table(self, chosen: Mask, messages: Messages, decoded: DecodeResult, *, with_before: bool) -> Mask:

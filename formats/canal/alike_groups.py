@@ -1,0 +1,94 @@
+"""Groups of messages with the same columns, as parts of one table have them, whose rows are decoded together.
+
+Each column of each group has a fixed cost on its own, which the few messages of one table of many do not repay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from penstock.errors import DecodeError
+from penstock.formats.canal.bulk import BulkMessages, decode_bulk
+from penstock.formats.canal.groups import CanalGroup, converters, declared_columns
+from penstock.formats.canal.same_layout import MOST_BYTES, same_layout_rows
+from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Messages, SourceSchema
+from penstock.formats.json_envelope import UNREADABLE
+
+# Groups that have more messages are decoded alone, and no more are decoded together: an odd row among them leaves all
+# to be decoded alone.
+MOST_ALONE, MOST_TOGETHER = 1_000, 4_000
+# The same-layout path pays off for fewer rows than Arrow's reader, because it has no parser to set up. Before images
+# have a further fixed cost.
+SAME_LAYOUT_SHARE = 0.6
+
+
+def fewest_alike(rule: ImageRule, bulk_rows: int) -> int:
+    """Return the fewest rows of one layout that are cheaper to cut out together than to parse one by one."""
+    return bulk_rows if rule.before_images == "all" else int(bulk_rows * SAME_LAYOUT_SHARE)
+
+
+def add_alike(
+    groups: list[CanalGroup], messages: Messages, options: DecodeOptions, decoded: DecodeResult
+) -> list[CanalGroup]:
+    """Add the rows of groups that are decoded together; return the other groups."""
+    by_columns: dict[tuple[bytes, bytes], list[CanalGroup]] = {}
+    others: list[CanalGroup] = []
+    for group in groups:
+        small = len(group.members) <= MOST_ALONE
+        alike = by_columns.setdefault((bytes(group.types), bytes(group.keys)), []) if small else others
+        alike.append(group)
+    for (types, keys), alike in by_columns.items():
+        for rule, together in _together(alike, keys, types, options):
+            if rule is None or not _added(rule, together, options.bulk_rows, messages, decoded):
+                others += together
+    return others
+
+
+def _together(
+    alike: list[CanalGroup], keys: bytes, types: bytes, options: DecodeOptions
+) -> Iterator[tuple[ImageRule | None, list[CanalGroup]]]:
+    """Yield groups that are small enough together, with the image rule of all; None if a group cannot be decoded so."""
+    try:
+        fields, names = declared_columns(types, keys)
+    except (*UNREADABLE, DecodeError):
+        fields, names = None, ()
+    if len(alike) == 1 or not fields:
+        yield None, alike
+        return
+    by_rule: dict[ImageRule, list[CanalGroup]] = {}
+    for group in alike:
+        by_rule.setdefault(options.rule(group.database, group.table, names), []).append(group)
+    for rule, same in by_rule.items():
+        run: list[CanalGroup] = []
+        count = 0
+        for group in same:
+            if run and count + len(group.members) > MOST_TOGETHER:
+                yield rule, run
+                run, count = [], 0
+            run.append(group)
+            count += len(group.members)
+        yield rule, run
+
+
+def _added(
+    rule: ImageRule, groups: list[CanalGroup], bulk_rows: int, messages: Messages, decoded: DecodeResult
+) -> bool:
+    members = [member for group in groups for member in group.members]
+    if len(groups) == 1 or len(members) < fewest_alike(rule, bulk_rows):
+        return False
+    documents = [member.data for member in members]
+    fields, keys = declared_columns(bytes(groups[0].types), bytes(groups[0].keys))
+    if fields is None or sum(map(len, documents)) > MOST_BYTES:
+        return False
+    parsed = same_layout_rows(documents, [field.name for field in fields])
+    if parsed is None:
+        return False
+    bulk = BulkMessages.of(members, np.concatenate([group.numbers for group in groups]))
+    tables = [
+        (SourceSchema("mysql", group.database, group.table, fields, keys, states_no_key=group.states_no_key), end)
+        for group, end in zip(groups, np.cumsum([len(group.members) for group in groups]).tolist(), strict=True)
+    ]
+    decode_bulk(bulk, parsed, tables, converters(fields), rule, messages, decoded)
+    return True

@@ -128,6 +128,13 @@ class FileCatalog(CatalogBackend):
             try:
                 self._storage.rename_tree(source, target, lambda: copied.append(True))
             except FileExistsError as taken:
+                if self.has_table(new_name):  # a rename that was given up may arrive late
+                    raise ConfigError(
+                        "there is a table of the new name since this rename began",
+                        table=name,
+                        path=target,
+                        hint=f"it may be {name} itself, from an earlier rename: look at the tables",
+                    ) from taken
                 raise ConfigError(
                     "the folder of the new name contains files without a table",
                     table=name,

@@ -311,20 +311,23 @@ class SimStore:
         self._do("delete_tree", path, whole, lambda: some(self._part(self.disk.below(path))))
 
     def rename_tree(self, source: str, target: str, moved: Callable[[], None] | None = None) -> None:
-        def some(names: list[str]) -> None:
+        def copied(names: list[str]) -> None:
             for name in names:
                 self.disk.put(target + name.removeprefix(source), self.disk.files[name][0])
-                self.disk.remove(name)
 
         def whole() -> None:
             if self.disk.entry(target) is not None:
                 raise FileExistsError(target)
-            some(self.disk.below(source))
+            names = self.disk.below(source)
+            copied(names)
+            for name in names:
+                self.disk.remove(name)
             for name in [name for name in self.disk.folders if name == source or name.startswith(source + "/")]:
                 self.disk.rmdirs([name])
                 self.disk.mkdirs(target + name.removeprefix(source))
 
-        self._do("rename_tree", source, whole, lambda: some(self._part(self.disk.below(source))))
+        # Object stores delete the files when all of them are copied.
+        self._do("rename_tree", source, whole, lambda: copied(self._part(self.disk.below(source))))
         if moved is not None:
             moved()
 

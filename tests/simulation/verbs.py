@@ -24,6 +24,7 @@ from penstock.table.catalog.clone import clone_table, copy_table
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
+from penstock.table.iceberg.publication import publish
 from penstock.table.maintenance.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintenance.changelog_expiry import expire_changelogs
 from penstock.table.maintenance.done_partitions import mark_partitions_done
@@ -31,10 +32,20 @@ from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag, expire_tags
-from penstock.table.maintenance.tags import create_tag, rename_tag, replace_tag
+from penstock.table.maintenance.tags import (
+    create_tag,
+    rename_tag,
+    replace_tag,
+    tag_from_timestamp,
+    tag_from_watermark,
+)
 from penstock.table.meta.store import TableMissing, TableStore, branch_names
 from penstock.table.operations.executor import OwnProcess
-from penstock.table.operations.repair import compact_manifests
+from penstock.table.operations.repair import (
+    compact_manifests,
+    remove_unexisting_files,
+    remove_unexisting_manifests,
+)
 from penstock.table.schema.changes import SchemaChange, SetOption, evolve
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
@@ -46,6 +57,7 @@ PATH = f"{WAREHOUSE}/db.db/t"
 COPY = f"{WAREHOUSE}/db.db/copy"
 ATTEMPTS = 12
 REFUSALS = 3
+WATERMARK = 5
 LONG_AFTER = 10 * 86_400_000
 COLUMNS = [("p", "STRING NOT NULL"), ("k", "INT NOT NULL"), ("v", "STRING")]
 KEYS = ("p", "k")
@@ -133,6 +145,31 @@ def copied(store: TableStore) -> None:
     copy_table(Table(store), Catalog(WAREHOUSE, ambient=store.ambient, backend=backend), "db.copy", OwnProcess())
 
 
+def catalog_of(store: TableStore) -> Catalog:
+    return Catalog(WAREHOUSE, ambient=store.ambient, backend=FileCatalog(store.storage, WAREHOUSE, store.ambient))
+
+
+def created(store: TableStore) -> None:
+    catalog, columns = catalog_of(store), [(name, parse_type(text)) for name, text in COLUMNS]
+    catalog.create_table("db.copy", columns, KEYS, ["p"], {"bucket": "1"}, ignore_if_exists=True)
+
+
+def dropped(store: TableStore) -> None:
+    catalog_of(store).drop_table("db.t", ignore_if_missing=True)
+
+
+def table_renamed(store: TableStore) -> None:
+    catalog = catalog_of(store)
+    try:
+        catalog.rename_table("db.t", "db.copy")
+    except ConfigError as refusal:
+        # A rename that died half way leaves copies of some files; its error says what to do.
+        if "delete these files" not in str(refusal.hint):
+            raise
+        store.storage.delete_tree(COPY)
+        catalog.rename_table("db.t", "db.copy")
+
+
 VERBS: Mapping[str, Verb] = {
     "write": write,
     "overwrite all": overwrite({}),
@@ -173,7 +210,18 @@ VERBS: Mapping[str, Verb] = {
     "mark partition done": lambda store: mark_partitions_done(store, [{"p": "a"}]),
     "reset consumer": lambda store: Table(store).reset_consumer("reader", 2),
     "orphans": lambda store: remove_orphans(store, store.ambient.now_millis() + LONG_AFTER, OwnProcess()),
+    "empty branch": lambda store: create_branch(store, "new"),
+    "tag from timestamp": lambda store: tag_from_timestamp(store, "new", 0, None),
+    "tag from watermark": lambda store: tag_from_watermark(store, "new", WATERMARK, None),
+    "publish iceberg": lambda store: publish(store, again=True),
+    "remove unexisting files": remove_unexisting_files,
+    "remove unexisting manifests": remove_unexisting_manifests,
+    "create table": created,
+    "drop table": dropped,
+    "rename table": table_renamed,
 }
+# After these the table is not where it was.
+ENDING = {"drop table", "rename table"}
 
 
 @functools.cache
@@ -188,16 +236,22 @@ def prepared(kind: str) -> Disk:
     opened = TableStore.open(store, PATH, None, ambient(disk, kind))
     create_tag(opened, "kept")
     create_branch(opened, "side", "kept")
-    _write(store, None, SECOND, 1)
+    _write(store, None, SECOND, 1, WATERMARK)
     _write(store, "side", [("a", 9, "side")], 0)
     return disk
 
 
-def _write(store: SimStore, branch: str | None, values: list[tuple[object, ...]], identifier: int) -> None:
+def _write(
+    store: SimStore,
+    branch: str | None,
+    values: list[tuple[object, ...]],
+    identifier: int,
+    watermark: int | None = None,
+) -> None:
     opened = TableStore.open(store, PATH, branch, ambient(store.disk, f"{branch} {identifier}"))
     with Table(opened).writer(USER) as writer:
         writer.write(rows(*values))
-        writer.commit(identifier)
+        writer.commit(identifier, watermark=watermark)
 
 
 def ambient(disk: Disk, seed: str) -> Environment:
@@ -222,6 +276,8 @@ def is_for(kind: str, verb: str) -> bool:
             return "merge-engine" not in options
         case "sort":
             return not keys
+        case "publish iceberg":
+            return kind == "iceberg"
         case "drop column" | "rename column":
             return "fields.v.aggregate-function" not in options
         case "overwrite one partition" | "overwrite what is written to":
@@ -286,6 +342,8 @@ class VerbPlay:
                 performance.failures.append(death)
                 store = SimStore(disk, faults, attempt, performance.log)
             except (OSError, CommitConflict, TableMissing) as failure:
+                if isinstance(failure, TableMissing) and self.verb in ENDING and performance.failures:
+                    return performance  # an earlier attempt did it, as its error says
                 performance.failures.append(failure)
             except ConfigError as refusal:
                 # An earlier attempt may have succeeded and been reported as failed: "there is a tag already". The

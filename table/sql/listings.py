@@ -47,7 +47,8 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
         case "views":
             return one_column("view", _like(_views(context, names[0] if names else None), statement.like))
         case "tags":
-            return one_column("tag", context.table(names).system("tags").column("tag_name").to_pylist())
+            tags = context.table(names).system("tags").column("tag_name").to_pylist()
+            return one_column("tag", _like(tags, statement.like))
         case "procedures":
             return one_column("procedure", _like(sorted(PROCEDURES), statement.like))
         case "create":
@@ -62,7 +63,8 @@ def show(context: SqlContext, statement: Show) -> pa.Table:
         case "partitions":
             return one_column("partition", _partitions(context.table(names), statement.partition))
         case "columns":
-            return one_column("column", context.catalog.table(context.full_name(names)).schema.names)
+            columns = context.catalog.table(context.full_name(names)).schema.names
+            return one_column("column", _like(columns, statement.like))
     return _properties(context.table(names), statement.key)
 
 

@@ -81,14 +81,16 @@ def _show_of_table(listed: str) -> Callable[[Cursor], Show]:
     def read(cursor: Cursor) -> Show:
         cursor.skip_any("in", "from")
         _refuse_like(cursor, listed)
-        name, key, partition = cursor.names(), None, None
+        name, key, partition, like = cursor.names(), None, None, None
         if listed == "tblproperties" and cursor.skip("("):
             key = cursor.key()
             cursor.expect(")")
         if listed == "partitions" and cursor.skip("partition"):
             partition = cursor.partition()
+        if listed in {"columns", "tags"} and cursor.skip("like"):
+            like = cursor.string()
         _refuse_like(cursor, listed)
-        return Show(listed, name, key=key, partition=partition)
+        return Show(listed, name, like, key=key, partition=partition)
 
     return read
 
@@ -99,10 +101,10 @@ def _refuse_like(cursor: Cursor, listed: str) -> None:
 
 
 _INSTEAD_OF_LIKE = {
-    "columns": "SHOW COLUMNS IN t  lists all columns,  DESCRIBE t name  describes one",
+    "columns": "SHOW COLUMNS IN t LIKE 'a*'; DESCRIBE t name  describes one",
     "partitions": "SHOW PARTITIONS t PARTITION (dt = 'mon'), or SELECT * FROM t$partitions WHERE partition LIKE '...'",
     "tblproperties": "SHOW TBLPROPERTIES t ('key')",
-    "tags": "SELECT * FROM t$tags WHERE tag_name LIKE '...'",
+    "tags": "SHOW TAGS t LIKE 'a*', or SELECT * FROM t$tags WHERE tag_name LIKE '...'",
 }
 _SHOW_HINT = (
     "SHOW CATALOGS, DATABASES, TABLES, VIEWS, CREATE TABLE, CREATE VIEW, PARTITIONS, COLUMNS, TBLPROPERTIES, TAGS or "

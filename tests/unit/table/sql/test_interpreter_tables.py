@@ -94,6 +94,7 @@ def test_listings_show_existing_objects(shop: OrdersShop) -> None:
     assert shop.rows("SHOW TABLES LIKE 'x*|ord%'") == [("shop", "orders")]
     assert shop.rows("SHOW PARTITIONS orders") == [("dt=a",), ("dt=b",)]
     assert shop.rows("SHOW COLUMNS IN orders") == [("id",), ("status",), ("amount",), ("dt",)]
+    assert shop.rows("SHOW COLUMNS FROM orders LIKE '%t%'") == [("status",), ("amount",), ("dt",)]
     assert shop.rows("SHOW TBLPROPERTIES orders") == [("bucket", "2"), ("primary-key", "id,dt")]
     assert ("compact",) in shop.rows("SHOW PROCEDURES")
     [[text]] = shop.rows("SHOW CREATE TABLE orders")

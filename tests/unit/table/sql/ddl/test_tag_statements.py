@@ -41,6 +41,7 @@ def test_tags_are_created_replaced_renamed_and_deleted(catalog: penstock.Catalog
     assert tags(catalog) == {"y": 2, "20240101": 1, "z": 2}
     run(catalog, "ALTER TABLE t DELETE TAG 'y'; ALTER TABLE t DELETE TAG IF EXISTS y")
     assert run(catalog, "SHOW TAGS t") == [{"tag": "20240101"}, {"tag": "z"}]
+    assert run(catalog, "SHOW TAGS t LIKE '2024*'") == [{"tag": "20240101"}]
 
 
 def test_several_tags_are_deleted_by_their_list(catalog: penstock.Catalog) -> None:

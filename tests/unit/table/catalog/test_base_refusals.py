@@ -28,7 +28,7 @@ def state(catalog: penstock.Catalog) -> dict[str, list[str]]:
     }
 
 
-def test_missing_and_taken_names_are_refused_unless_the_caller_allows_them(catalog: penstock.Catalog) -> None:
+def test_missing_and_used_names_are_refused_unless_the_caller_allows_them(catalog: penstock.Catalog) -> None:
     catalog.create_database("shop")
     catalog.create_database("shop", ignore_if_exists=True)
     table = catalog.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"})

@@ -26,6 +26,7 @@ from tests import busy
 from tests.interop.oracle.client import Oracle
 from tests.interop.pypaimon.client import Pypaimon
 from tests.order import FileScheduling, further_place, rank
+from tests.servers.launch import image_variable
 
 JVMS = 3  # as many as `make test` has workers
 # The same examples for each change, so that a red run is the change's own doing; new ones every night.
@@ -54,6 +55,8 @@ TOOLS = {
     "browser": ("chromium",),
     "docker": ("docker",),
 }
+# The kinds of servers that tests/servers/container.sh can start.
+IMAGES = ("mysql", "mariadb", "mongodb")
 # Most JVMs of tests live for seconds: the second compiler costs more than it saves, as in `JVM_FLAGS` of the product.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # JVMs that spark-submit, spark-sql and plain sessions start, and the masters and workers of standalone clusters.
@@ -83,9 +86,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--failed-to", type=Path, metavar="FILE", help="write the names of the tests that failed, a line for each"
     )
+    parser.addoption(
+        "--docker",
+        action="append",
+        default=[],
+        metavar="KIND=IMAGE",
+        help="start servers of a kind from a Docker image: mysql=mysql:8.4, mariadb=mariadb:12, mongodb=mongo:8",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for given in config.getoption("--docker"):
+        kind, _, image = given.partition("=")
+        if kind not in IMAGES or not image:
+            raise pytest.UsageError(f"--docker {given}: write KIND=IMAGE, where KIND is one of {', '.join(IMAGES)}")
+        os.environ[image_variable(kind)] = image
     profile = next((name for name in ("night", "check") if config.getoption(f"--{name}")), "change")
     settings.load_profile(profile)
     for variable in JVM_VARIABLES:

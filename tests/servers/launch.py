@@ -95,6 +95,8 @@ def _discard(kind: Kind, folder: Path) -> None:
 def _script(kind: Kind, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     script, _, series = kind.partition("-")
     more = {f"{script.upper()}_SERIES": series} if series else {}
+    if image := os.environ.get(image_variable(kind)):
+        script, more = "container", {"KIND": kind, "IMAGE": image}
     return subprocess.run(
         [HERE / f"{script}.sh", *words],
         capture_output=True,
@@ -103,6 +105,11 @@ def _script(kind: Kind, *words: str, **environment: str) -> subprocess.Completed
         check=False,
         env={**os.environ, **more, **environment},
     )
+
+
+def image_variable(kind: str) -> str:
+    """The variable with the Docker image from which servers of this kind are started: `--docker` of pytest sets it."""
+    return f"PENSTOCK_IMAGE_{kind.upper()}"
 
 
 def free_port() -> int:

@@ -295,6 +295,7 @@ CROSSING = {
     "test_sbom.py": "tests/sbom.py",
     "test_sim_store.py": "tests/simulation/store.py",
     "test_strategies.py": "tests/strategies.py",
+    "test_launch.py": "tests/servers/launch.py",
     "test_waiting.py": "tests/waiting.py, and the times in all tests",
     "test_wheel.py": "the wheel",
     "test_words.py": "texts of the whole source",

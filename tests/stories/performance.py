@@ -29,6 +29,7 @@ from tests.simulation.story import Step, Story
 from tests.simulation.tellers import create_ours
 from tests.stories.actor import Actor, ambient
 from tests.stories.looker import Looker, open_table
+from tests.stories.older_reads import OlderReads
 from tests.stories.remembered_reads import RememberedReads
 from tests.stories.shelf import Line, TableModel
 from tests.stories.steps import apply, bare, fitted, has_buckets, is_altered, same_columns, shown, widened
@@ -208,6 +209,9 @@ class Performance:
                 self._look(step)
             case "recreate":
                 self._recreate()
+            case "travel" | "between":
+                wrong = self._older_reads().check(step)
+                assert wrong is None, wrong.replace("Java", "the model")
             case _:
                 actor = self._resident_actor() if step.get("resident") else self._actor("main", number)
                 actor.perform(bare(step), number, self._is_done)
@@ -227,6 +231,9 @@ class Performance:
             )
         wrong = self._looker.look(step["by"], self.lines[None].now)
         assert wrong is None or not self._is_shown(None), f"lookup by {step['by']}: {wrong}"
+
+    def _older_reads(self) -> OlderReads:
+        return OlderReads(Table(self._sound(None)), self.lines[None], self._reads)
 
     def _recreate(self) -> None:
         """Drop the table and create it again, while other processes keep the old one open."""

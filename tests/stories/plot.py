@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.simulation.story import Step, Story
 from tests.stories.further import further_options, further_steps
-from tests.stories.wider import Column, Wide, cell, is_wide, wider
+from tests.stories.wider import Column, Wide, cell, is_wide, wider, wider_steps
 
 KEYS = 12
 PARTITIONS = ("a", "q/r", "%2e%2e", "it's")
@@ -186,6 +186,8 @@ class Plot:
         return {"op": "fast_forward", "which": self.draw.randrange(100)}
 
     def _alter(self) -> Step:
+        if self.wide is not None and self.draw.random() < 0.5:
+            return self._alter_number()
         extra = [name for name in self.columns if name.startswith("x")]
         choice = self.draw.choice(("add", "add", "drop", "rename"))
         if choice == "add" or not extra:
@@ -201,6 +203,16 @@ class Plot:
         self.added += 1
         self.columns[self.columns.index(name)] = f"x{self.added}"
         return {"op": "alter", "changes": [{"kind": "rename", "name": name, "to": f"x{self.added}"}]}
+
+    def _alter_number(self) -> Step:
+        """Add a column of numbers to main, or give such a column a wider type."""
+        numbers = [name for name in self.columns if name.startswith("y")]
+        if numbers and self.draw.random() < 0.6:
+            change = {"kind": "type", "name": self.draw.choice(numbers), "type": self.draw.choice(("BIGINT", "DOUBLE"))}
+            return {"op": "alter", "changes": [change]}
+        self.added += 1
+        self.columns.append(f"y{self.added}")
+        return {"op": "alter", "changes": [{"kind": "add", "name": f"y{self.added}", "type": "INT"}]}
 
     def _orphans(self) -> Step:
         return {"op": "orphans"}
@@ -278,6 +290,8 @@ def story_of(seed: int, *, further: bool = True) -> Story:
     steps = [plot._write()] + [plot.step() for _ in range(draw.randrange(4, 22))]
     if further:
         steps = further_steps(seed, steps, keys, partitioned)
+    if wide is not None:
+        steps = wider_steps(seed, steps, keyed=keyed)
     return Story(columns, keys, steps, options, story.partition_keys, seed)
 
 

@@ -71,6 +71,8 @@ def is_altered(change: Mapping[str, Any], names: Sequence[str]) -> bool:
             return change["name"] in names
         case "drop":
             return change["name"] not in names
+        case "type":  # it can be repeated
+            return False
     return change["to"] in names
 
 
@@ -83,6 +85,7 @@ def widened(model: TableModel, now: TableModel) -> TableModel:
     made = model.copy()
     for name, kind in now.columns[len(model.columns) :]:
         made.add_column(name, kind)
+    made.columns = list(now.columns)  # with the types that columns got since
     return made
 
 
@@ -114,3 +117,5 @@ def alter(change: Mapping[str, Any], model: TableModel) -> None:
             model.drop_column(change["name"])
         case "rename":
             model.rename_column(change["name"], change["to"])
+        case "type":
+            model.widen_column(change["name"], change["type"])

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.golden.relations import Type
+from tests.simulation.story import Step
 
 FIRST = 1000
 Column = tuple[str, Type]
@@ -69,6 +70,8 @@ ICEBERG: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("metadata.iceberg.manifest-compression", ("none", "gzip", "zstd")),
     ("metadata.iceberg.manifest-legacy-version", ("true",)),
 )
+TRAVELS = ("scan.snapshot-id", "scan.version", "scan.timestamp-millis", "scan.tag-name")
+BETWEEN = ("incremental-between", "incremental-between-scan-mode")
 PARTITIONED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("dynamic-partition-overwrite", ("false",)),
     ("partition.end-input-to-done", ("true",)),
@@ -127,6 +130,17 @@ def wider(seed: int, kind: str, options: Mapping[str, str], columns: Sequence[Co
         drawn |= {key: draw.choice(values) for key, values in ICEBERG if draw.random() < 0.3}
     wide.options = drawn | wide.options
     return wide
+
+
+def wider_steps(seed: int, steps: Sequence[Step], *, keyed: bool) -> list[Step]:
+    """Add reads of older snapshots, and of the difference between two, each by one of the options for it."""
+    draw, made = random.Random(f"{seed} wider steps"), list(steps)
+    for _ in range(draw.choice((0, 0, 2, 4))):
+        step: Step = {"op": "travel", "which": draw.randrange(100), "options": [draw.choice(TRAVELS)]}
+        if keyed and draw.random() < 0.3:
+            step = {"op": "between", "which": draw.randrange(100), "until": draw.randrange(100), "options": BETWEEN}
+        made.insert(draw.randint(1, len(made)), step)
+    return made
 
 
 def _may_be_iceberg(wide: Wide) -> bool:

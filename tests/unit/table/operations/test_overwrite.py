@@ -185,7 +185,7 @@ def test_a_partition_that_does_not_exist_is_logged(tmp_path: Path, caplog: pytes
     assert content(table) == [(2, 0, 1)]
 
 
-def test_the_default_partition_is_not_taken_for_a_text_of_its_name(tmp_path: Path) -> None:
+def test_a_partition_with_the_default_name_as_text_is_not_null(tmp_path: Path) -> None:
     name, columns = "__DEFAULT_PARTITION__", [("p", "STRING"), ("v", "INT")]
     table = new_table(tmp_path, columns, keys=(), partitions=("p",), options={"bucket": "-1"})
     write(table, (None, 1), (name, 2))

@@ -5,8 +5,10 @@ Each column of each group has a fixed cost on its own, which the few messages of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 
 from penstock.errors import DecodeError
@@ -24,6 +26,28 @@ MOST_ALONE, MOST_TOGETHER = 1_000, 4_000
 SAME_LAYOUT_SHARE = 0.6
 
 
+# Bytes, or the part of a message that has them.
+Buffer: TypeAlias = bytes | msgspec.Raw
+
+
+class DeclaredGroup(Protocol):
+    """The messages of one table with one declaration: `mysqlType` and `pkNames` as they were sent."""
+
+    @property
+    def database(self) -> str | None: ...
+    @property
+    def table(self) -> str | None: ...
+    @property
+    def types(self) -> Buffer: ...
+    @property
+    def keys(self) -> Buffer: ...
+    @property
+    def count(self) -> int: ...
+
+
+G = TypeVar("G", bound=DeclaredGroup)
+
+
 def fewest_alike(rule: ImageRule, bulk_rows: int) -> int:
     """Return the fewest rows of one layout that are cheaper to cut out together than to parse one by one."""
     return bulk_rows if rule.before_images == "all" else int(bulk_rows * SAME_LAYOUT_SHARE)
@@ -33,23 +57,28 @@ def add_alike(
     groups: list[CanalGroup], messages: Messages, options: DecodeOptions, decoded: DecodeResult
 ) -> list[CanalGroup]:
     """Add the rows of groups that are decoded together; return the other groups."""
-    by_columns: dict[tuple[bytes, bytes], list[CanalGroup]] = {}
     others: list[CanalGroup] = []
-    for group in groups:
-        small = len(group.members) <= MOST_ALONE
-        alike = by_columns.setdefault((bytes(group.types), bytes(group.keys)), []) if small else others
-        alike.append(group)
-    for (types, keys), alike in by_columns.items():
-        for rule, together in _together(alike, keys, types, options):
-            if rule is None or not _added(rule, together, options.bulk_rows, messages, decoded):
-                others += together
+    for rule, together in groups_together(groups, options):
+        if rule is None or not _added(rule, together, options.bulk_rows, messages, decoded):
+            others += together
     return others
 
 
+def groups_together(groups: Iterable[G], options: DecodeOptions) -> Iterator[tuple[ImageRule | None, list[G]]]:
+    """Yield groups that may be decoded together, with the image rule of all; None if a group is decoded alone."""
+    by_columns: dict[tuple[bytes, bytes], list[G]] = {}
+    for group in groups:
+        if group.count > MOST_ALONE:
+            yield None, [group]
+        else:
+            by_columns.setdefault((bytes(group.types), bytes(group.keys)), []).append(group)
+    for (types, keys), alike in by_columns.items():
+        yield from _together(alike, types, keys, options)
+
+
 def _together(
-    alike: list[CanalGroup], keys: bytes, types: bytes, options: DecodeOptions
-) -> Iterator[tuple[ImageRule | None, list[CanalGroup]]]:
-    """Yield groups that are small enough together, with the image rule of all; None if a group cannot be decoded so."""
+    alike: list[G], types: bytes, keys: bytes, options: DecodeOptions
+) -> Iterator[tuple[ImageRule | None, list[G]]]:
     try:
         fields, names = declared_columns(types, keys)
     except (*UNREADABLE, DecodeError):
@@ -57,18 +86,18 @@ def _together(
     if len(alike) == 1 or not fields:
         yield None, alike
         return
-    by_rule: dict[ImageRule, list[CanalGroup]] = {}
+    by_rule: dict[ImageRule, list[G]] = {}
     for group in alike:
         by_rule.setdefault(options.rule(group.database, group.table, names), []).append(group)
     for rule, same in by_rule.items():
-        run: list[CanalGroup] = []
+        run: list[G] = []
         count = 0
         for group in same:
-            if run and count + len(group.members) > MOST_TOGETHER:
+            if run and count + group.count > MOST_TOGETHER:
                 yield rule, run
                 run, count = [], 0
             run.append(group)
-            count += len(group.members)
+            count += group.count
         yield rule, run
 
 

@@ -6,22 +6,24 @@ that parse them, which decide what an odd message means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import pyarrow as pa
 
+from penstock.formats.canal.alike_groups import fewest_alike, groups_together
 from penstock.formats.canal.bulk import BulkMessages, decode_bulk
 from penstock.formats.canal.framed_messages import FramedBlock, FramedMessages
+from penstock.formats.canal.framed_tables import FramedTable, TableBlock, joined, piece_ends
 from penstock.formats.canal.groups import converters, declared_columns
 from penstock.formats.canal.known_frames import KnownFrames
-from penstock.formats.canal.message import ABSENT, read_names
 from penstock.formats.canal.message_frame import DeclaredTable
 from penstock.formats.canal.old_documents import OldBlock, content
-from penstock.formats.canal.same_layout import PIECE, LayoutPiece, joined_pieces, layout_piece
-from penstock.formats.change import DecodeOptions, DecodeResult, Int64s, Messages, SourceSchema
-from penstock.formats.json_bytes import Bytes, Mask
+from penstock.formats.canal.same_layout import LayoutPiece, joined_pieces, layout_piece
+from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Int64s, Messages
+from penstock.formats.json_bytes import Mask
 from penstock.row_kinds import UPDATE_AFTER
 
 # Messages per block. Fewer would stay in the CPU cache, but each frame in a block has a fixed cost.
@@ -32,38 +34,6 @@ ALIKE, MOST_BLOCK, MOST_BLOCK_BYTES = 200, 60_000, 64 << 20
 FEWEST_ALIKE = 48
 # Larger messages gain little, since their frame is a small part of them.
 MOST_MEAN_BYTES = 16 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class TableBlock:
-    """Messages of one table in a block: as `BulkMessages`, with `data` one after the other in `text`."""
-
-    messages: BulkMessages
-    text: Bytes
-    ends: Int64s
-
-
-@dataclass(slots=True)
-class FramedTable:
-    """The messages of one declared table in several blocks."""
-
-    table: DeclaredTable
-    blocks: list[TableBlock] = field(default_factory=list)
-
-    @property
-    def count(self) -> int:
-        return sum(len(block.ends) for block in self.blocks)
-
-    def pieces(self) -> Iterator[TableBlock]:
-        """Yield blocks that are joined if they have few messages."""
-        waiting: list[TableBlock] = []
-        for block in self.blocks:
-            waiting.append(block)
-            if sum(len(block.ends) for block in waiting) >= PIECE // 2:
-                yield _joined(waiting)
-                waiting = []
-        if waiting:
-            yield _joined(waiting)
 
 
 def add_framed(
@@ -92,9 +62,15 @@ def add_framed(
         begin = end
     added: Mask = np.zeros(len(messages), np.bool_)
     # In the order in which the tables come first, as on the other paths.
-    for table in sorted(tables.values(), key=lambda rows: int(rows.blocks[0].messages.numbers[0])):
-        if table.count >= fewest:
-            added[_add_table(table, messages, options, decoded)] = True
+    in_order = sorted(tables.values(), key=lambda rows: int(rows.blocks[0].messages.numbers[0]))
+    for rule, together in groups_together(in_order, options):
+        numbers = _add_tables(rule, together, options.bulk_rows, messages, decoded) if rule else None
+        if numbers is not None:
+            added[numbers] = True
+            continue
+        for table in together:
+            if table.count >= fewest:
+                added[_add_table(table, messages, options, decoded)] = True
     if not added.any():
         return messages
     return messages.take(np.flatnonzero(~added))
@@ -157,19 +133,42 @@ def _add_block(found: FramedMessages, first: int, known: KnownFrames, tables: di
         )
 
 
-def _joined(blocks: Sequence[TableBlock]) -> TableBlock:
-    if len(blocks) == 1:
-        return blocks[0]
-    begins = np.cumsum([0, *(len(block.text) for block in blocks[:-1])])
-    parts = [block.messages for block in blocks]
-    changes = BulkMessages(
-        np.concatenate([part.numbers for part in parts]),
-        np.concatenate([part.operations for part in parts]),
-        np.concatenate([part.times for part in parts]),
-        [old for part in parts for old in part.olds],
-    )
-    ends = np.concatenate([block.ends + begin for block, begin in zip(blocks, begins.tolist(), strict=True)])
-    return TableBlock(changes, np.concatenate([block.text for block in blocks]), ends)
+def _add_tables(
+    rule: ImageRule, tables: Sequence[FramedTable], bulk_rows: int, messages: Messages, decoded: DecodeResult
+) -> Int64s | None:
+    """Add the rows of tables with the same columns together, and return the numbers of their messages.
+
+    None if something is odd in any of them: each table is then added on its own.
+    """
+    fields, keys = declared_columns(tables[0].types, tables[0].keys)
+    ends = np.cumsum([table.count for table in tables])
+    if fields is None or len(tables) == 1 or int(ends[-1]) < fewest_alike(rule, bulk_rows):
+        return None
+    every = joined([block for table in tables for block in table.blocks])
+    texts = [old.texts for old in every.messages.olds]
+    old = OldBlock(pa.concat_arrays(texts))
+    if not old.are_json(by_layout=rule.before_images == "all"):
+        return None
+    pieces: list[LayoutPiece] = []
+    begin = 0
+    for place in piece_ends(every.ends):
+        first = int(every.ends[begin - 1]) if begin else 0
+        text = every.text[first : int(every.ends[place - 1])].tobytes()
+        piece = layout_piece(text, every.ends[begin:place] - first)
+        if piece is None:
+            return None
+        pieces.append(piece)
+        begin = place
+    parsed = joined_pieces(pieces, [field.name for field in fields])
+    if parsed is None:
+        return None
+    changes, found = replace(every.messages, olds=[old]), DecodeResult()
+    schemas = [(table.schema(fields, keys), end) for table, end in zip(tables, ends.tolist(), strict=True)]
+    decode_bulk(changes, parsed, schemas, converters(fields), rule, messages, found)
+    if found.bad:
+        return None
+    decoded.extend(found)
+    return changes.numbers
 
 
 def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, decoded: DecodeResult) -> Int64s:
@@ -177,11 +176,10 @@ def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, 
     nothing = np.zeros(0, np.int64)
     good: list[TableBlock] = []
     pieces: list[LayoutPiece] = []
-    table = framed.table
-    fields, keys = declared_columns(table.types, table.keys)
+    fields, keys = declared_columns(framed.types, framed.keys)
     if fields is None:
         return nothing
-    rule, found = options.rule(table.database, table.table, keys), DecodeResult()
+    rule, found = options.rule(framed.database, framed.table, keys), DecodeResult()
     by_layout = rule.before_images == "all"
     for block in framed.pieces():
         are_json = all(olds.are_json(by_layout=by_layout) for olds in block.messages.olds)
@@ -194,10 +192,9 @@ def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, 
     parsed = joined_pieces(pieces, [field.name for field in fields])
     if parsed is None:
         return nothing
-    states_no_key = table.keys != bytes(ABSENT) and not read_names(table.keys)
-    schema = SourceSchema("mysql", table.database, table.table, fields, keys, states_no_key=states_no_key)
-    changes = _joined(good).messages
-    decode_bulk(changes, parsed, [(schema, len(changes.numbers))], converters(fields), rule, messages, found)
+    changes = joined(good).messages
+    tables = [(framed.schema(fields, keys), len(changes.numbers))]
+    decode_bulk(changes, parsed, tables, converters(fields), rule, messages, found)
     if found.bad:
         return nothing
     decoded.extend(found)

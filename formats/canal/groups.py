@@ -39,6 +39,10 @@ class CanalGroup:
         self.members: list[CanalEnvelope] = []
 
     @property
+    def count(self) -> int:
+        return len(self.members)
+
+    @property
     def states_no_key(self) -> bool:
         """True if the messages say that the table has no primary key."""
         return self.keys != ABSENT and not read_names(self.keys)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from penstock.formats import decode
-from penstock.formats.canal import alike_groups, framed_rows
+from penstock.formats.canal import alike_groups, bulk, framed_rows
+from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Messages
 
 TABLES, ROWS = 40, 10
@@ -21,18 +22,18 @@ def message(number: int, **members: Any) -> Any:
     return {
         "data": [{"id": str(number), "color": "1"}],
         "database": "db",
-        "es": number,
+        "es": 10**12 + number,
         "mysqlType": TYPES,
         "old": [{"color": "2"}] if updated else None,
         "pkNames": ["id"],
         "table": f"t{number % TABLES}",
-        "ts": number,
+        "ts": 10**12 + number,
         "type": "UPDATE" if updated else "INSERT",
     } | members
 
 
-def encoded(changed: dict[int, Any]) -> Messages:
-    found = [message(number, **changed.get(number, {})) for number in range(TABLES * ROWS)]
+def encoded(changed: dict[int, Any], count: int = TABLES * ROWS) -> Messages:
+    found = [message(number, **changed.get(number, {})) for number in range(count)]
     return Messages([json.dumps(each, separators=(",", ":")).encode() for each in found], np.arange(len(found)))
 
 
@@ -47,9 +48,10 @@ def shown(decoded: DecodeResult) -> Any:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many tables were added at a time."""
+    """How many tables were added at a time, by a process that has met no messages before."""
+    monkeypatch.setattr("penstock.formats.canal.decode._known", KnownFrames())
     found: list[int] = []
-    by_layout = alike_groups.decode_bulk
+    by_layout = bulk.decode_bulk
 
     def counted(*arguments: Any) -> None:
         found.append(len(arguments[2]))
@@ -78,6 +80,26 @@ def test_rows_of_tables_with_the_same_columns_are_those_of_each_alone(
     alone = shown(decode("canal-json", encoded(changed), DecodeOptions(images, frozenset({"id"}), bulk_rows=10**6)))
     assert together == alone
     assert [position for position, _ in together[1]] == [5] * ("9" in str(changed))
+
+
+# Of 26 tables and of 14: as many as are added together.
+FRAMED: list[tuple[dict[int, Any], list[int]]] = [
+    ({}, [26, 14]),
+    (CHANGES[1][0], [26, *[1] * 26, 14]),
+    (CHANGES[2][0], [*[1] * 25, 14]),
+]
+
+
+@pytest.mark.parametrize(("changed", "added"), FRAMED)
+@pytest.mark.parametrize("images", ["all", "key-changes"])
+def test_tables_whose_messages_have_frames_are_added_together(
+    changed: dict[int, Any], added: list[int], images: Any, cut: list[int]
+) -> None:
+    messages = encoded(changed, TABLES * 150)
+    together = shown(decode("canal-json", messages, DecodeOptions(images, frozenset({"id"}))))
+    assert cut == added
+    alone = DecodeOptions(images, frozenset({"id"}), bulk_rows=10**6)
+    assert together == shown(decode("canal-json", messages, alone))
 
 
 def test_tables_with_different_image_rules_are_decoded_apart(cut: list[int]) -> None:

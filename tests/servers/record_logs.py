@@ -1,11 +1,12 @@
-"""Records binlogs of server versions whose packages are no part of the tests' own servers.
+"""Records binlogs of servers: the tests' own ones, and versions that only Maven has.
 
     python -m tests.servers.record_logs                    # what can be recorded
     python -m tests.servers.record_logs mysql-8.0.33-plain
 
-A server is fetched by Maven (`mvn`), plays the workload of tests/data/cdc-recorded, and is stopped. Its log becomes
-tests/data/mysql/log/NAME.000001. The unit tests compare what it contains with the same workload on other servers, as
-soon as tests/unit/ingest/mysql/logs.py names it.
+A server of another version is fetched by Maven (`mvn`). It plays the workload of tests/data/cdc-recorded, and is
+stopped. Its log becomes tests/data/mysql/log/NAME.000001. The unit tests compare what it contains with the same
+workload on other servers, as soon as tests/unit/ingest/mysql/logs.py names it. Logs whose names end with `xa` have
+prepared transactions instead, and a second file, which begins with the commit of one that the first file prepared.
 """
 
 from __future__ import annotations
@@ -21,12 +22,19 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pymysql
 from pymysql.constants import CLIENT
 
+from tests.servers import launch
+from tests.servers.launch import Kind
+from tests.waiting import until
+
 DATA = Path(__file__).resolve().parents[1] / "data"
 WORKLOAD = [DATA / "cdc-recorded" / f"workload-{part}.sql" for part in ("1-before", "2-during")]
+Place: TypeAlias = dict[str, Any]  # arguments of a connection
+_EMPTY_LOG = {False: "RESET MASTER", True: "RESET BINARY LOGS AND GTIDS"}  # of MySQL 8.4 and newer
 LOG = ("--server-id=1", "--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL")
 GTID = ("--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--mysqlx=OFF")
 TABLES = ("system_tables", "performance_tables", "system_tables_data")
@@ -78,6 +86,56 @@ LOGS: dict[str, tuple[Version, Sequence[str]]] = {
     "mariadb-11.4-compressed": (MARIADB_11_4, [FULL, "--log-bin-compress=ON", "--log-bin-compress-min-len=10"]),
     "mariadb-11.4-nometa": (MARIADB_11_4, ["--binlog-row-metadata=NO_LOG"]),
 }
+# Logs of the tests' own servers, which have their options for the log in their scripts.
+OWN_LOGS: dict[str, tuple[Kind, Sequence[str]]] = {
+    "mysql-plain": ("mysql", [FULL]),
+    "mysql-compressed": ("mysql", [FULL, "--binlog-transaction-compression=ON"]),
+    "mysql-minimal": ("mysql", [MINIMAL]),
+    "mysql-xa": ("mysql", [FULL]),
+    "mariadb-plain": ("mariadb", [FULL]),
+    "mariadb-compressed": ("mariadb", [FULL, "--log-bin-compress=ON", "--log-bin-compress-min-len=10"]),
+    "mariadb-nometa": ("mariadb", ["--binlog-row-metadata=NO_LOG"]),
+    "mariadb-xa": ("mariadb", [FULL]),
+    "mariadb-11.8-plain": ("mariadb-11.8", [FULL]),
+    "mariadb-11.8-compressed": ("mariadb-11.8", [FULL, "--log-bin-compress=ON", "--log-bin-compress-min-len=10"]),
+    "mariadb-11.8-nochecksum": ("mariadb-11.8", [FULL, "--binlog-checksum=NONE"]),
+    "mariadb-11.8-xa": ("mariadb-11.8", [FULL]),
+}
+# Rows of each transaction, and what becomes of it. The commit of the last one is in the second file.
+TRANSACTIONS = ((10, "COMMIT"), (20, "ROLLBACK"), (30, "COMMIT"))
+
+
+def record_own(name: str) -> None:
+    kind, options = OWN_LOGS[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        with launch.running(kind, Path(scratch, "server"), *options) as port:
+            place = {"host": "127.0.0.1", "port": port}
+            (play_prepared if name.endswith("-xa") else play)(place, is_mysql=kind == "mysql")
+            for file in sorted(Path(scratch, "server").rglob("*.00000[12]")):
+                if "relay" not in file.name:
+                    shutil.copyfile(file, DATA / "mysql" / "log" / f"{name}{file.suffix}")
+
+
+def play_prepared(place: Place, *, is_mysql: bool) -> None:
+    """Play prepared transactions in an empty log: one is committed, one rolled back, and one committed in file 2."""
+    with connected(place) as connection, connection.cursor() as cursor:
+        cursor.execute(_EMPTY_LOG[is_mysql])
+        cursor.execute("CREATE DATABASE rec")
+        cursor.execute("CREATE TABLE rec.t (id INT PRIMARY KEY)")
+        cursor.execute("INSERT INTO rec.t VALUES (1)")
+    for number, end in TRANSACTIONS:
+        with connected(place) as connection, connection.cursor() as cursor:
+            row = f"INSERT INTO rec.t VALUES ({number})"
+            for step in (f"XA START 'x{number}'", row, f"XA END 'x{number}'", f"XA PREPARE 'x{number}'"):
+                cursor.execute(step)
+        with connected(place) as connection, connection.cursor() as cursor:
+            if (number, end) == TRANSACTIONS[-1]:
+                cursor.execute("FLUSH BINARY LOGS")
+            until(lambda cursor=cursor: cursor.execute("XA RECOVER"), "the prepared transaction")
+            cursor.execute(f"XA {end} 'x{number}'")
+    with connected(place) as connection, connection.cursor() as cursor:
+        cursor.execute("INSERT INTO rec.t VALUES (2)")
 
 
 def record(name: str, home: Path) -> None:
@@ -89,7 +147,7 @@ def record(name: str, home: Path) -> None:
         create(version, home, data, command)
         server = subprocess.Popen([*command, *LOG, *options], stderr=subprocess.DEVNULL)
         try:
-            play(f"{scratch}/socket")
+            play({"unix_socket": f"{scratch}/socket"}, is_mysql=False)
         finally:
             server.terminate()
             server.wait(60)
@@ -108,11 +166,11 @@ def create(version: Version, home: Path, data: Path, command: Sequence[str | Pat
     subprocess.run(words, input=start + "\n".join(parts), text=True, check=True, stderr=subprocess.DEVNULL)
 
 
-def play(socket: str) -> None:
+def play(place: Place, *, is_mysql: bool) -> None:
     """Play the workload in an empty log."""
-    connection = connected(socket)
+    connection = connected(place)
     with connection.cursor() as cursor:
-        cursor.execute("RESET MASTER")
+        cursor.execute(_EMPTY_LOG[is_mysql])
         for file in WORKLOAD:
             cursor.execute(file.read_text(encoding="utf-8"))
             while cursor.nextset():
@@ -120,13 +178,11 @@ def play(socket: str) -> None:
     connection.close()
 
 
-def connected(socket: str) -> pymysql.Connection:
+def connected(place: Place) -> pymysql.Connection:
     for _ in range(120):
         try:
             flag = CLIENT.MULTI_STATEMENTS
-            return pymysql.connect(
-                unix_socket=socket, user="root", charset="utf8mb4", autocommit=True, client_flag=flag
-            )
+            return pymysql.connect(**place, user="root", charset="utf8mb4", autocommit=True, client_flag=flag)
         except pymysql.MySQLError:
             time.sleep(0.5)
     raise TimeoutError("the server does not answer")
@@ -134,10 +190,14 @@ def connected(socket: str) -> pymysql.Connection:
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
-        print("\n".join(LOGS))
+        print("\n".join([*LOGS, *OWN_LOGS]))
     with tempfile.TemporaryDirectory() as servers:
         homes: dict[Version, Path] = {}
         for chosen in sys.argv[1:]:
+            if chosen in OWN_LOGS:
+                record_own(chosen)
+                print(f"recorded {chosen}", flush=True)
+                continue
             wanted = LOGS[chosen][0]
             if wanted not in homes:
                 homes[wanted] = wanted.unpacked(Path(servers, str(len(homes))))

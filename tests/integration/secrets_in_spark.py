@@ -17,9 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SINK = """
 pipeline: {name: p, spark: always, checkpoint: CHECKPOINT}
 sink:
-  catalog: {warehouse: WAREHOUSE, options: {s3.access-key: AK, s3.secret-key: HUSH, s3.session.token: HUSH}}
+  catalog: {warehouse: WAREHOUSE, CATALOG}
   database: ods
 """
+KEYS = "options: {s3.access-key: AK, s3.secret-key: HUSH, s3.session.token: HUSH}"
 
 
 def listed_with_secrets(run: subprocess.Popen[str], found: set[str]) -> None:
@@ -33,7 +34,7 @@ def listed_with_secrets(run: subprocess.Popen[str], found: set[str]) -> None:
         time.sleep(0.05)
 
 
-def places_with_secrets(source: str, folder: Path) -> list[str]:
+def places_with_secrets(source: str, folder: Path, catalog: str = KEYS) -> list[str]:
     """Run the pipeline once; return where secrets are: in its files, its lines and the list of processes.
 
     The files are those of its event log, its checkpoint and its tables.
@@ -43,7 +44,7 @@ def places_with_secrets(source: str, folder: Path) -> list[str]:
     (folder / "conf/spark-defaults.conf").write_text(
         f"spark.eventLog.enabled true\nspark.eventLog.dir file://{folder}/events\nspark.eventLog.compress false\n"
     )
-    text = (source + SINK).replace("HUSH", HUSH).replace("WAREHOUSE", f"{folder}/warehouse")
+    text = (source + SINK).replace("CATALOG", catalog).replace("HUSH", HUSH).replace("WAREHOUSE", f"{folder}/warehouse")
     file = folder / "p.yaml"
     file.write_text(text.replace("CHECKPOINT", f"{folder}/checkpoint"))
     words = [sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", "run", str(file)]

@@ -26,6 +26,7 @@ import scala.runtime.BoxedUnit;
 public class PenstockExtensions extends AbstractFunction1 {
     public Object apply(Object extensions) {
         ((SparkSessionExtensions) extensions).injectParser(new TagParserBuilder());
+        ((SparkSessionExtensions) extensions).injectHintResolutionRule(new UnkeptObjectsBuilder());
         ((SparkSessionExtensions) extensions).injectCheckRule(new SessionNamesBuilder());
         ((SparkSessionExtensions) extensions).injectPreCBORule(new ReadOnceBuilder());
         ((SparkSessionExtensions) extensions).injectPreCBORule(new TableStatementsBuilder());
@@ -33,6 +34,10 @@ public class PenstockExtensions extends AbstractFunction1 {
         ChangeFunctions.addTo((SparkSessionExtensions) extensions);
         return BoxedUnit.UNIT;
     }
+}
+
+class UnkeptObjectsBuilder extends AbstractFunction1 {
+    public Object apply(Object session) { return new UnkeptObjects(); }
 }
 
 class ReadOnceBuilder extends AbstractFunction1 {

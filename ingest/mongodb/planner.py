@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import ConfigError
 from penstock.ingest.database.planner import CopyPlanner
 from penstock.ingest.mongodb.errors import ClusterChanged
+from penstock.ingest.mongodb.log.stream import LogPart, require_stream
 from penstock.ingest.mongodb.offsets import MongoBatch, MongoProgress
 from penstock.ingest.mongodb.server.checks import require_history, server_name
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_text
@@ -59,7 +60,7 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         return time_text(position)
 
     def resumed(self, connection: MongoConnection, progress: MongoProgress) -> MongoProgress:
-        check_progress(connection, progress)
+        check_progress(connection, progress, self.settings)
         return progress
 
     def newest(self, connection: MongoConnection) -> ClusterTime:
@@ -139,8 +140,12 @@ def _after_now(connection: MongoConnection) -> ClusterTime:
     return connection.now() + 1
 
 
-def check_progress(connection: MongoConnection, progress: MongoProgress) -> None:
-    """Raise PositionLost if the server is another one, or no longer has the log after this position."""
+def check_progress(connection: MongoConnection, progress: MongoProgress, settings: MongoSettings | None = None) -> None:
+    """Raise PositionLost if the server is another one, or no longer has the log after this position.
+
+    With settings that read collections again in this case, the stream itself is asked if the oplog may not be read:
+    otherwise the loss would be an error of the task, after the plan.
+    """
     name = server_name(connection)
     if name != progress.server:
         raise ClusterChanged(
@@ -149,7 +154,9 @@ def check_progress(connection: MongoConnection, progress: MongoProgress) -> None
             now=name,
             hint="use the address of the former server, or start with --resnapshot",
         )
-    require_history(connection, progress.log)
+    if not require_history(connection, progress.log) and settings is not None and settings.rereads_when_lost:
+        start = progress.log
+        require_stream(connection, LogPart(start, start + 1, settings.database, settings.collection))
 
 
 def captured_collections(planner: MongoPlanner, connection: MongoConnection, *, must: bool) -> list[Collection]:

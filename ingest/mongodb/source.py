@@ -69,7 +69,7 @@ class MongoSource(DatabaseSource[MongoSettings, MongoPlanner]):
     def _check_log(self, progress: MongoProgress) -> None:
         """Raise PositionLost if the log of the batch that ends here is gone."""
         with self.planner.connected() as connection:
-            check_progress(connection, replace(progress, log=progress.batch.start))
+            check_progress(connection, replace(progress, log=progress.batch.start), self.settings)
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[DecodedChunk]:
         return MongoRangeReading(self.settings, range_.start, options).chunks()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ from penstock.errors import SourceError
 from penstock.ingest.mongodb.errors import CursorLost
 from penstock.ingest.mongodb.log.events import OTHERS, ROWS, Events, time_of_last
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of_token, time_text, timestamp_of
+from penstock.ingest.mongodb.server.refusals import refused
 from penstock.ingest.mongodb.server.replies import Reply, joined
 
 if TYPE_CHECKING:
@@ -64,6 +66,19 @@ def streamed(connection: MongoConnection, part: LogPart) -> Iterator[tuple[Event
             raise CursorLost("the server ended the change stream", retryable=True, database=part.database)
         log.info("event=change_stream_ended database=%s note=a new one begins after it", part.database)
         opens = {"startAfter": {"_data": token}}
+
+
+def require_stream(connection: MongoConnection, part: LogPart) -> None:
+    """Open the stream of this part and close it. Raise OplogLost if the server no longer has the log at its start."""
+    from pymongo.errors import OperationFailure
+
+    # Not 0: the server looks for the start when it reads.
+    command = command_of(part, {"startAtOperationTime": timestamp_of(part.start)}) | {"cursor": {"batchSize": 1}}
+    try:
+        with closing(connection.documents(part.database or "admin", command)) as replies:
+            next(replies)
+    except OperationFailure as error:
+        raise refused(connection.server, error) from error
 
 
 def _size(replies: Sequence[Reply]) -> int:

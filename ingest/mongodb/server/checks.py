@@ -47,8 +47,8 @@ def _first(connection: MongoConnection, database: str, find: dict[str, Any]) -> 
     return found[0] if found else None
 
 
-def require_history(connection: MongoConnection, start: ClusterTime) -> None:
-    """Raise OplogLost if the oplog is known to begin after this time.
+def require_history(connection: MongoConnection, start: ClusterTime) -> bool:
+    """Raise OplogLost if the oplog is known to begin after this time. Return whether it is known when it begins.
 
     If the user may not read the oplog, the server refuses the change stream instead.
     """
@@ -61,6 +61,7 @@ def require_history(connection: MongoConnection, start: ClusterTime) -> None:
             oldest=time_text(oldest),
             hint=f"read the collections again with --resnapshot; a larger oplog keeps more: {_RESIZE}",
         )
+    return oldest is not None
 
 
 def check_server(connection: MongoConnection) -> list[ServerFinding]:

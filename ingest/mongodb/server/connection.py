@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,7 @@ class MongoConnection:
         # The plan has asked the server itself whether it is still the one of the positions.
         return self.client.is_mongos
 
-    def documents(self, database: str, command: dict[str, Any]) -> Iterator[Reply]:
+    def documents(self, database: str, command: dict[str, Any]) -> Generator[Reply, None, None]:
         """Yield the replies of a cursor until it ends; with a change stream, until the caller stops."""
         reply = self._read(database, command)
         collection = command.get("find", "$cmd.aggregate")

@@ -10,8 +10,11 @@ import pytest
 from bson import ObjectId
 
 from penstock.errors import ConfigError, SourceError
+from penstock.ingest.mongodb import planner
 from penstock.ingest.mongodb.errors import EmptyCollection, OplogLost
-from penstock.ingest.mongodb.server import collections
+from penstock.ingest.mongodb.log.stream import LogPart, require_stream
+from penstock.ingest.mongodb.server import checks, collections
+from penstock.ingest.mongodb.server.connection import MongoConnection
 from penstock.ingest.mongodb.source import MongoSource
 from penstock.ingest.source import Offsets
 from penstock.pipelines.api.dead_letters import letters_of
@@ -322,3 +325,26 @@ def test_a_planned_batch_whose_history_is_lost_lets_the_collections_be_read_agai
         spec = sync.spec
         run(spec.model_copy(update={"errors": spec.errors.model_copy(update={"position_lost": "resnapshot"})}))
         assert set(sync.rows()) == {"second"}
+
+
+def test_the_stream_is_opened_to_find_lost_history_if_the_oplog_may_not_be_read(
+    server: MongoPlayground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in refuses no stream whose begin is gone: the answer of a real server is in the unit tests."""
+    asked: list[LogPart] = []
+    monkeypatch.setattr(checks, "oldest_time", lambda _: None)
+
+    def noted(connection: MongoConnection, part: LogPart) -> None:
+        require_stream(connection, part)
+        asked.append(part)
+
+    monkeypatch.setattr(planner, "require_stream", noted)
+    server.db.t.insert_one({"_id": "first"})
+    sync = MongoSync(server, tmp_path, "t")
+    spec = sync.spec
+    spec = spec.model_copy(update={"errors": spec.errors.model_copy(update={"position_lost": "resnapshot"})})
+    run(spec)
+    server.db.t.insert_one({"_id": "second"})
+    run(spec)
+    assert set(sync.rows()) == {"first", "second"}
+    assert asked

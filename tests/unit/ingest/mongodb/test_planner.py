@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from bson import Binary, Timestamp
+from pymongo.errors import OperationFailure
 
 from penstock.errors import ConfigError
 from penstock.ingest.connector_requests import SourceRequest
@@ -194,6 +195,35 @@ def test_other_server_is_refused(planner: MongoPlanner, server: Server) -> None:
     with pytest.raises(ClusterChanged, match="another server answers") as caught:
         planner.next(begun, NO_LIMIT, None)
     assert (caught.value.facts["before"], caught.value.facts["now"]) == ("rs0", "rs1")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_the_stream_says_that_the_log_is_lost_to_a_user_who_may_not_read_the_oplog(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_gone: bool
+) -> None:
+    planner = planner_of(tmp_path, rereads_when_lost=True)
+    start = planner.next(planner.begin(), NO_LIMIT, None)
+    assert start is not None
+    asked, command = list[dict[str, Any]](), server.command
+
+    def denied(database: str, words: dict[str, Any]) -> dict[str, Any]:
+        if words.get("find") == "oplog.rs":
+            raise OperationFailure("not authorized on local", 13)
+        return command(database, words)
+
+    def documents(_database: str, words: dict[str, Any]) -> Iterator[None]:
+        asked.append(words["pipeline"][0]["$changeStream"])
+        if is_gone:
+            raise OperationFailure("the resume point may no longer be in the oplog", 286)
+        yield
+
+    monkeypatch.setattr(server, "command", denied)
+    monkeypatch.setattr(server, "documents", documents, raising=False)
+    server.second += 5
+    found = planner.next(start, NO_LIMIT, None)
+    assert found is not None
+    assert asked[0]["startAtOperationTime"] == Timestamp(start.log >> 32, start.log & 0xFFFFFFFF)
+    assert {barrier.kind for barrier in found.batch.barriers} == ({"read-again"} if is_gone else set())
 
 
 def test_lost_log_is_an_error_unless_collections_may_be_read_again(server: Server, tmp_path: Path) -> None:

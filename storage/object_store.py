@@ -95,11 +95,13 @@ class ObjectStorage:
 
         It is tried at the first create of a process: tables may exist that others created.
         """
-        if self in _CHECKED or not own_addresses(self.kind, {name: resolve(value) for name, value in self.config}):
+        if self in _CHECKED:
             return
+        config = {name: resolve(value) for name, value in self.config}
         _CHECKED.add(self)  # the check creates files itself
         try:
-            probe(self, path.rpartition("/")[0])
+            if own_addresses(self.kind, config):
+                probe(self, path.rpartition("/")[0])
         except BaseException:
             _CHECKED.discard(self)
             raise
@@ -194,7 +196,7 @@ class ObjectStorage:
         return pa.PythonFile(Output(upload, lambda: self._request("write", path)), "w")
 
 
-# Stores of this process that refuse to create a file that exists.
+# Stores of this process that refuse to create a file that exists: those of the clouds, and those that were tried.
 _CHECKED: set[ObjectStorage] = set()
 
 

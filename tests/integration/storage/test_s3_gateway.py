@@ -5,17 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-import boto3
 import pytest
 
 from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_errors import StoreRefused
 from penstock.storage.open import open_storage
 from tests.chaos.proxy import proxied
+from tests.integration.storage.places import gateway
 from tests.integration.storage.troubles import create_without_answers, delete_beside
-from tests.servers import launch
 from tests.unit.storage.contract import StorageContract
 
 pytestmark = [pytest.mark.s3gateway, pytest.mark.slow]
@@ -24,17 +24,8 @@ KEYS = {"s3.access-key": "AKTEST", "s3.secret-key": "hidden", "s3.path.style.acc
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with launch.running("versitygw", tmp_path_factory.mktemp("versitygw")) as port:
-        address = f"http://127.0.0.1:{port}"
-        client = boto3.client(
-            "s3",
-            endpoint_url=address,
-            aws_access_key_id="AKTEST",
-            aws_secret_access_key="hidden",
-            region_name="us-east-1",
-        )
-        client.create_bucket(Bucket="lake")
-        yield address
+    with ExitStack() as open_things:
+        yield gateway(tmp_path_factory.mktemp("versitygw"), open_things)
 
 
 def opened(endpoint: str, url: str = "s3://lake/warehouse", **keys: str) -> ObjectStorage:

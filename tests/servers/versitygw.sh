@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Versity's gateway for tests: S3 over a folder, which keeps conditions also among many writers. A Go module; needs go (1.25 or newer).
 #
-#   versitygw.sh install              build it (85 MB); once, minutes of both cores. `make prepare` does, tests do not
+#   versitygw.sh install              build it (85 MB); once, minutes of all cores. `make nightly` does, tests do not
 #   versitygw.sh is-built             succeed if it is there
 #   versitygw.sh start DATADIR PORT   start, return when it answers; the access key is AKTEST, the secret key hidden
 #   versitygw.sh stop  DATADIR        stop, return when gone

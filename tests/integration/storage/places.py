@@ -50,7 +50,7 @@ def gateway(folder: Path, open_things: ExitStack) -> str:
     Skip the test where it is not built: that takes minutes, which no test has.
     """
     if subprocess.run([launch.HERE / "versitygw.sh", "is-built"], check=False).returncode:
-        pytest.skip("CANNOT RUN HERE: Versity's S3 gateway is not built:  make prepare  builds it")
+        pytest.skip("CANNOT RUN HERE: Versity's S3 gateway is not built:  python -m tests.prepare --night  builds it")
     port = open_things.enter_context(launch.running("versitygw", folder))
     endpoint = f"http://127.0.0.1:{port}"
     client = boto3.client(

@@ -50,7 +50,7 @@ G = TypeVar("G", bound=DeclaredGroup)
 
 def fewest_alike(rule: ImageRule, bulk_rows: int) -> int:
     """Return the fewest rows of one layout that are cheaper to cut out together than to parse one by one."""
-    return bulk_rows if rule.before_images == "all" else int(bulk_rows * SAME_LAYOUT_SHARE)
+    return 2 * bulk_rows if rule.before_images == "all" else int(bulk_rows * SAME_LAYOUT_SHARE)
 
 
 def add_alike(

@@ -78,7 +78,7 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
     schema = SourceSchema("mysql", group.database, group.table, fields, keys, states_no_key=group.states_no_key)
     documents = [member.data for member in group.members]
     sizes = np.fromiter(map(len, documents), np.int64, len(documents))
-    bulky = partial(_is_bulky, fields, options.bulk_rows)
+    bulky = partial(_is_bulky, fields, max(options.bulk_rows, fewest_alike(rule, options.bulk_rows)))
     if (
         _is_bulky(fields, fewest_alike(rule, options.bulk_rows), sizes)
         and int(sizes.sum()) <= MOST_BYTES

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pymysql
 import pytest
 
+from penstock.errors import SourceError
 from penstock.ingest.database import reachability
 from penstock.ingest.database.findings import ConnectionLost
 from penstock.ingest.mysql.server import connection
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.connection import connect
-from tests.waiting import at_most
+from tests.waiting import at_most, ended
 
 # Without TLS: its settings are read from files at every attempt.
 SERVER = ServerAddress("db", 3306, "cdc", Secret("x"), patience=60.0, tls=Tls("disabled"))
@@ -76,3 +78,22 @@ def test_waiting_for_a_server_ends_after_the_limit(
         connect(SERVER)
     assert clock.now == 60.0
     assert len(caplog.records) == 1
+
+
+def test_a_greeting_that_cannot_be_read_is_an_error_that_may_pass() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = ServerAddress("127.0.0.1", listener.getsockname()[1], "u", Secret("p"), Tls("disabled"))
+
+        def greet() -> None:
+            client, _ = listener.accept()
+            client.sendall(b"\x04\0\0\0\x0a8.\xff")  # the version has no end, and is no text
+            client.recv(1)  # until it gives up
+            client.close()
+
+        greeting = threading.Thread(target=greet)
+        greeting.start()
+        with pytest.raises(SourceError, match="cannot be read") as caught:
+            connect(server)
+        ended(greeting)
+    assert caught.value.retryable
+    assert "check the network" in (caught.value.hint or "")

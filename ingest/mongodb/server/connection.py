@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SourceError
 from penstock.ingest.database.kept_connections import KeptConnections
 from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
@@ -165,10 +165,20 @@ def kept_connected(server: MongoAddress) -> Iterator[MongoConnection]:
 
 @contextmanager
 def _pymongo_errors(server: MongoAddress) -> Iterator[None]:
+    from bson.errors import BSONError
     from pymongo.errors import PyMongoError
 
     try:
         yield
+    except BSONError as error:
+        raise SourceError(
+            "an answer of the MongoDB server cannot be read",
+            retryable=True,
+            server=server.where,
+            reason=str(error),
+            hint="it is asked again with the next attempt; if this happens again, check the network and proxies on the "
+            "way, and use TLS, with which changed bytes are noticed",
+        ) from error
     except (OSError, PyMongoError) as error:
         raise refused(server, error) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 
+import bson
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, ConfigurationError, NetworkTimeout, OperationFailure, PyMongoError
@@ -135,3 +136,10 @@ def test_a_server_that_needs_longer_than_the_limit_has_a_hint_at_the_limit() -> 
     error = refused(MongoAddress("db"), NetworkTimeout("db:27017: timed out"))
     assert error.retryable
     assert "socketTimeoutMS" in (error.hint or "")
+
+
+def test_an_answer_that_is_no_bson_is_an_error_that_may_pass() -> None:
+    with pytest.raises(SourceError, match="cannot be read") as caught, connection._pymongo_errors(SERVER):
+        bson.decode(b"\x0e\0\0\0\x02k\0\x02\0\0\0\xc9\0\0")
+    assert caught.value.retryable
+    assert "use TLS" in (caught.value.hint or "")

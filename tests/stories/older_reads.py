@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from tests.golden.relations import difference
 from tests.simulation.story import Step
@@ -63,5 +64,11 @@ class OlderReads:
             return None
         expected = replace(after, rows=[row for row in after.rows if row not in before.rows])
         options = {"incremental-between": f"{start},{end}", "incremental-between-scan-mode": "diff"}
-        wrong = difference(expected, self.table.scan(options=options).to_arrow().drop_columns("rowkind"))
+        try:
+            found = self.table.scan(options=options).to_arrow()
+        except ConfigError as refused:
+            if "different numbers of buckets" not in str(refused):  # the table was rescaled between the two
+                raise
+            return None
+        wrong = difference(expected, found.drop_columns("rowkind"))
         return wrong and f"difference of snapshots {start} and {end}: {wrong}"

@@ -14,8 +14,12 @@ from penstock.errors import ConfigError
 from penstock.storage.object_store_errors import CREDENTIALS
 
 _ENVIRONMENT = {"s3": "AWS_", "gs": "GOOGLE_", "abfs": "AZURE_"}
-# Parts of the names of options that give an address. `use_emulator` of Azure is one on this machine.
-_ADDRESSES = ("endpoint", "base_url", "use_emulator")
+# Ends of the names of options that give an address, after `aws_` and the like. Other endpoints, such as those for
+# logins, are none: AWS_STS_REGIONAL_ENDPOINTS is set in every container of Amazon's Kubernetes.
+_ADDRESSES = {"endpoint", "endpoint_url", "endpoint_url_s3", "storage_endpoint", "base_url"}
+# Options of Azure that are true for a server on this machine.
+_EMULATOR = "use_emulator"
+_NO = {"", "0", "false", "n", "no", "off"}
 _KEY_FILES = ("service_account", "service_account_path")
 
 
@@ -56,7 +60,9 @@ def own_addresses(kind: str, config: Mapping[str, str]) -> list[str]:
     prefix = _ENVIRONMENT[kind]
     around = {name.removeprefix(prefix).lower(): text for name, text in os.environ.items() if name.startswith(prefix)}
     given = {**around, **config}
-    found = [text for name, text in given.items() if any(part in name for part in _ADDRESSES)]
+    bare = prefix.lower()
+    found = [text for name, text in given.items() if text and name.removeprefix(bare) in _ADDRESSES]
+    found += [text for name, text in given.items() if name.endswith(_EMULATOR) and text.lower() not in _NO]
     if kind == "gs":
         found += [address for name, text in given.items() for address in _in_key(name.removeprefix("google_"), text)]
     return found

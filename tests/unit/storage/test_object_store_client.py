@@ -56,6 +56,30 @@ def test_a_cloud_without_options_has_its_own_address(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        ("s3", "AWS_STS_REGIONAL_ENDPOINTS", "regional"),
+        ("s3", "AWS_USE_FIPS_ENDPOINT", "true"),
+        ("s3", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ADDRESS),
+        ("s3", "AWS_ENDPOINT_URL_DYNAMODB", ADDRESS),
+        ("s3", "AWS_ENDPOINT_URL", ""),
+        ("abfs", "AZURE_MSI_ENDPOINT", ADDRESS),
+        ("abfs", "AZURE_STORAGE_USE_EMULATOR", "false"),
+    ],
+)
+def test_variables_about_other_services_give_no_address_of_the_store(
+    kind: str, name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, text)
+    assert own_addresses(kind, {}) == []
+
+
+def test_an_emulator_is_another_server_than_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    assert own_addresses("abfs", {}) == ["true"]
+
+
+@pytest.mark.parametrize(
     ("kind", "options", "reason"),
     [
         ("gs", {"service_account": "/no/such/key.json"}, "No such file or directory"),

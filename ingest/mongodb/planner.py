@@ -22,6 +22,8 @@ from penstock.ingest.source import Barrier, Limit
 
 log = logging.getLogger(__name__)
 _SECOND = 1 << 32
+# How old a position is at least before it may be lost.
+_SURELY_KEPT = 60 * _SECOND
 
 
 @dataclass(slots=True)
@@ -144,7 +146,8 @@ def check_progress(connection: MongoConnection, progress: MongoProgress, setting
     """Raise PositionLost if the server is another one, or no longer has the log after this position.
 
     With settings that read collections again in this case, the stream itself is asked if the oplog may not be read:
-    otherwise the loss would be an error of the task, after the plan.
+    otherwise the loss would be an error of the task, after the plan. A position of this minute is not asked about: a
+    running pipeline would open a stream for each batch.
     """
     name = server_name(connection)
     if name != progress.server:
@@ -154,8 +157,10 @@ def check_progress(connection: MongoConnection, progress: MongoProgress, setting
             now=name,
             hint="use the address of the former server, or start with --resnapshot",
         )
-    if not require_history(connection, progress.log) and settings is not None and settings.rereads_when_lost:
-        start = progress.log
+    if require_history(connection, progress.log) or settings is None or not settings.rereads_when_lost:
+        return
+    start = progress.log
+    if connection.now() > start + _SURELY_KEPT:
         require_stream(connection, LogPart(start, start + 1, settings.database, settings.collection))
 
 

@@ -25,6 +25,8 @@ FullDocument = Literal["lookup", "required"]
 # Events of one reply; a reply has at most 16 MiB anyway.
 _EVENTS = 4096
 _TOGETHER, _TOGETHER_BYTES = 8192, 16 << 20
+# How long the server may look for the start of a stream, and the code of its error after that.
+_START_MS, _OVER_TIME = 5000, 50
 # How long the server may not come closer to the end, in seconds.
 _LONGEST_WAIT_S = 120.0
 
@@ -74,11 +76,14 @@ def require_stream(connection: MongoConnection, part: LogPart) -> None:
 
     # Not 0: the server looks for the start when it reads.
     command = command_of(part, {"startAtOperationTime": timestamp_of(part.start)}) | {"cursor": {"batchSize": 1}}
+    # Before it answers, the server reads on to the first event that is wanted, which may be far from the start.
+    command["maxTimeMS"] = _START_MS
     try:
         with closing(connection.documents(part.database or "admin", command)) as replies:
             next(replies)
     except OperationFailure as error:
-        raise refused(connection.server, error) from error
+        if error.code != _OVER_TIME:  # by then the start has been found
+            raise refused(connection.server, error) from error
 
 
 def _size(replies: Sequence[Reply]) -> int:

@@ -339,6 +339,7 @@ def test_the_stream_is_opened_to_find_lost_history_if_the_oplog_may_not_be_read(
         asked.append(part)
 
     monkeypatch.setattr(planner, "require_stream", noted)
+    monkeypatch.setattr(planner, "_SURELY_KEPT", -1)
     server.db.t.insert_one({"_id": "first"})
     sync = MongoSync(server, tmp_path, "t")
     spec = sync.spec

@@ -27,6 +27,7 @@ import pymysql.connections
 import pymysql.cursors
 from pymysql.constants import CR
 
+from penstock.errors import ConfigError
 from penstock.ingest.mysql.errors import PasswordExposed
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class GuardedConnection(PyMySqlConnection):
         self.address = server
         self._key: bytes | None = None
         self._sent: str | bytes = b""
+        # Otherwise both would be taken for answers that cannot be read.
+        _check_host(server.host)
         self._trusted = _trusted_key(server.tls)
         handlers: dict[str, Any] = {
             "mysql_clear_password": _ClearPassword,
@@ -180,5 +183,28 @@ def exposed(server: ServerAddress, message: str, hint: str) -> PasswordExposed:
     return PasswordExposed(message, server=f"{server.host}:{server.port}", ssl_mode=server.tls.mode, hint=hint)
 
 
+def _check_host(host: str) -> None:
+    try:
+        host.encode("idna")  # as a socket does
+    except UnicodeError as error:
+        raise ConfigError(
+            "the host name of the MySQL server is not valid", hostname=host, reason=str(error), hint="correct hostname"
+        ) from error
+
+
 def _trusted_key(tls: Tls) -> bytes | None:
-    return Path(tls.public_key).read_bytes() if tls.public_key else None
+    if not tls.public_key:
+        return None
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    key = Path(tls.public_key).read_bytes()
+    try:
+        load_pem_public_key(key)
+    except ValueError as error:
+        raise ConfigError(
+            "the public key of the MySQL server cannot be used",
+            file=tls.public_key,
+            reason=str(error).partition(".")[0],
+            hint="public-key is a file in PEM, which begins with -----BEGIN PUBLIC KEY-----",
+        ) from error
+    return key

@@ -1,4 +1,4 @@
-"""Rogue servers: whatever they ask for, the password is not given away."""
+"""Rogue servers: whatever they ask for, the password is not given away. Settings that fit no server are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
-from penstock.errors import SourceError
+from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mysql.actions import conf_section
 from penstock.ingest.mysql.errors import PasswordExposed
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
@@ -177,6 +177,22 @@ def test_only_the_key_of_the_file_is_used(play: str, tmp_path: Path) -> None:
             connect(replace(address, tls=Tls(public_key=str(file))))
         assert received
         assert not knows(received)
+
+
+@pytest.mark.parametrize("content", ["", "no key", PEM.decode()[:200]])
+def test_a_file_without_a_public_key_is_an_error_of_the_configuration(content: str, tmp_path: Path) -> None:
+    """It is not an answer that cannot be read, which would be asked for again."""
+    file = tmp_path / "key.pem"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match="public key") as refused:
+        connect(ServerAddress("127.0.0.1", 1, "repl", Secret(PASSWORD), Tls(public_key=str(file)), patience=60))
+    assert refused.value.facts["file"] == str(file)
+
+
+@pytest.mark.parametrize("host", ["db..example", "x" * 64 + ".example"])
+def test_a_host_name_that_no_server_has_is_an_error_of_the_configuration(host: str) -> None:
+    with pytest.raises(ConfigError, match="host name"):
+        connect(ServerAddress(host, 3306, "repl", Secret(PASSWORD), patience=60))
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,26 @@ import pytest
 import penstock
 from penstock.storage.environment import Environment
 from penstock.table.catalog.hive_commits import HiveLocks
-from penstock.table.handle import Table
 from penstock.table.metastore.hive_client import HiveMetastore
 from tests.integration.hive.conftest import metastore
 from tests.integration.hive.overwriting_folders import overwriting_catalog
 from tests.interop.kept_views import check_views_of_java, check_views_of_ours
-from tests.interop.oracle.client import JavaRefused, Oracle
+from tests.interop.oracle.client import Oracle
+from tests.interop.shared_catalog import (
+    COLUMNS,
+    SharedCatalog,
+    check_commits_of_both,
+    check_java_waits,
+    check_we_use_a_table_of_java,
+    create_events,
+    ids,
+    put,
+)
 from tests.invariants import check_invariants
 from tests.locked_catalog import OverwritingStorage
-from tests.waiting import ended
 
 __all__ = ["metastore"]
 pytestmark = [pytest.mark.hive, pytest.mark.slow]
-COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
-ROW_TYPE = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())])
 TYPES = [
     ("id", "INT NOT NULL"),
     ("flag", "BOOLEAN"),
@@ -46,26 +52,16 @@ TYPES = [
 ]
 
 
-class Lake:
-    """A catalog in a metastore, with locks, in both implementations."""
+@dataclass(frozen=True)
+class Lake(SharedCatalog):
+    """A catalog in a metastore, with locks."""
 
-    def __init__(self, oracle: Oracle, metastore: str, folder: Path) -> None:
-        self.oracle, self.folder, self.metastore = oracle, folder, HiveMetastore.of(metastore)
-        self.options = {"metastore": "hive", "uri": metastore, "lock.enabled": "true"}
+    metastore: HiveMetastore
 
-    @property
-    def warehouse(self) -> str:
-        return f"{self.folder}/warehouse"
-
-    @property
-    def ours(self) -> penstock.Catalog:
-        return penstock.Catalog(self.warehouse, self.options)
-
-    def java(self, op: str, **arguments: Any) -> Any:
-        return self.oracle.ask(op, warehouse=self.warehouse, catalog_options=self.options, **arguments)
-
-    def java_rows(self, table: str) -> list[Any]:
-        return sorted(self.java("read", table=table)["rows"])
+    @classmethod
+    def of(cls, oracle: Oracle, metastore: str, folder: Path) -> Lake:
+        options = {"metastore": "hive", "uri": metastore, "lock.enabled": "true"}
+        return cls(oracle, f"{folder}/warehouse", options, HiveMetastore.of(metastore))
 
     def partitions(self, name: str) -> dict[str, Any]:
         database, table = name.split(".")
@@ -77,21 +73,11 @@ class Lake:
 @pytest.fixture
 def lake(oracle: Oracle, metastore: str, tmp_path: Path) -> Iterator[Lake]:
     (tmp_path / "warehouse").mkdir()
-    found = Lake(oracle, metastore, tmp_path)
+    found = Lake.of(oracle, metastore, tmp_path)
     yield found
     for database in found.ours.databases():
         if database != "default":
             found.ours.drop_database(database, cascade=True)
-
-
-def put(table: Table, *ids: int) -> None:
-    with table.writer() as writer:
-        writer.write(pa.table({"id": list(ids), "v": [str(id_) for id_ in ids]}, schema=ROW_TYPE))
-        writer.commit()
-
-
-def ids(table: Table) -> list[int]:
-    return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
 
 
 def test_java_uses_our_tables(lake: Lake) -> None:
@@ -114,19 +100,7 @@ def test_java_uses_our_tables(lake: Lake) -> None:
 
 
 def test_we_use_the_tables_of_java(lake: Lake) -> None:
-    lake.java("create", table="shop.orders", columns=COLUMNS, pk=["id"], options={"bucket": "1"})
-    lake.java("write", table="shop.orders", rows=[["+I", 1, "java"]])
-    ours = lake.ours
-    assert ours.tables("shop") == ["orders"]
-    put(ours.table("shop.orders"), 2)
-    ours.alter_table("shop.orders", [penstock.AddColumn("more", "INT")])
-    assert lake.java_rows("shop.orders") == [[1, "java", None], [2, "2", None]]
-    ours.rename_table("shop.orders", "shop.sales")
-    assert lake.java("tables")["tables"] == ["shop.sales"]
-    check_invariants(ours.table("shop.sales"), oracle=lake.oracle)
-    ours.drop_table("shop.sales")
-    with pytest.raises(JavaRefused, match=r"shop\.sales"):
-        lake.java("read", table="shop.sales")
+    check_we_use_a_table_of_java(lake)
 
 
 CREATED: dict[str, tuple[Sequence[tuple[str, str]], list[str], list[str], dict[str, str]]] = {
@@ -251,8 +225,8 @@ def test_descriptions_of_generated_tables_equal_those_of_java(lake: Lake, night:
     assert min(kinds[kind] for kind in ("keyed", "append", "parted", "whole")) > 2, kinds
 
 
-def test_both_name_a_table_in_the_same_folder(lake: Lake) -> None:
-    path = f"{lake.folder}/elsewhere"
+def test_both_name_a_table_in_the_same_folder(lake: Lake, tmp_path: Path) -> None:
+    path = f"{tmp_path}/elsewhere"
     lake.ours.create_database("shop")
     put(lake.ours.create_table("shop.ours", COLUMNS, ["id"], options={"bucket": "1", "path": path}), 1)
     lake.java("create", table="shop.java", columns=[], pk=[], options={"path": path})
@@ -327,53 +301,20 @@ def test_a_metastore_that_lost_its_tables_is_repaired_as_java_does(lake: Lake) -
 
 
 def test_java_waits_for_our_lock(lake: Lake) -> None:
-    put(events(lake), 1)
+    put(create_events(lake), 1)
     locks = HiveLocks(lake.metastore, 60_000, 100)
-    rows = [["+I", 2, "java"]]
-    writer = threading.Thread(target=lambda: lake.java("write", table="shop.events", rows=rows), daemon=True)
-    with locks.held("shop.events", Environment()):
-        writer.start()
-        writer.join(timeout=2)
-        assert writer.is_alive()
-        assert lake.ours.store("shop.events").snapshots.latest_id() == 1
-    ended(writer)
-    assert ids(lake.ours.table("shop.events")) == [1, 2]
+    check_java_waits(lake, locks.held("shop.events", Environment()))
 
 
 @pytest.mark.timeout(1800)
 def test_commits_of_both_under_one_lock_are_kept(lake: Lake) -> None:
     """Commit from both sides, ours to a store that overwrites files: without the lock, commits would be lost."""
-    commits = int(os.environ.get("PENSTOCK_MIXED_COMMITS", "20")) // 2
-    events(lake)
+    commits = int(os.environ.get("PENSTOCK_MIXED_COMMITS", "20"))
+    create_events(lake)
     backend = overwriting_catalog(lake.warehouse, lake.metastore)
     table = penstock.Catalog(lake.warehouse, backend=backend).table("shop.events")
     assert isinstance(table.store.storage, OverwritingStorage)
-    failures: list[BaseException] = []
-
-    def java() -> None:
-        try:
-            for number in range(commits):
-                lake.java("write", table="shop.events", rows=[["+I", 1000 + number, "java"]])
-        except BaseException as error:  # noqa: BLE001 -- asserted below
-            failures.append(error)
-
-    writer = threading.Thread(target=java)
-    writer.start()
-    for number in range(commits):
-        put(table, number)
-    writer.join()
-    assert failures == []
-    found = lake.ours.table("shop.events")
-    expected = [*range(commits), *range(1000, 1000 + commits)]
-    assert ids(found) == [row[0] for row in lake.java_rows("shop.events")] == expected
-    # Java reads each of the snapshots, which takes longer than all commits of a night.
-    check_invariants(found, oracle=lake.oracle if commits <= 20 else None)
-
-
-def events(lake: Lake) -> Table:
-    lake.ours.create_database("shop")
-    options = {"bucket": "-1", "commit.max-retries": "100", "snapshot.num-retained.min": "1000"}
-    return lake.ours.create_table("shop.events", COLUMNS, options=options | {"snapshot.num-retained.max": "1000"})
+    check_commits_of_both(lake, table, commits)
 
 
 def test_a_view_of_java_is_listed_read_and_dropped(lake: Lake) -> None:

@@ -28,9 +28,7 @@ _ELAPSED = re.compile(r"\b(?:monotonic|perf_counter|time)\(\) - \w+ <=? ?([\d.]*
 MEANT = {
     "chaos/test_soak.py": "the time of the run",
     "integration/postgres/test_connection.py": "a second attempt waits for the first",
-    "interop/test_hive_catalog.py": "Java waits while a lock is held",
-    "interop/test_jdbc_catalog.py": "Java waits while a lock is held",
-    "interop/test_jdbc_servers.py": "Java waits while a lock is held",
+    "interop/shared_catalog.py": "Java waits while a lock is held",
     "unit/test_waiting.py": "examples",
 }
 # Files whose counts are of calls that the product makes for each batch, however long that takes.

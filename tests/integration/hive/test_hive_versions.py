@@ -135,7 +135,7 @@ def test_properties_of_a_database_are_changed(server: tuple[str, Path, str], tmp
 @pytest.fixture
 def shared(oracle: Oracle, metastore: str, tmp_path: Path) -> Iterator[Lake]:
     (tmp_path / "warehouse").mkdir()
-    found = Lake(oracle, metastore, tmp_path)
+    found = Lake.of(oracle, metastore, tmp_path)
     others = found.ours.databases()  # `default`, and those of other tests with this metastore
     yield found
     for database in set(found.ours.databases()).difference(others):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pyarrow as pa
 import pytest
 from moto.server import ThreadedMotoServer
@@ -13,6 +12,7 @@ from moto.server import ThreadedMotoServer
 import penstock
 from penstock.table.handle import Table
 from tests.iceberg import VECTORS, ordered
+from tests.servers import s3
 
 pytestmark = pytest.mark.slow
 COLUMNS = [("id", "BIGINT NOT NULL"), ("v", "STRING"), ("dt", "STRING")]
@@ -25,18 +25,11 @@ def store() -> Iterator[dict[str, str]]:
     server.start()
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        aws_access_key_id="AK",
-        aws_secret_access_key="SK",
-        region_name="us-east-1",
-    )
-    client.create_bucket(Bucket="lake")
+    s3.create_bucket(endpoint)
     yield {
         "s3.endpoint": endpoint,
-        "s3.access-key": "AK",
-        "s3.secret-key": "SK",
+        "s3.access-key": s3.ACCESS_KEY,
+        "s3.secret-key": s3.SECRET_KEY,
         "s3.region": "us-east-1",
         "s3.path.style.access": "true",
     }
@@ -66,8 +59,8 @@ def opened(store: dict[str, str], name: str) -> Any:
 
     settings = {
         "s3.endpoint": store["s3.endpoint"],
-        "s3.access-key-id": "AK",
-        "s3.secret-access-key": "SK",
+        "s3.access-key-id": s3.ACCESS_KEY,
+        "s3.secret-access-key": s3.SECRET_KEY,
         "s3.region": "us-east-1",
         "s3.force-virtual-addressing": "false",
     }

@@ -8,10 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import boto3
 import pytest
 
-from tests.servers import azure, google, launch
+from tests.servers import azure, google, launch, s3
 
 
 @dataclass(frozen=True)
@@ -53,21 +52,14 @@ def gateway(folder: Path, open_things: ExitStack) -> str:
         pytest.skip("CANNOT RUN HERE: Versity's S3 gateway is not built:  python -m tests.prepare --night  builds it")
     port = open_things.enter_context(launch.running("versitygw", folder))
     endpoint = f"http://127.0.0.1:{port}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        aws_access_key_id="AKTEST",
-        aws_secret_access_key="hidden",
-        region_name="us-east-1",
-    )
-    client.create_bucket(Bucket="lake")
+    s3.create_bucket(endpoint)
     return endpoint
 
 
 def _s3(folder: Path, open_things: ExitStack) -> Place:
     endpoint = gateway(folder, open_things)
-    options = {"s3.endpoint": endpoint, "s3.access-key": "AKTEST", "s3.secret-key": "${PLACE_KEY}"}
-    return Place("s3://lake", {**options, "s3.path.style.access": "true"}, {"PLACE_KEY": "hidden"})
+    options = {"s3.endpoint": endpoint, "s3.access-key": s3.ACCESS_KEY, "s3.secret-key": "${PLACE_KEY}"}
+    return Place("s3://lake", {**options, "s3.path.style.access": "true"}, {"PLACE_KEY": s3.SECRET_KEY})
 
 
 _OPENED = {"azure": _azure, "google": _google, "s3gateway": _s3}

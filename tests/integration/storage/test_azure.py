@@ -16,9 +16,8 @@ from penstock.storage.object_store import ObjectStorage
 from penstock.storage.object_store_errors import StoreRefused
 from penstock.storage.open import open_storage
 from tests.chaos.proxy import proxied
-from tests.integration.storage.troubles import create_without_answers, delete_beside
+from tests.integration.storage.object_store_contract import ObjectStoreContract, create_without_answers
 from tests.servers import azure, launch
-from tests.unit.storage.contract import StorageContract
 
 pytestmark = [pytest.mark.azure, pytest.mark.slow]
 URL = f"abfss://lake@{azure.ACCOUNT}.dfs.core.windows.net/warehouse"
@@ -45,28 +44,13 @@ def lake(endpoint: str) -> ObjectStorage:
     return opened(endpoint, fs__azure__account__key=azure.KEY)
 
 
-class TestContract(StorageContract):
+class TestContract(ObjectStoreContract):
+    missing = ("404 ContainerNotFound", "create the container")
+
     @pytest.fixture(autouse=True)
-    def _give(self, lake: ObjectStorage) -> None:
+    def _give(self, endpoint: str, lake: ObjectStorage) -> None:
         self.storage, self.root = lake, f"/warehouse/{uuid.uuid4()}"
-
-
-def test_one_of_many_concurrent_creates_wins(lake: ObjectStorage) -> None:
-    for turn in range(10):
-        path = f"/race/snapshot-{turn}"
-        with ThreadPoolExecutor(8) as pool:
-            won = list(pool.map(lambda i, path=path: lake.create(path, str(i).encode()), range(16)))  # type: ignore[misc]
-        assert won.count(True) == 1
-        assert lake.read(path) == str(won.index(True)).encode()
-
-
-def test_a_large_upload_has_several_blocks_and_appears_when_it_is_closed(lake: ObjectStorage) -> None:
-    with lake.open_output("/large/f") as out:
-        for _ in range(12):
-            out.write(b"x" * (1 << 20))
-        assert not lake.exists("/large/f")
-    assert lake.size("/large/f") == 12 << 20
-    assert lake.read_range("/large/f", (12 << 20) - 3, 3) == b"xxx"
+        self.elsewhere = opened(endpoint, URL.replace("lake", "none"), fs__azure__account__key=azure.KEY)
 
 
 def test_more_files_than_one_request_deletes_are_deleted(lake: ObjectStorage) -> None:
@@ -75,12 +59,6 @@ def test_more_files_than_one_request_deletes_are_deleted(lake: ObjectStorage) ->
         list(pool.map(lambda i: lake.write(f"/many/t/{i}", b""), range(300)))
     lake.delete_tree("/many")
     assert list(lake.walk("/many")) == []
-
-
-def test_a_folder_of_which_another_process_deletes_files_is_deleted(
-    lake: ObjectStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delete_beside(lake, monkeypatch)
 
 
 def test_a_create_whose_answer_was_lost_recognises_our_object(endpoint: str) -> None:
@@ -125,21 +103,6 @@ def test_wrong_credentials_are_refused_by_name(endpoint: str, options: dict[str,
     with pytest.raises(StoreRefused, match=r"cannot create abfs://lake/w/.*: the store answered 403") as refused:
         opened(endpoint, **options).create("/w/snapshot-1", b"x")
     assert "fs.azure.account.key or the shared access signature" in (refused.value.hint or "")
-
-
-@pytest.mark.parametrize("call", ["read", "exists", "list", "walk", "create", "write", "delete_tree", "output"])
-def test_a_missing_container_is_named(endpoint: str, call: str) -> None:
-    """The answer to `size` is that of a missing object: one to HEAD has no text."""
-    storage = opened(endpoint, URL.replace("lake", "none"), fs__azure__account__key=azure.KEY)
-    calls = {
-        "walk": lambda: list(storage.walk("/w")),
-        "create": lambda: storage.create("/w", b"x"),
-        "write": lambda: storage.write("/w", b"x"),
-        "output": lambda: storage.open_output("/w").close(),
-    }
-    with pytest.raises(StoreRefused, match="404 ContainerNotFound") as refused:
-        calls.get(call, lambda: getattr(storage, call)("/w"))()
-    assert "create the container" in (refused.value.hint or "")
 
 
 def test_an_endpoint_of_the_environment_is_probed(

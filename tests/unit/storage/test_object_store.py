@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
-import boto3
 import obstore
 import pytest
 from moto.server import ThreadedMotoServer
@@ -20,6 +19,7 @@ from penstock.storage.base import Storage, put_if_absent
 from penstock.storage.conditional_create import StoreUnsafe, probe
 from penstock.storage.object_store import FOLDER_MARK, ObjectStorage
 from penstock.storage.open import open_storage
+from tests.servers.s3 import create_bucket
 from tests.unit.storage.contract import StorageContract
 
 KEYS = {"s3.access-key": "AKTEST", "s3.secret-key": "${TEST_S3_SECRET}", "s3.path.style.access": "true"}
@@ -36,15 +36,7 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def s3(endpoint: str) -> Any:
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        aws_access_key_id="AKTEST",
-        aws_secret_access_key="hidden",
-        region_name="us-east-1",
-    )
-    client.create_bucket(Bucket="lake")
-    return client
+    return create_bucket(endpoint)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -28,6 +27,7 @@ from penstock.table.meta.entries import CommitMessage
 from penstock.table.options.buckets import BUCKET
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.table_options import TableOptions
+from tests.servers import s3
 
 TUNING = Path(__file__).resolve().parents[4] / "docs/tuning.md"
 ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
@@ -73,18 +73,11 @@ def log() -> Iterator[Log]:
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         server.start()
         host, port = server.get_host_and_port()
-        client = boto3.client(
-            "s3",
-            endpoint_url=f"http://{host}:{port}",
-            aws_access_key_id="AKTEST",
-            aws_secret_access_key="hidden",
-            region_name="us-east-1",
-        )
-        client.create_bucket(Bucket="lake")
+        s3.create_bucket(f"http://{host}:{port}")
         received.options |= {
             "s3.endpoint": f"http://{host}:{port}",
-            "s3.access-key": "AKTEST",
-            "s3.secret-key": "hidden",
+            "s3.access-key": s3.ACCESS_KEY,
+            "s3.secret-key": s3.SECRET_KEY,
             "s3.path.style.access": "true",
         }
         yield received

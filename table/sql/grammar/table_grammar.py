@@ -10,6 +10,7 @@ from penstock.table.sql.grammar.catalog_grammar import NOT_KEPT, OURS, READ_CONN
 from penstock.table.sql.grammar.column_grammar import read_column, read_computed_column, read_watermark
 from penstock.table.sql.grammar.cursor import Cursor
 from penstock.table.sql.grammar.database_grammar import create_database
+from penstock.table.sql.grammar.like_grammar import read_like_options
 from penstock.table.sql.grammar.row_statements import Names
 from penstock.table.sql.grammar.session_statements import View
 from penstock.table.sql.grammar.statements import Statement
@@ -90,28 +91,9 @@ def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False)
         cursor.fail("IF NOT EXISTS contradicts REPLACE")
     if_not_exists = cursor.skip("if", "not", "exists")
     name = cursor.names()
-    # Read ahead, because TIMESTAMP and BINARY mean different types in the two dialects, and columns come first.
-    dialect = _is_spark(cursor)
-    parts = _TableParts(temporary=temporary)
-    if cursor.skip("("):
-        while True:
-            _element(cursor, parts, spark=dialect)
-            if not cursor.skip(","):
-                break
-        _of_flink(cursor, parts)
-        cursor.expect(")")
-    # In any order: the two dialects have different ones.
-    while not cursor.at_end:
-        _clause(cursor, parts, spark=dialect)
-    if parts.connector is not None and (len(name) > 1 or not parts.columns):
-        hint = f"CREATE TEMPORARY TABLE {name[-1]} (id INT, ...) WITH (...)"
-        cursor.fail("a temporary table of a connector has columns, and a name without a database", hint=hint)
+    parts = _read_parts(cursor, temporary)
     path = None if parts.connector else parts.options.pop("path", None)
-    if temporary and parts.connector is None and path is None:
-        cursor.fail(
-            "a temporary table needs the path of a Paimon table",
-            hint="WITH ('connector' = 'paimon', 'path' = '...'); or CREATE TEMPORARY VIEW v AS SELECT ...",
-        )
+    _check_temporary(cursor, name[-1], parts, in_database=len(name) > 1, path=path)
     if path is not None and (replaces or parts.like or parts.query):
         cursor.fail("a table with a path is created from columns only", hint="CREATE TABLE, then INSERT INTO")
     if not (parts.columns or parts.like or parts.query or path):
@@ -123,14 +105,43 @@ def _create_table(cursor: Cursor, replaces: str | None, temporary: bool = False)
         parts.keys,
         parts.partitions,
         parts.options,
-        parts.comment,
-        parts.like,
-        parts.like_options,
-        parts.query,
-        path,
-        replaces,
-        parts.connector,
+        comment=parts.comment,
+        like=parts.like,
+        like_options=parts.like_options,
+        query=parts.query,
+        path=path,
+        replaces=replaces,
+        connector=parts.connector,
     )
+
+
+def _read_parts(cursor: Cursor, temporary: bool) -> _TableParts:
+    """Read what follows the name: columns in brackets, and clauses."""
+    parts = _TableParts(temporary=temporary)
+    # Read ahead, because TIMESTAMP and BINARY mean different types in the two dialects, and columns come first.
+    spark = _is_spark(cursor)
+    if cursor.skip("("):
+        while True:
+            _element(cursor, parts, spark=spark)
+            if not cursor.skip(","):
+                break
+        _add_flink_options(cursor, parts)
+        cursor.expect(")")
+    # In any order: the two dialects have different ones.
+    while not cursor.at_end:
+        _clause(cursor, parts, spark=spark)
+    return parts
+
+
+def _check_temporary(cursor: Cursor, name: str, parts: _TableParts, *, in_database: bool, path: str | None) -> None:
+    if parts.connector is not None and (in_database or not parts.columns):
+        hint = f"CREATE TEMPORARY TABLE {name} (id INT, ...) WITH (...)"
+        cursor.fail("a temporary table of a connector has columns, and a name without a database", hint=hint)
+    if parts.temporary and parts.connector is None and path is None:
+        cursor.fail(
+            "a temporary table needs the path of a Paimon table",
+            hint="WITH ('connector' = 'paimon', 'path' = '...'); or CREATE TEMPORARY VIEW v AS SELECT ...",
+        )
 
 
 def _is_spark(cursor: Cursor) -> bool:
@@ -179,7 +190,7 @@ def _computed(cursor: Cursor, parts: _TableParts) -> None:
     parts.options |= computed_column(place, name, expression, comment)
 
 
-def _of_flink(cursor: Cursor, parts: _TableParts) -> None:
+def _add_flink_options(cursor: Cursor, parts: _TableParts) -> None:
     """Check the columns that Flink computes, and add the options of the watermark."""
     types = {column.name: written(with_nullability(column.type, nullable=True)) for column in parts.columns}
     twice = next((name for name in parts.computed if name in types or parts.computed.count(name) > 1), None)
@@ -227,7 +238,7 @@ def _clause(cursor: Cursor, parts: _TableParts, *, spark: bool) -> None:
                 )
             cursor.skip("like")
             parts.like = cursor.names()
-            parts.like_options = _like_options(cursor)
+            parts.like_options = read_like_options(cursor)
         case "as":
             cursor.skip("as")
             if parts.columns:
@@ -259,26 +270,3 @@ def _partitions(cursor: Cursor, parts: _TableParts, spark: bool) -> None:
             break
     cursor.expect(")")
     parts.partitions = tuple(names)
-
-
-_LIKE_FEATURES = ("options", "all", "constraints", "partitions", "generated", "metadata", "watermarks")
-_ALWAYS_COPIED = frozenset({"all", "constraints", "partitions"})
-_OTHERWISE = "write the columns, or (EXCLUDING OPTIONS) to leave the options out"
-
-
-def _like_options(cursor: Cursor) -> frozenset[str]:
-    """Read the clauses of Flink's LIKE, as `(EXCLUDING OPTIONS)`; return which kinds of options are copied."""
-    copied = set(LIKE_OPTIONS)
-    if cursor.skip("("):
-        while not cursor.skip(")"):
-            action = cursor.skip_any("excluding", "including", "overwriting")
-            feature = cursor.skip_any(*_LIKE_FEATURES)
-            if action is None or feature is None:
-                cursor.fail("EXCLUDING OPTIONS or INCLUDING OPTIONS is expected")
-            if action == "excluding" and feature in _ALWAYS_COPIED:
-                cursor.fail(
-                    f"LIKE copies keys and partitions: EXCLUDING {feature.upper()} is not supported", hint=_OTHERWISE
-                )
-            named = LIKE_OPTIONS if feature == "all" else {feature} & LIKE_OPTIONS
-            copied = copied - named if action == "excluding" else copied | named
-    return frozenset(copied)

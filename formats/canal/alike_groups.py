@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import DecodeError
 from penstock.formats.canal.bulk import BulkMessages, decode_bulk
-from penstock.formats.canal.groups import CanalGroup, converters, declared_columns
+from penstock.formats.canal.groups import CanalGroup, declared_columns
 from penstock.formats.canal.same_layout import MOST_BYTES, same_layout_rows
 from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Messages, SourceSchema
 from penstock.formats.json_envelope import UNREADABLE
@@ -119,5 +119,5 @@ def _added(
         (SourceSchema("mysql", group.database, group.table, fields, keys, states_no_key=group.states_no_key), end)
         for group, end in zip(groups, np.cumsum([len(group.members) for group in groups]).tolist(), strict=True)
     ]
-    decode_bulk(bulk, parsed, tables, converters(fields), rule, messages, decoded)
+    decode_bulk(bulk, parsed, tables, rule, messages, decoded)
     return True

@@ -18,9 +18,9 @@ from pyarrow import json as arrow_json
 
 from penstock.errors import DecodeError
 from penstock.formats.canal.before_images import BeforeImages, add_layouts, mentioning, with_befores
+from penstock.formats.canal.groups import converters
 from penstock.formats.canal.message import OPERATIONS, CanalEnvelope, Texts, read_old
 from penstock.formats.canal.old_documents import OldBlock
-from penstock.formats.canal.values import Convert
 from penstock.formats.change import DecodeResult, ImageRule, Int64s, Messages, SourceSchema
 from penstock.formats.faults import Faults
 from penstock.formats.row_builder import DecodedRows
@@ -82,7 +82,6 @@ def decode_bulk(
     changes: BulkMessages,
     parsed: ParsedRows,
     tables: Sequence[tuple[SourceSchema, int]],
-    converts: Sequence[Convert | None],
     rule: ImageRule,
     messages: Messages,
     decoded: DecodeResult,
@@ -104,6 +103,7 @@ def decode_bulk(
         columns, kinds, row_of = with_befores(befores, columns, names, kinds, rule)
     member_of_row = member_of_row[row_of]
     after = (kinds == INSERT) | (kinds == UPDATE_AFTER)
+    converts = converters(tables[0][0].fields)
     columns = [
         convert(column, faults) if convert else column for column, convert in zip(columns, converts, strict=True)
     ]

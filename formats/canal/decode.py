@@ -9,7 +9,6 @@ and irregular groups are parsed record by record. All paths yield the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import msgspec
 import numpy as np
@@ -78,34 +77,43 @@ def _decode_group(group: CanalGroup, messages: Messages, options: DecodeOptions,
     schema = SourceSchema("mysql", group.database, group.table, fields, keys, states_no_key=group.states_no_key)
     documents = [member.data for member in group.members]
     sizes = np.fromiter(map(len, documents), np.int64, len(documents))
-    bulky = partial(_is_bulky, fields, max(options.bulk_rows, fewest_alike(rule, options.bulk_rows)))
+    least = fewest_alike(rule, options.bulk_rows)
     if (
-        _is_bulky(fields, fewest_alike(rule, options.bulk_rows), sizes)
+        _is_bulky(fields, least, sizes)
         and int(sizes.sum()) <= MOST_BYTES
         and (parsed := same_layout_rows(documents, [field.name for field in fields]))
     ):
         every = BulkMessages.of(group.members, np.array(group.numbers, np.int64))
-        decode_bulk(every, parsed, [(schema, len(every.numbers))], converters(fields), rule, messages, decoded)
+        decode_bulk(every, parsed, [(schema, len(every.numbers))], rule, messages, decoded)
         return
     if (weights := _overflowing(documents, sizes, len(fields))) is not None:
         kept = _reject_sparse(group, weights, sizes, len(fields), messages, decoded)
-        documents = [documents[place] for place in kept]
         # A cell counts as that many bytes, so that spans limited by bytes have a limited number of cells too.
         sizes = np.maximum(sizes, weights * (SPAN_BYTES // SPAN_CELLS))[kept]
     for start, stop in _spans(sizes):
         members, numbers = group.members[start:stop], group.numbers[start:stop]
-        if bulky(sizes[start:stop]):
-            try:
-                parsed = parse_rows(documents[start:stop], [field.name for field in fields])
-                bulk = BulkMessages.of(members, np.array(numbers, np.int64))
-                decode_bulk(bulk, parsed, [(schema, len(bulk.numbers))], converters(fields), rule, messages, decoded)
-                continue
-            except pa.ArrowInvalid:
-                # The record path finds and names the faulty rows.
-                pass
-        names = [field.name for field in fields]
-        rows = _read_records(members, numbers, names, rule, messages, decoded)
-        rows.batch(schema, [_reader(convert) for convert in converters(fields)], messages, decoded)
+        bulky = _is_bulky(fields, max(options.bulk_rows, least), sizes[start:stop])
+        if not (bulky and _decode_span(members, numbers, schema, rule, messages, decoded)):
+            rows = _read_records(members, numbers, [field.name for field in fields], rule, messages, decoded)
+            rows.batch(schema, [_reader(convert) for convert in converters(fields)], messages, decoded)
+
+
+def _decode_span(
+    members: Sequence[CanalEnvelope],
+    numbers: Sequence[int],
+    schema: SourceSchema,
+    rule: ImageRule,
+    messages: Messages,
+    decoded: DecodeResult,
+) -> bool:
+    """Decode messages by one call of Arrow; return False if it refuses a row, which the record path then names."""
+    try:
+        parsed = parse_rows([member.data for member in members], [field.name for field in schema.fields])
+        bulk = BulkMessages.of(members, np.array(numbers, np.int64))
+        decode_bulk(bulk, parsed, [(schema, len(bulk.numbers))], rule, messages, decoded)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _is_bulky(fields: Sequence[SourceField], bulk_rows: int, sizes: Int64s) -> bool:

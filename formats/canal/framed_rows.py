@@ -17,7 +17,7 @@ from penstock.formats.canal.alike_groups import fewest_alike, groups_together
 from penstock.formats.canal.bulk import BulkMessages, decode_bulk
 from penstock.formats.canal.framed_messages import FramedBlock, FramedMessages
 from penstock.formats.canal.framed_tables import FramedTable, TableBlock, joined, piece_ends
-from penstock.formats.canal.groups import converters, declared_columns
+from penstock.formats.canal.groups import declared_columns
 from penstock.formats.canal.known_frames import KnownFrames
 from penstock.formats.canal.message_frame import DeclaredTable
 from penstock.formats.canal.old_documents import OldBlock, content
@@ -164,7 +164,7 @@ def _add_tables(
         return None
     changes, found = replace(every.messages, olds=[old]), DecodeResult()
     schemas = [(table.schema(fields, keys), end) for table, end in zip(tables, ends.tolist(), strict=True)]
-    decode_bulk(changes, parsed, schemas, converters(fields), rule, messages, found)
+    decode_bulk(changes, parsed, schemas, rule, messages, found)
     if found.bad:
         return None
     decoded.extend(found)
@@ -194,7 +194,7 @@ def _add_table(framed: FramedTable, messages: Messages, options: DecodeOptions, 
         return nothing
     changes = joined(good).messages
     tables = [(framed.schema(fields, keys), len(changes.numbers))]
-    decode_bulk(changes, parsed, tables, converters(fields), rule, messages, found)
+    decode_bulk(changes, parsed, tables, rule, messages, found)
     if found.bad:
         return nothing
     decoded.extend(found)

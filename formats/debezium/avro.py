@@ -30,7 +30,7 @@ from penstock.formats.debezium.avro_schema import (
 )
 from penstock.formats.debezium.avro_values import arrow_type, arrow_value, is_arrow_value
 from penstock.formats.debezium.connect_values import reader
-from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
+from penstock.formats.debezium.operations import WITHOUT_ROWS, Operation, Row, skip_without_rows, without_operation
 from penstock.formats.json_envelope import TOMBSTONE
 from penstock.formats.message_format import Format
 from penstock.formats.row_builder import Read, RowBuilder, bad_record, each
@@ -151,7 +151,7 @@ def _add_rows(value: bytes, number: int, messages: Messages, reading: AvroRows, 
     key = _key(messages, number, reading)
     rows = reading.rows(schema, name, tuple(key or ()))
     before, after = (schema.named(_row(record, side)) for side in ("before", "after"))
-    add_operation(NAME, rows, number, _time(record.get("ts_ms")), operation, before, after, lambda: key)
+    Operation(NAME, operation, before, after, lambda: key).add_to(rows, number, _time(record.get("ts_ms")))
 
 
 def _name(source: Row, options: DecodeOptions) -> TableName:

@@ -13,7 +13,7 @@ import msgspec
 from penstock.formats.change import DecodeOptions, DecodeResult, Messages, TableName
 from penstock.formats.debezium.connect import row_fields, table_schema
 from penstock.formats.debezium.connect_values import reader
-from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, add_operation, skip_without_rows, without_operation
+from penstock.formats.debezium.operations import WITHOUT_ROWS, Operation, Row, skip_without_rows, without_operation
 from penstock.formats.debezium.row_layouts import decode_by_layout
 from penstock.formats.json_envelope import NULL, TOMBSTONE, UNREADABLE, handle_envelopes, missing
 from penstock.formats.json_text import exact
@@ -148,7 +148,8 @@ def _add_rows(
     names = key or payload.pk_names
     keys = None if names is None else tuple(names)
     rows = groups.of(payload, envelope.schema, keys).rows
-    add_operation(NAME, rows, number, payload.time(), payload.op, payload.before, payload.after, lambda: _key_row(key))
+    operation = Operation(NAME, payload.op, payload.before, payload.after, lambda: _key_row(key))
+    operation.add_to(rows, number, payload.time())
 
 
 def _other_members(value: bytes, envelope: DebeziumEnvelope) -> tuple[dict[str, msgspec.Raw], object]:

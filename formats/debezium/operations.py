@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.errors import DecodeError
 from penstock.formats.change import MISSING_FIELD, DecodeResult, Messages, TableName, Truncation
@@ -41,34 +41,35 @@ def without_operation(format_name: str, members: Collection[str], status: object
     raise DecodeError(f"{missing(format_name, 'op').message} {advice}", reason=MISSING_FIELD)
 
 
-def add_operation(
-    format_name: str,
-    rows: RowBuilder,
-    number: int,
-    time: int,
-    operation: str,
-    before: Row | None,
-    after: Row | None,
-    key_row: KeyRow,
-) -> None:
-    """Add the rows of one operation.
+class Operation(NamedTuple):
+    """A change of one row: the kind in Debezium's letters, and both images.
 
     `key_row` returns the columns of the message key; it is called only if a before image is missing.
     """
-    if operation in {"c", "r", "u"} and after is None:
-        raise missing(format_name, "after", "op", operation)
-    if operation in {"c", "r"}:
-        rows.change(number, time, None, _complete(after or {}))
-    elif operation == "u":
-        _add_update(rows, number, time, before, after or {}, key_row)
-    elif operation == "d":
-        # A delete without its row still has the key of the message.
-        before = before or key_row()
-        if before is None:
-            raise missing(format_name, "before", "op", "d")
-        rows.change(number, time, _known(before), None)
-    else:
-        raise unknown_operation(operation)
+
+    format_name: str
+    kind: str
+    before: Row | None
+    after: Row | None
+    key_row: KeyRow
+
+    def add_to(self, rows: RowBuilder, number: int, time: int) -> None:
+        """Add the rows of the operation; DecodeError if it lacks an image that it needs."""
+        kind, after = self.kind, self.after
+        if kind in {"c", "r", "u"} and after is None:
+            raise missing(self.format_name, "after", "op", kind)
+        if kind in {"c", "r"}:
+            rows.change(number, time, None, _complete(after or {}))
+        elif kind == "u":
+            _add_update(rows, number, time, self.before, after or {}, self.key_row)
+        elif kind == "d":
+            # A delete without its row still has the key of the message.
+            before = self.before or self.key_row()
+            if before is None:
+                raise missing(self.format_name, "before", "op", "d")
+            rows.change(number, time, _known(before), None)
+        else:
+            raise unknown_operation(kind)
 
 
 def _add_update(rows: RowBuilder, number: int, time: int, before: Row | None, after: Row, key_row: KeyRow) -> None:

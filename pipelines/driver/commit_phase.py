@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import PenstockError
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
-from penstock.pipelines.driver.compaction import compact_owed
+from penstock.pipelines.driver.compaction import commit_compactions
+from penstock.pipelines.driver.owed_compaction import CommittedTable
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_report import BatchReport
@@ -137,22 +138,17 @@ class CommitPhase:
         these, a missing compaction is repeated: it lost a commit conflict, a crash of the driver prevented it, or the
         commit did not wait for it.
         """
-        run = self.run
+        run, warehouse = self.run, self.run.reader.warehouse
         for table, messages in self.result.messages.items():
             # A table that failed in this batch may lack its rows.
             if table in self.policy.parked:
                 continue
+            whole = table not in uncompacted
+            committed = CommittedTable(warehouse, table, run.targets.schemas[table], messages, whole)
             try:
-                compact_owed(
-                    run.reader.warehouse,
-                    table,
-                    run.targets.schemas[table],
-                    identity,
-                    messages,
-                    run.compact,
-                    whole=table not in uncompacted,
-                    compacts_in_background=run.reader.compacts_in_background,
-                )
+                due = committed.owed_buckets(identity.number, compacts_in_background=run.reader.compacts_in_background)
+                if due:
+                    commit_compactions(warehouse, identity.user, run.compact(due))
             except PenstockError as error:
                 # The table has the rows of this batch and lacks only its compaction, so it is parked from the next
                 # batch on.

@@ -14,16 +14,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.target_tables import TargetVersion, state_at
 from penstock.pipelines.tasks.batch_result import SCHEMA
 from penstock.table.buckets.bucket_files import BucketFiles, discard
-from penstock.table.buckets.bucket_state import TableState
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committer
 from penstock.table.compaction.bucket_compactor import BucketCompactor
-from penstock.table.compaction.full_compaction import FullCompaction
-from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
@@ -58,38 +54,14 @@ def due_buckets(warehouse: CatalogSettings, table: str) -> list[DueBucket]:
     schema, snapshot = store.schema(), store.snapshots.latest()
     if snapshot is None or schema.typed[WRITE_ONLY]:
         return []
-    found = _all_buckets(store, table, snapshot, schema.id)
+    found = all_buckets(store, table, snapshot, schema.id)
     return [bucket for bucket in found if _compactor(warehouse, bucket).is_due()]
 
 
-def due_in_full(
-    warehouse: CatalogSettings, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
-) -> list[DueBucket]:
-    """Return the buckets that still need the full compaction due at this number of commits.
-
-    These are buckets written before but not by this batch, whose own tasks have compacted their buckets. Without
-    `whole` that compaction may be missing, and the batch's buckets are returned too. They also are if all buckets must
-    be compacted in one snapshot.
-    """
-    store = warehouse.store(table)
-    rule = FullCompaction.of(store, warehouse.layout(table, schema))
-    snapshot = store.snapshots.latest() if rule.is_due(number) else None
-    if snapshot is None:
-        return []
-    own = {(message.partition, message.bucket) for message in done}
-    base = min((message.base_snapshot for message in done), default=0)
-    # If the base has expired, the newest snapshot replaces it: it has all buckets of the base.
-    before = (store.snapshots.find(base) or snapshot) if base else None
-    left = rule.buckets(TableState(store, before), number, set())
-    # The batch's tasks have compacted their own buckets, unless that compaction was lost.
-    left = left - own if whole and not rule.needs_all_buckets else left | own
-    found = _all_buckets(store, table, snapshot, schema, full=True)
-    return [bucket for bucket in found if (bucket.partition, bucket.bucket) in left]
-
-
-def _all_buckets(
+def all_buckets(
     store: TableStore, table: str, snapshot: Snapshot, schema: int, *, full: bool = False
 ) -> list[DueBucket]:
+    """Return the buckets that have files in the snapshot."""
     # The bucket of postponed rows is negative. They are not in sorted runs that could be merged.
     places = {(entry.partition, entry.bucket) for entry in live_entries(store, snapshot) if entry.bucket >= 0}
     version = TargetVersion(schema, snapshot.id)
@@ -184,42 +156,3 @@ def _next(store: TableStore, user: str) -> int:
         -1,
     )
     return last + 1
-
-
-def owes_compaction(
-    warehouse: CatalogSettings, table: str, schema: int, *, whole: bool, compacts_in_background: bool
-) -> bool:
-    """Return whether a committed batch leaves compaction to be done right away.
-
-    Where rows or changelogs become visible only by compaction, every compaction must be done. A table that may lag
-    (lookup-wait) does all its compaction after the commit; other tables only the part that the commit lost (not
-    `whole`).
-    """
-    layout = warehouse.layout(table, schema)
-    if not layout.has_keys or layout.schema.typed[WRITE_ONLY]:
-        return False
-    spec = CompactionSpec.of(layout.schema)
-    return not compacts_in_background if spec.lags else spec.shows_by_compaction and not whole
-
-
-def compact_owed(
-    warehouse: CatalogSettings,
-    table: str,
-    schema: int,
-    identity: BatchIdentity,
-    messages: Sequence[CommitMessage],
-    compact: Compact,
-    *,
-    whole: bool,
-    compacts_in_background: bool,
-) -> None:
-    """Do the compaction that a committed batch leaves to be done right away. `messages` are the batch's."""
-    due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
-    if owes_compaction(warehouse, table, schema, whole=whole, compacts_in_background=compacts_in_background):
-        # A bucket that is compacted in full must not be compacted a second time in the same commit.
-        places = {(bucket.partition, bucket.bucket) for bucket in due}
-        # Found at the newest snapshot, which contains the batch that was just committed.
-        lagging = due_buckets(warehouse, table)
-        due += [bucket for bucket in lagging if (bucket.partition, bucket.bucket) not in places]
-    if due:
-        commit_compactions(warehouse, identity.user, compact(due))

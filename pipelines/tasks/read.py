@@ -111,7 +111,8 @@ class BatchReader:
     ) -> list[TaskInput]:
         schemas, left_out = known_tables(self.folder)
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name not in left_out})
-        return _read_for(self._inputs(start, end, grouped(ranges, tasks), versions, left_out=left_out), readings)
+        batch = _batch_input(start, end, versions, left_out)
+        return _read_for(_divided(batch, grouped(ranges, tasks)), readings)
 
     def _ranges(self, start: Offsets, end: Offsets) -> tuple[list[Range], Mapping[int, Reading]]:
         """Return the ranges of a batch, and the tables that they are read for, by their numbers."""
@@ -154,25 +155,8 @@ class BatchReader:
         """Return the inputs of a past batch, for the tables that lack it."""
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name in only})
         ranges, readings = self._ranges(start, end)
-        inputs = self._inputs(start, end, grouped(ranges, self.tasks), versions, only, left_out, late=True)
-        return _read_for(inputs, readings)
-
-    def _inputs(
-        self,
-        start: Offsets,
-        end: Offsets,
-        groups: Sequence[Sequence[Range]],
-        versions: Versions,
-        only: frozenset[str] | None = None,
-        left_out: frozenset[str] = frozenset(),
-        *,
-        late: bool = False,
-    ) -> list[TaskInput]:
-        now, lookups = int(end.get(NOW, 0)), planned_lookups(end)
-        return [
-            TaskInput(tuple(group), versions, now, None if number else (start, end), only, left_out, late, lookups)
-            for number, group in enumerate(groups)
-        ]
+        batch = replace(_batch_input(start, end, versions, left_out), only=only, late=True)
+        return _read_for(_divided(batch, grouped(ranges, self.tasks)), readings)
 
     def replay_inputs(
         self,
@@ -194,8 +178,8 @@ class BatchReader:
         lookups = planned_lookups(span[1]) if span else {}
         readings = {range_.number: reading for range_, reading in ranges if reading is not None}
         groups = grouped([range_ for range_, _ in ranges], self.tasks)
-        inputs = [TaskInput(tuple(group), versions, now, None, only, left_out, late, lookups) for group in groups]
-        return _read_for(inputs, readings)
+        batch = TaskInput((), versions, now, None, only, left_out, late, lookups)
+        return _read_for(_divided(batch, groups), readings)
 
     def read(self, task: TaskInput) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare
@@ -212,6 +196,19 @@ class BatchReader:
 
     def close(self) -> None:
         self.source.close()
+
+
+def _batch_input(start: Offsets, end: Offsets, versions: Versions, left_out: frozenset[str]) -> TaskInput:
+    """Return what the inputs of a batch have in common."""
+    now, lookups = int(end.get(NOW, 0)), planned_lookups(end)
+    return TaskInput((), versions, now, (start, end), left_out=left_out, lookups=lookups)
+
+
+def _divided(batch: TaskInput, groups: Sequence[Sequence[Range]]) -> list[TaskInput]:
+    """Return an input for each group of ranges. Only the first one has the span of the batch."""
+    return [
+        replace(batch, ranges=tuple(group), span=None if number else batch.span) for number, group in enumerate(groups)
+    ]
 
 
 def _read_for(inputs: Sequence[TaskInput], readings: Mapping[int, Reading]) -> list[TaskInput]:

@@ -140,4 +140,4 @@ def _table(columns: Sequence[Field]) -> TableSchema:
     """Return the columns as a table without a key. Not checked as one, because it is never stored."""
     # Nullable, because a delete may have the key alone.
     fields = (replace(column, type=with_nullability(column.type, nullable=True)) for column in columns)
-    return TableSchema(0, *number_columns(tuple(fields), -1))
+    return TableSchema(0, *number_columns(tuple(fields)))

@@ -31,7 +31,6 @@ from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 _FURTHEST_ZONE = 14 * 3_600_000  # no zone is further ahead of UTC
-MODES = ("none", "process-time", "watermark", "batch")
 
 Clock = Callable[[Snapshot], int | None]
 NewestTag = tuple[int | None, int]
@@ -181,7 +180,7 @@ class AutomaticTags:
 
 
 def mode_of(values: Mapping[str, str]) -> str:
-    """Return the table's mode of automatic tags, one of MODES."""
+    """Return the table's mode of automatic tags, one of the choices of TAG_AUTOMATIC_CREATION."""
     return TableOptions(values)[TAG_AUTOMATIC_CREATION]
 
 

@@ -102,12 +102,13 @@ def _edited(type_: DataType, path: Path, edit: Callable[[DataType], DataType], w
     )
 
 
-def number_columns(columns: tuple[Field, ...], highest: int) -> tuple[tuple[Field, ...], int]:
-    """Return the columns with new ids above `highest`, and the new highest id.
+def number_columns(columns: tuple[Field, ...]) -> tuple[tuple[Field, ...], int]:
+    """Return the columns of a new table with their ids, and the highest id.
 
     A column's id is lower than its members' ids.
     """
-    numbered = []
+    numbered: list[Field] = []
+    highest = -1
     for column in columns:
         # Readers need only distinct ids. The order is Java's, so that both create equal schemas.
         own = highest + 1

@@ -47,7 +47,7 @@ def create_schema(
     primary = _keys_of(primary_keys, texts, PRIMARY_KEY)
     partition = _keys_of(partition_keys, texts, PARTITION)
     # The first column gets id 0, as in Java.
-    columns, highest = number_columns(_columns(schema), -1)
+    columns, highest = number_columns(_columns(schema))
     first = TableSchema(
         id=0,
         fields=with_keys_not_null(columns, primary),

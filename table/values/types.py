@@ -78,10 +78,6 @@ class Field:
     default: str | None = None
 
 
-def atomic(root: str, *, nullable: bool = True, length: int = 0, precision: int = 0, scale: int = 0) -> AtomicType:
-    return AtomicType(root, nullable, length, precision, scale)
-
-
 STRING = AtomicType("VARCHAR", length=STRING_LENGTH)
 BYTES = AtomicType("VARBINARY", length=STRING_LENGTH)
 INT = AtomicType("INT")

@@ -17,7 +17,7 @@ from penstock.table.meta.snapshot import parse_snapshot
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.schema_files import parse_schema
 from penstock.table.values.binary_row import decode_row, encode_row
-from penstock.table.values.types import INT, STRING, atomic
+from penstock.table.values.types import INT, STRING, AtomicType
 from tests.golden.cases import case_names, unpacked
 
 ADD, DELETE = FileKind.ADD, FileKind.DELETE
@@ -204,7 +204,7 @@ def test_stats_show_which_partitions_may_be_in_a_manifest() -> None:
 
 
 def test_stats_order_floats_as_java_does() -> None:
-    double = [atomic("DOUBLE")]
+    double = [AtomicType("DOUBLE")]
     rows = [encode_row([value], double) for value in (0.0, -0.0, float("nan"), 1.0)]
     stats = partition_stats(rows, double)
     assert (stats.min_values, stats.max_values) == (rows[1], rows[2])

@@ -22,6 +22,7 @@ class BucketState:
     index: tuple[IndexEntry, ...] = ()
     total_buckets: int | None = None
     snapshot: int = 0
+    mark: int = 0  # of the snapshot
 
     @property
     def next_sequence(self) -> int:
@@ -68,6 +69,7 @@ class TableState:
             tuple(self._index_of((partition, bucket))),
             self._partitions[partition],
             self.snapshot.id if self.snapshot else 0,
+            self.snapshot.mark if self.snapshot else 0,
         )
 
     def buckets_of(self, partition: bytes) -> list[int]:

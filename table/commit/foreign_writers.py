@@ -74,15 +74,28 @@ def check_kept_partitions(
 def _base(store: TableStore, written: Sequence[CommitMessage], latest: Snapshot) -> int:
     """Return the oldest snapshot that these messages build on; without messages, the snapshot `latest`."""
     base = min((message.base_snapshot for message in written), default=latest.id)
-    if base > latest.id:
+    undone = base if base > latest.id else _replaced_base(store, written, latest)
+    if undone is not None:
         raise ForeignWriter(
             "the table was rolled back while this job wrote to it",
             table=store.name,
-            work_began_at_snapshot=base,
+            work_began_at_snapshot=undone,
             newest_snapshot=latest.id,
             hint="write the rows again",
         )
     return base
+
+
+def _replaced_base(store: TableStore, messages: Iterable[CommitMessage], latest: Snapshot) -> int | None:
+    """Return the id of a snapshot that these messages build on, if another snapshot has the id now.
+
+    After a rollback, commits of others use ids again. A snapshot that has expired cannot be compared.
+    """
+    for number, mark in sorted({(message.base_snapshot, message.base_mark) for message in messages}):
+        found = latest if number == latest.id else store.snapshots.find(number) if number and mark else None
+        if mark and found is not None and not found.has_mark(mark):
+            return number
+    return None
 
 
 def _starts(messages: Sequence[CommitMessage]) -> dict[Bucket, tuple[int, int]]:
@@ -127,6 +140,7 @@ def check_not_overwritten(
 ) -> None:
     """Raise CommitConflict when an overwrite, other than the snapshot `own`, deleted files of a compacted bucket.
 
+    The same if the table was rolled back meanwhile; with `own`, the first half of the commit was checked for that.
     A compaction also reads files that it does not replace, because it looks keys up in them. If these files are gone,
     the rows that it merged with their rows, or dropped because of them, are wrong.
     """
@@ -134,6 +148,15 @@ def check_not_overwritten(
     bases = {(message.partition, message.bucket): message.base_snapshot for message in compacted}
     if latest is None or not bases:
         return
+    undone = _replaced_base(store, compacted, latest) if own is None else None
+    if undone is not None:
+        raise CommitConflict(
+            "the table was rolled back while it was compacted",
+            table=store.name,
+            work_began_at_snapshot=undone,
+            newest_snapshot=latest.id,
+            hint="compact the table again; a dropped compaction loses no data",
+        )
     base, snapshot = min(bases.values()), latest
     while snapshot.id > base:
         if snapshot.commit_kind is CommitKind.OVERWRITE and (own is None or snapshot.id != own.id):

@@ -153,7 +153,7 @@ class SharedBuckets:
             self._discard(made)
             raise
         # As if the writer had begun on this snapshot.
-        return tuple(replace(message, base_snapshot=latest.id) for message in done)
+        return tuple(replace(message, base_snapshot=latest.id, base_mark=latest.mark) for message in done)
 
     def _is_outdated(self, message: CommitMessage, state: TableState, latest: Snapshot) -> bool:
         """Return whether the table was rolled back since the message, or has another number of buckets."""

@@ -86,6 +86,7 @@ class BucketCompactor:
             self.files.bucket,
             self.files.layout.bucket_count if total is None else total,
             base_snapshot=self.state.snapshot,
+            base_mark=self.state.mark,
             vectors_read=self.state.vector_files,
         )
         return result.into(message)

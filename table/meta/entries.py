@@ -105,9 +105,10 @@ class CommitMessage:
 
     It contains metadata only, small enough to be sent to the driver.
 
-    `base_snapshot` is the snapshot from which the writer read the bucket's state (0: none). `first_sequence` is the
-    sequence number of the writer's first row, even if that row is in no file because a later row replaced it. The
-    committer uses both to detect rows of a concurrent job. `vectors_read` are the index files with the deletion vectors
+    `base_snapshot` is the snapshot from which the writer read the bucket's state (0: none), and `base_mark` its mark (0:
+    unknown), because after a rollback another snapshot may have the id. `first_sequence` is the sequence number of the
+    writer's first row, even if that row is in no file because a later row replaced it. The committer uses these to
+    detect rows of a concurrent job. `vectors_read` are the index files with the deletion vectors
     that a compaction applied. The first three lists are committed as APPEND, the others as COMPACT.
     """
 
@@ -123,6 +124,7 @@ class CommitMessage:
     index_changes: tuple[IndexEntry, ...] = ()  # of the APPEND commit: hash indexes
     compact_index_changes: tuple[IndexEntry, ...] = ()  # of the COMPACT commit: deletion vectors
     base_snapshot: int = 0
+    base_mark: int = 0
     first_sequence: int | None = None
     vectors_read: tuple[str, ...] = ()
 

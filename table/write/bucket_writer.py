@@ -115,6 +115,7 @@ class BucketWriter:
             new_files=tuple(self.rows.new_files),
             changelog_files=tuple(self.rows.changelog_files),
             base_snapshot=self.state.snapshot,
+            base_mark=self.state.mark,
             first_sequence=self._first_sequence,
             vectors_read=self.state.vector_files,
         )

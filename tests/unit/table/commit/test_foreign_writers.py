@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CommitConflict, StoreError
+from penstock.table.buckets.bucket_state import TableState
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.commit.foreign_writers import check_not_overwritten
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.errors import HistoryExpired
 from penstock.table.handle import Table
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.operations.write import TableWriter
@@ -126,6 +130,45 @@ def test_a_writer_is_refused_after_a_rollback_of_its_table(tmp_path: Path) -> No
         with pytest.raises(ForeignWriter, match="rolled back"):
             writer.commit(0)
     assert content(table) == [(1, 1, 0)]
+
+
+@pytest.mark.parametrize("bucket", ["1", "-1"])
+@pytest.mark.parametrize("later", [1, 2])
+def test_a_rollback_is_noticed_when_others_have_used_the_snapshot_ids_again(
+    tmp_path: Path, bucket: str, later: int
+) -> None:
+    """Pipelines commit messages of tasks, which have no writer that knows its snapshot."""
+    options = {"bucket": bucket, "snapshot.num-retained.min": "10"}
+    table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options=options)
+    write(table, (1, 1, 0))
+    write(table, (1, 2, 0))
+    begun = table.snapshots[-1].id
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (1, 2, 1)))
+        messages = writer.prepare(0)
+        rollback_to(table.store, begun - 1)
+        for value in range(later):
+            write(table, (1, 3, value))
+        with pytest.raises(ForeignWriter, match="rolled back") as refused:
+            Committer(table.store, "pipeline").commit(messages, 0)
+    assert refused.value.facts["work_began_at_snapshot"] == begun
+    assert content(table) == [(1, 1, 0), (1, 3, later - 1)]
+    check_invariants(table)
+
+
+def test_a_compaction_is_dropped_when_its_table_was_rolled_back(tmp_path: Path) -> None:
+    table = keyed(tmp_path, {"write-only": "true"})
+    write(table, (1, 0))
+    write(table, (1, 1))
+    partition = live_entries(table.store, table.snapshots[-1])[0].partition
+    state = TableState(table.store, table.snapshots[-1]).bucket(partition, 0)
+    message = CommitMessage(
+        partition, 0, 1, compact_before=state.files[:1], base_snapshot=state.snapshot, base_mark=state.mark
+    )
+    rollback_to(table.store, 1)
+    write(table, (1, 2))
+    with pytest.raises(CommitConflict, match="rolled back"):
+        check_not_overwritten(table.store, [message], table.store.snapshots.latest(), None)
 
 
 def test_two_jobs_do_not_assign_two_dynamic_buckets_to_one_key(tmp_path: Path) -> None:

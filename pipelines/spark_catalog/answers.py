@@ -25,7 +25,7 @@ from penstock.pipelines.spark_catalog.global_tables import describe_global, name
 from penstock.pipelines.spark_catalog.request import Request
 from penstock.pipelines.spark_catalog.table_creation import PROVIDERS
 from penstock.pipelines.spark_catalog.tag_statements import TAG_PARAMETERS, TAG_PROCEDURE, run_tag_statement
-from penstock.pipelines.spark_source.spark_options import READ_OPTIONS
+from penstock.pipelines.spark_source.spark_options import LOADING_OPTIONS
 from penstock.table.sql.procedures.procedure_calls import PROCEDURES, find_procedure, run_named, too_many
 from penstock.table.sql.queries.global_tables import SYSTEM_DATABASE, global_names
 from penstock.table.sql.queries.newest_partitions import newest_partition
@@ -161,7 +161,7 @@ _VERBS: Mapping[str, Callable[[Request], Any]] = {
     "create_database": _create_database,
     "alter_database": _alter_database,
     "drop_database": _drop_database,
-    "state_options": lambda _: READ_OPTIONS,
+    "state_options": lambda _: LOADING_OPTIONS,
     "describe": _describe,
     "tables": _tables,
     "table_exists": _table_exists,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.files.row_tracking import ROW_ID, ROW_VERSION, is_tracked
 from penstock.table.meta.data_file import DataFile
 from penstock.table.operations.placed_rows import FILE, ROW
 from penstock.table.read.split_reader import SplitReader
@@ -17,8 +18,9 @@ from penstock.table.values.internal import from_internal
 
 FILE_PATH, ROW_INDEX = "__paimon_file_path", "__paimon_row_index"
 PARTITION, BUCKET = "__paimon_partition", "__paimon_bucket"
-OF_FILES = frozenset({FILE_PATH, ROW_INDEX})
-NAMES = OF_FILES | {PARTITION, BUCKET}
+# Columns that are known where a file is read alone
+OF_FILES = frozenset({FILE_PATH, ROW_INDEX, ROW_ID.name})
+NAMES = OF_FILES | {PARTITION, BUCKET, ROW_VERSION.name}
 
 
 def check_readable(names: Sequence[str], schema: TableSchema, table: str, *, kinds: bool) -> None:
@@ -31,6 +33,13 @@ def check_readable(names: Sequence[str], schema: TableSchema, table: str, *, kin
             f"rows that are read with their row kinds have no {names[0]}",
             table=table,
             hint="leave the metadata columns out; or read the table without rowkind and incremental-between",
+        )
+    tracked = sorted({ROW_ID.name, ROW_VERSION.name}.intersection(names))
+    if ROW_VERSION.name in tracked or (tracked and not is_tracked(schema)):
+        raise ConfigError(
+            f"rows of the table have no {tracked[-1]} here",
+            table=table,
+            hint="SELECT *, _ROW_ID, _SEQUENCE_NUMBER FROM `t$row_tracking`, if the table has row-tracking.enabled",
         )
     of_files = sorted(OF_FILES.intersection(names))
     if of_files and schema.primary_keys:
@@ -64,6 +73,8 @@ def with_metadata(
 ) -> pa.RecordBatch:
     """Return the rows of a split with metadata as the last columns; those of files need the places of the rows."""
     for name in names:
+        if name == ROW_ID.name:
+            continue  # it came with the positions
         if name == ROW_INDEX:
             column = rows.column(ROW)
         elif name == FILE_PATH and file is not None:

@@ -69,7 +69,7 @@ _WAITS = "set the polling interval with .trigger(processingTime='10 seconds') on
 _BOUNDED = "limit a batch with read.stream.maxRowsPerTrigger"
 _ALTER = (
     "alter the table first: Catalog.alter_table, or a pipeline's schema evolution; in a catalog of Spark "
-    "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT ..."
+    "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT * FROM v, where v is a view of the rows"
 )
 # As table options these may be ignored; a user who sets them for a single query expects an effect.
 _INSTEAD = {
@@ -93,6 +93,9 @@ _INSTEAD = {
     "write.merge-schema": _ALTER,
     "write.merge-schema.explicit-cast": _ALTER,
 }
+# Options with which Spark loads a table. Those of writes are refused then: afterwards Spark compares the columns of the
+# rows with the table, and ends with an error that does not name the option.
+LOADING_OPTIONS = (*READ_OPTIONS, *(name for name, instead in _INSTEAD.items() if instead is _ALTER))
 _TRAVELS = ("scan.", "incremental-", "consumer")
 
 

@@ -105,11 +105,11 @@ class CommitMessage:
 
     It contains metadata only, small enough to be sent to the driver.
 
-    `base_snapshot` is the snapshot from which the writer read the bucket's state (0: none), and `base_mark` its mark (0:
-    unknown), because after a rollback another snapshot may have the id. `first_sequence` is the sequence number of the
+    `base_snapshot` is the snapshot from which the writer read the bucket's state (0: none), and `base_mark` its mark,
+    if it is known: after a rollback another snapshot may have the id. `first_sequence` is the sequence number of the
     writer's first row, even if that row is in no file because a later row replaced it. The committer uses these to
-    detect rows of a concurrent job. `vectors_read` are the index files with the deletion vectors
-    that a compaction applied. The first three lists are committed as APPEND, the others as COMPACT.
+    detect rows of a concurrent job. `vectors_read` are the index files with the deletion vectors that a compaction
+    applied. The first three lists are committed as APPEND, the others as COMPACT.
     """
 
     partition: bytes

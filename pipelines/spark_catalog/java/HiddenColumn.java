@@ -26,7 +26,7 @@ class HiddenColumn implements MetadataColumn {
     }
 
     /** The metadata columns of Paimon. A column of the table with the same name hides one. */
-    static StructField[] ofPaimon(StructType columns, StructField[] keys, boolean ofFiles) {
+    static StructField[] ofPaimon(StructType columns, StructField[] keys, boolean ofFiles, boolean ofRows) {
         StructType partition = new StructType();
         for (int i = 0; i < keys.length; i++) partition = partition.add(keys[i].name(), keys[i].dataType(), true);
         StructType known = new StructType();
@@ -34,8 +34,11 @@ class HiddenColumn implements MetadataColumn {
             known = known.add("__paimon_file_path", DataTypes.StringType, true)
                 .add("__paimon_row_index", DataTypes.LongType, true);
         }
-        StructField[] all = known.add("__paimon_partition", partition, true)
-            .add("__paimon_bucket", DataTypes.IntegerType, true).fields();
+        known = known.add("__paimon_partition", partition, true).add("__paimon_bucket", DataTypes.IntegerType, true);
+        if (ofRows) {
+            known = known.add("_ROW_ID", DataTypes.LongType, true).add("_SEQUENCE_NUMBER", DataTypes.LongType, true);
+        }
+        StructField[] all = known.fields();
         Set own = new HashSet(Arrays.asList(columns.fieldNames()));
         List made = new ArrayList();
         for (int i = 0; i < all.length; i++) if (!own.contains(all[i].name())) made.add(all[i]);

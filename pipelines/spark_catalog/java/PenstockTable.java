@@ -219,7 +219,10 @@ class StoredTable extends PenstockTable implements
     }
 
     // Spark may read all metadata columns of a table that it changes, if it has to cast one: merged rows have no file.
-    StructField[] metadata() { return HiddenColumn.ofPaimon(columns, partitionSchema().fields(), placed() || !changed); }
+    // Nor have all rows an id, which Python knows.
+    StructField[] metadata() {
+        return HiddenColumn.ofPaimon(columns, partitionSchema().fields(), placed() || !changed, !changed);
+    }
 
     // Only statements that change rows use old values, but a query must have these columns too: for a MERGE with the
     // table itself as source, Spark loads it again for reading, and refuses the statement if columns are missing.

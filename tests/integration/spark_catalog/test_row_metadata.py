@@ -63,3 +63,24 @@ def test_a_column_of_the_table_hides_the_metadata_of_its_name(spark: SparkSessio
     spark.sql("INSERT INTO hidden VALUES (1, 'mine')")
     assert rows(spark, "SELECT __paimon_bucket, __paimon_row_index FROM hidden") == [("mine", 0)]
     assert rows(spark, "SELECT id FROM hidden WHERE __paimon_bucket = 'mine'") == [(1,)]
+
+
+def test_rows_of_a_tracked_table_have_their_id(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE tracked (id INT) TBLPROPERTIES ('row-tracking.enabled' = 'true')")
+    spark.sql("INSERT INTO tracked VALUES (7), (8)")
+    spark.sql("INSERT INTO tracked VALUES (9)")
+    ids = [(row[0], row[1]) for row in rows(spark, "SELECT id, _ROW_ID FROM `tracked$row_tracking`")]
+    assert rows(spark, "SELECT id, _row_id FROM tracked") == ids
+    assert rows(spark, "SELECT id FROM tracked WHERE _ROW_ID = 2 AND __paimon_row_index = 0") == [(9,)]
+    assert spark.table("tracked").columns == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("key", "column"), [("", "_ROW_ID"), (", PRIMARY KEY (id)", "_ROW_ID"), ("", "_SEQUENCE_NUMBER")]
+)
+def test_ids_of_other_rows_are_refused(spark: SparkSession, key: str, column: str) -> None:
+    spark.sql("DROP TABLE IF EXISTS untracked")
+    spark.sql(f"CREATE TABLE untracked (id INT NOT NULL{key})")
+    told = refusal(spark, f"SELECT id FROM untracked WHERE {column} = 1")
+    assert f"rows of the table have no {column}" in told
+    assert "`t$row_tracking`" in told

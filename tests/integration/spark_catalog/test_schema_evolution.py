@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
@@ -62,3 +63,21 @@ def test_other_statements_add_none(spark: SparkSession) -> None:
     assert "extra" in refusal(spark, "INSERT INTO as_it_is BY NAME SELECT 3 AS id, 'new' AS extra")
     spark.sql(f"MERGE INTO as_it_is t USING (SELECT 1 AS id, 'q' AS status, 5 AS extra) s {ON}")
     assert rows(spark, "SELECT * FROM as_it_is") == [(1, "q"), (2, "b")]
+
+
+@pytest.mark.parametrize("option", ["write.merge-schema", "mergeSchema", "write.merge-schema.explicit-cast"])
+def test_frames_do_not_add_columns_by_an_option(spark: SparkSession, option: str) -> None:
+    spark.sql("DROP TABLE IF EXISTS framed")
+    created(spark, "framed", None)
+    frame = spark.createDataFrame([(3, "c", 30)], "id INT, status STRING, extra INT")
+    writer, newer = frame.write.option(option, "true"), frame.writeTo("framed").option(option, "true")
+    for write in (
+        lambda: writer.mode("append").saveAsTable("framed"),
+        lambda: writer.insertInto("framed"),
+        newer.append,
+        newer.overwritePartitions,
+    ):
+        with pytest.raises(PySparkException, match=f"(?i){option} is not supported") as refused:
+            write()
+        assert "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME" in str(refused.value)
+    assert rows(spark, "SELECT * FROM framed") == [(1, "a"), (2, "b")]

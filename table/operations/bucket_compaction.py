@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 
+from penstock.errors import ConfigError
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.compaction.append_policy import AppendPolicy
 from penstock.table.compaction.bucket_compactor import BucketCompactor
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.compaction.policy import Policy
 from penstock.table.compaction.row_order import RowOrder
 from penstock.table.meta.data_file import DataFile
-from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.entries import Bucket, CommitMessage, ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -68,6 +71,7 @@ class BucketCompaction:
         state = TableState(self.store, snapshot)
         places = only.buckets_of(self.store, entries)
         state.load({partition for partition, _ in places})
+        self._check_all_chosen(entries, set(places))
         whole = [BucketUnit(*place, state.bucket(*place)) for place in places]
         if self.order is not None:
             return whole
@@ -76,6 +80,28 @@ class BucketCompaction:
             return [part for unit in whole for part in _parts(unit, AppendPolicy.of(layout.schema.typed).target_size)]
         # The metadata shows what is due. A task that finds nothing to do would cost more than reading it.
         return [unit for unit in whole if self.full or not layout.has_keys or self._compactor(unit).is_due()]
+
+    def _check_all_chosen(self, entries: Iterable[ManifestEntry], places: Set[Bucket]) -> None:
+        """Raise ConfigError if the changelog would have the new row of a key before its delete in another partition.
+
+        A full compaction writes the changes of its buckets; those of buckets that wait would come later.
+        """
+        spec = CompactionSpec.of(self.schema) if self.layout.has_keys else None
+        if not self.full or spec is None or not (spec.full_changelog and spec.keys_move):
+            return
+        highest = Policy.of(self.schema.typed).num_levels - 1
+        waiting = {(entry.partition, entry.bucket) for entry in entries if entry.file.level < highest}
+        left = sorted(waiting - places)
+        if left and waiting & places:
+            raise ConfigError(
+                "some partitions or buckets cannot be compacted alone: keys move between partitions, and the changelog"
+                " would show the new row of a key before the delete of its old one",
+                table=self.store.name,
+                partition=str(self.layout.partition_values(left[0][0])),
+                bucket=left[0][1],
+                waiting_buckets=len(left),
+                hint="compact the whole table, without partitions, conditions and buckets",
+            )
 
     @property
     def layout(self) -> Layout:

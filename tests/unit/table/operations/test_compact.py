@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
@@ -19,6 +20,8 @@ from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.entries import FileKind
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind
+from penstock.table.operations.compact import compact_table
+from penstock.table.operations.selection import Selection
 from penstock.table.options.table_options import TableOptions
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
@@ -282,3 +285,24 @@ def test_files_due_in_an_append_table_are_those_compacted(tmp_path: Path, share:
     compactor = BucketCompactor(files, state)
     assert len(entries) == 3
     assert compactor.is_due() == bool(compactor.compact(full=True).before) == (share == 0.5)
+
+
+def test_partitions_among_which_keys_move_are_compacted_together(tmp_path: Path) -> None:
+    columns = [("p", "INT NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
+    options = {"bucket": "-1", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "100"}
+    table = new_table(tmp_path, columns, keys=("id",), partitions=("p",), options=options)
+    with table.writer(commit_user="u") as writer:
+        for number, partition in enumerate((1, 2), 1):  # the key moves
+            writer.write(rows(table, (partition, 7, number)))
+            writer.commit(number)
+    for chosen in (Selection([{"p": 2}]), Selection(where="p = 1")):
+        with pytest.raises(ConfigError, match="cannot be compacted alone") as refused:
+            compact_table(table.store, only=chosen)
+        assert "compact the whole table" in str(refused.value.hint)
+    assert compact_table(table.store)
+    # Nothing waits in the other partition.
+    with table.writer(commit_user="u") as writer:
+        writer.write(rows(table, (2, 7, 3)))
+        writer.commit(3)
+    assert compact_table(table.store, partitions=[{"p": 2}])
+    assert content(table) == [(2, 7, 3)]

@@ -13,6 +13,7 @@ from penstock.pipelines.driver.commit_phase import CommitPhase
 from penstock.pipelines.driver.table_evolution import NO_SOURCES, TableEvolution, apply_barriers
 from penstock.pipelines.driver.unlogged_values import fill_logged_columns
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.unfinished_replay import check_replay
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
 from penstock.table.buckets.bucket_files import discard
@@ -129,6 +130,8 @@ class Batch:
         if barriers and (span := BatchReport(self.result.reports).span):
             sources = NO_SOURCES if self.run.filled is None else self.run.filled.sources
             identity, run = self._identity(span), self.run
+            if any(barrier.kind == "read-again" for barrier in barriers):
+                check_replay(run.parking.checkpoint)
             apply_barriers(barriers, identity, run.reader, run.targets, self.policy.parks, sources)
 
     # Evolve and read again

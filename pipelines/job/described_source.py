@@ -15,11 +15,11 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job.emptied_deletes import warn_of_emptied_deletes
 from penstock.pipelines.job.failing_rules import failing_rules, failure_hint, failure_text, without_failing
 from penstock.pipelines.job.source_request import connector, request_of
-from penstock.pipelines.job.unfinished_replay import check_replay
 from penstock.pipelines.job.unmet_patterns import warn_of_unmet_patterns
 from penstock.pipelines.job.unmet_rules import KnownTables, check_rules
 from penstock.pipelines.job.unseen_columns import warn_of_unseen_columns
 from penstock.pipelines.ledger.batch_identity import shows_replay
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, source_text
 from penstock.pipelines.ledger.holes import (
     COPIES,
@@ -29,6 +29,7 @@ from penstock.pipelines.ledger.holes import (
     warn_of_adoption,
     with_undescribed,
 )
+from penstock.pipelines.ledger.unfinished_replay import check_replay
 from penstock.pipelines.mapping.described_tables import DescribedTables, name_of, plan_described
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.catalog.settings import CatalogSettings
@@ -139,7 +140,7 @@ def prepare_tables(
         log.warning("event=table_copied_again table=%s sources=%s reason=%s", copy.table, sources, copy.reason)
     warn_of_adoption(filled)
     if plan.reset or spec.pipeline.resnapshot:
-        check_replay(spec)
+        check_replay(CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options))
     with writing_tables():  # a part of the start, which a stop may end
         plan.tables.create(spec.sink, warehouse)
     left_out, preparation = plan.tables.left_out, plan.preparation

@@ -13,7 +13,9 @@ from penstock.errors import ConfigError, PositionLost
 from penstock.ingest.source import Limit
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.job import build
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from tests.unit.pipelines.table_source.test_source import COLUMNS, LOGGED, Lake
 
 RESNAPSHOT = {"resnapshot": True}
@@ -120,6 +122,26 @@ def test_a_lost_position_is_read_again_on_request_or_by_policy(lake: Lake) -> No
         lake.run("orders", "users", **sections)
         assert lake.rows("dwd.orders") == lake.rows("ods.orders") != []
         assert lake.rows("dwd.users") == lake.rows("ods.users") != []
+
+
+def test_no_table_is_emptied_by_policy_before_a_replay_of_dead_letters_has_ended(lake: Lake) -> None:
+    lake.create("orders", {"bucket": "1"})
+    lake.change("orders", deletes=False)
+    lake.run("orders")
+    rows = lake.rows("dwd.orders")
+    for _ in range(3):
+        lake.change("orders")
+    lake.table("ods.orders").expire_snapshots(retain_max=1, retain_min=1, older_than=2**60)
+    checkpoint = CheckpointFolder(str(lake.spec.checkpoint))
+    assert checkpoint.begin_replay({})
+    again = {"errors": {"position-lost": "resnapshot"}}
+    for _ in range(2):  # the second one repeats the batch
+        with pytest.raises(CheckpointInUse, match="penstock dlq .* replay"):
+            lake.run("orders", **again)
+        assert lake.rows("dwd.orders") == rows
+    checkpoint.end_replay()
+    lake.run("orders", **again)
+    assert lake.rows("dwd.orders") == lake.rows("ods.orders") != rows
 
 
 @pytest.mark.slow

@@ -47,20 +47,21 @@ def other_branches(store: TableStore) -> list[TableStore]:
     return [replace(branch, lists=store.lists, keeps_lists=True) for branch in others]
 
 
-def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
+def snapshots_of(store: TableStore, listed: Iterable[int] | None = None) -> Iterator[Snapshot]:
     """Yield every snapshot, oldest first; one that expires in the meantime is skipped.
 
-    A listing may lag behind the latest commits, and the files of a missing snapshot would be deleted as unused. So the
-    hints are read too.
+    A listing, which is `listed` if it was made just now, may lag behind the latest commits, and the files of a missing
+    snapshot would be deleted as unused. So the hints are read too.
     """
-    folder, ids = store.snapshots.folder, set(store.snapshots.ids())
+    folder, ids = store.snapshots.folder, set(store.snapshots.ids() if listed is None else listed)
     first, last = folder.earliest_hint, folder.latest_hint()
     ids.update(hint for hint in (first, last) if hint is not None and (hint in ids or folder.exists(hint)))
     if ids:
-        last = max(ids)
-        while folder.exists(last + 1):
-            last += 1
-        ids.update(range(min(ids), last + 1))
+        newest = max(ids)
+        # There was no snapshot behind the hint when it was read.
+        while newest != last and folder.exists(newest + 1):
+            newest += 1
+        ids.update(range(min(ids), newest + 1))
     found = (store.snapshots.find(snapshot_id) for snapshot_id in sorted(ids))
     return (snapshot for snapshot in found if snapshot is not None)
 

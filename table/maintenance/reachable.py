@@ -143,14 +143,14 @@ def holdings_of(store: TableStore) -> Holdings:
     while True:
         ids = store.snapshots.ids()
         try:
-            return _holdings_of(store)
+            return _holdings_of(store, ids)
         except TableCorrupt:
             if store.snapshots.ids()[:1] == ids[:1]:
                 raise
 
 
-def _holdings_of(store: TableStore) -> Holdings:
-    holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store)), tagged(store)
+def _holdings_of(store: TableStore, listed: Iterable[int]) -> Holdings:
+    holdings, snapshots, tags = Holdings(ReferencedFiles(), {}), list(snapshots_of(store, listed)), tagged(store)
     # A snapshot has the files of the one before and the files that its own delta adds, so only the delta is read. All
     # of its files are read if it may not follow the one before: after a gap, or while a fast-forward replaces
     # snapshots.

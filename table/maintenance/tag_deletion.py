@@ -16,7 +16,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import Tag
 
-# All tags are read before and after some are deleted, so these are many; their files are in memory meanwhile.
+# All other tags are read after some are deleted, so these are many; their files are in memory meanwhile.
 MOST_TAGS = 500
 MOST_FILES = 100_000
 
@@ -42,10 +42,10 @@ def delete_tags(store: TableStore, names: Iterable[str]) -> SweepResult:
 
 def _delete_first(store: TableStore, names: Sequence[str]) -> tuple[int, SweepResult]:
     """Delete the first of these tags; return how many they were, and what was deleted of their files."""
-    taken, garbage = _garbage(store, {tag.name: tag for tag in tag_files(store).all()}, names[:MOST_TAGS])
+    taken, garbage = _garbage(store, names[:MOST_TAGS])
     _remove(store, names[:taken])
-    # A tag created from one of these in the meantime is seen now; one created later does not find them any more. The
-    # same holds for a rollback to one of these.
+    # Other tags of these snapshots are seen now, also those created in the meantime; one created later does not find
+    # the snapshots any more. The same holds for a rollback to one of these.
     tags = [tag.snapshot for tag in tag_files(store).all()] if garbage else []
     kept = {snapshot.id for snapshot in tags}
     swept = sweep_tagged(
@@ -68,10 +68,13 @@ def _remove(store: TableStore, names: Sequence[str]) -> None:
     publish_if_enabled(store)
 
 
-def _garbage(
-    store: TableStore, tags: dict[str, Tag], names: Sequence[str]
-) -> tuple[int, list[tuple[Snapshot, UnusedFiles]]]:
-    """Return how many of the tags to delete at once, and the snapshots that exist only as these, with their files."""
+def _garbage(store: TableStore, names: Sequence[str]) -> tuple[int, list[tuple[Snapshot, UnusedFiles]]]:
+    """Return how many of the tags to delete at once, and the snapshots that exist only as tags, with their files.
+
+    Other tags are not read: a snapshot that has one is returned too.
+    """
+    found = (tag_files(store).find(name) for name in names)
+    tags = {tag.name: tag for tag in found if tag is not None}
     uses, garbage, files = Counter(tag.snapshot.id for tag in tags.values()), list[tuple[Snapshot, UnusedFiles]](), 0
     for taken, name in enumerate(names):
         if files > MOST_FILES:

@@ -60,7 +60,7 @@ def _parsed(data: bytes, where: str) -> _Content:
     return snapshot_of(node), created, retained
 
 
-# Deletions of tags, expiry and rollbacks read all tags, each of them twice.
+# Deletions of tags, expiry and rollbacks read all tags.
 _CONTENTS = ParsedFiles[_Content](_parsed, files=2048, largest=4 << 10)
 
 

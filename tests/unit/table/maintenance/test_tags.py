@@ -94,6 +94,21 @@ def test_tags_deleted_together_leave_no_orphans(case: str, most_files: int, monk
     assert orphans(store) == set()
 
 
+def test_other_tags_are_read_once_to_delete_one() -> None:
+    store = golden("layout_data_dir")
+    for number in range(30):
+        create_tag(store, f"a{number}", 1 + number % 6)
+    others = len(tag_files(store).names()) - 1
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    log = store.storage.log  # type: ignore[attr-defined]
+    before = len(log)
+    delete_tag(store, "a0")
+    read = [operation.path for operation in log[before:] if operation.name == "read" and "/tag/tag-" in operation.path]
+    assert len(read) == others + 2
+    check_whole(store)
+    assert orphans(store) == set()
+
+
 def test_tags_that_are_deleted_together_are_read_twice() -> None:
     """They were all read two to four times for each tag that expired: 200 of 3,000 took more than a minute."""
     store = golden("layout_data_dir")

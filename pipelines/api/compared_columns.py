@@ -152,7 +152,8 @@ def _columns_of_table(change: ChangeBatch, layout: Layout, mapping: PipelineMapp
 class KeyDiffers:
     """A key with a difference.
 
-    `how`: missing in the table, extra in it, changed, or doubled (several source rows have the key).
+    `how`: missing in the table, extra in it, changed, doubled (several source rows have the key), or repeated (several
+    rows of the table have it).
     """
 
     how: str
@@ -213,6 +214,8 @@ def differing_keys(
         "extra": [key for key in ours if key not in theirs],
         "changed": [key for key, hashed in theirs.items() if ours.get(key, hashed) != hashed],
         "doubled": list(source.doubled),
+        # As a row that moved to another partition, and whose old row is still there.
+        "repeated": list(table.doubled),
     }
     shown = [
         KeyDiffers(how, dict(zip(names, key, strict=True)))

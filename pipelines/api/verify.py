@@ -105,10 +105,11 @@ class Verification:
     def _verdicts(self, wanted: Collection[str]) -> Iterator[TableVerdict]:
         targets = sources_by_target(self.source.tables(), self.mapping)
         known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
-        if wanted and not known:
+        unknown = set(wanted) - {part for name in known for part in (name, name.partition(".")[2])}
+        if unknown:
             raise ConfigError(
                 "the pipeline does not write this table",
-                tables=", ".join(wanted),
+                tables=", ".join(sorted(unknown)),
                 carried=", ".join(targets),
                 hint="name one of the tables that the pipeline writes, or leave --tables out",
             )

@@ -78,6 +78,15 @@ def test_rows_that_differ_are_found(lake: Lake, capsys: pytest.CaptureFixture[st
     assert "extra  id=9" in out
 
 
+def test_each_name_in_tables_must_be_a_table_of_the_pipeline(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt name beside a right one would count as verified."""
+    lake.create("orders", LOGGED)
+    lake.change("orders")
+    lake.run("orders")
+    assert verified(lake, capsys, 0, "--tables", "orders,dwd.orders").startswith("equal    dwd.orders")
+    verified(lake, capsys, 2, "--tables", "orders,order")
+
+
 def test_filters_are_applied_to_the_rows_of_the_source(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.create("orders", LOGGED)
     lake.write("orders", [{"id": number, "city": "a", "score": number} for number in range(5)])

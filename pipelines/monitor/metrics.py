@@ -33,7 +33,7 @@ class Metrics:
     """An observer that keeps metrics for Prometheus. `text()` returns them. ConfigError if the package is missing.
 
     `lag_unit` is the unit of the source's lag; `copying` returns the progress of the snapshot, `sizes` the sizes of
-    tables.
+    tables, `parked` the number of parked tables now: a run also releases tables.
     """
 
     def __init__(
@@ -43,12 +43,14 @@ class Metrics:
         lag_unit: LagUnit = RECORDS,
         copying: Callable[[], SnapshotProgress] = SnapshotProgress,
         sizes: Callable[[Iterable[str]], Mapping[str, Size]] | None = None,
+        parked: Callable[[], int] = lambda: 0,
     ) -> None:
         self._prometheus = prometheus_client()
         self.registry: Any = self._prometheus.CollectorRegistry()
         self._newest: dict[str, int] = {}
         self._caught_up: int | None = None
         self._lag_measure, self._copying, self._sizes = lag_unit.partition(" ")[0], copying, sizes
+        self._parked = parked
         self._tables: set[str] = set()
         self._define(pipeline)
 
@@ -169,7 +171,6 @@ class Metrics:
                 most.labels(table).set(count)
         if stats.memory:
             self.memory.labels("task").set(stats.memory)
-        self.parked.inc(len(stats.parked))
 
     def looked(self, look: Look) -> None:
         if look.caught_up:
@@ -193,6 +194,7 @@ class Metrics:
 
     def text(self) -> bytes:
         self.memory.labels("driver").set(_resident())
+        self.parked.set(self._parked())
         self.copied.clear()
         for table in self._copying().tables:
             self.copied.labels(table.table, "copied").set(table.rows)

@@ -74,9 +74,8 @@ def _served(spec: PipelineSpec, watch: RunMonitor, stack: ExitStack) -> Observer
         lag_unit=connector(spec).capabilities.lag_unit,
         copying=lambda: watch.copying.now,
         sizes=Sizes(watch.warehouse).of,
+        parked=lambda: len(watch.folder.parked()),
     )
-    # Tables that earlier runs have parked; later ones are added as they are parked.
-    metrics.parked.set(len(watch.folder.parked()))
     databases = build.databases(spec, watch.warehouse)
 
     def status() -> dict[str, object]:

@@ -75,7 +75,6 @@ def test_metrics_count_rows_and_contain_the_freshness_of_each_table() -> None:
         conflicts=Counter({"ods.users": 1}),
         replays=1,
         memory=1 << 28,
-        parked={"ods.users": "a manifest is torn"},
     )
     kinds = {("ods.orders", "+I"): 5, ("ods.orders", "-D"): 1}
     bad = {("ods.orders", "bad-value"): 1, ("", "not-json"): 1}
@@ -98,10 +97,19 @@ def test_metrics_count_rows_and_contain_the_freshness_of_each_table() -> None:
     assert value(metrics, "penstock_commit_conflicts_total", table="ods.users") == 1
     assert value(metrics, "penstock_replays_total") == 1
     assert value(metrics, "penstock_memory_bytes", role="task") == 1 << 28
-    assert value(metrics, "penstock_parked_tables") == 1
     assert b"penstock_up 1.0" in metrics.text()
     metrics.ended(None)
     assert value(metrics, "penstock_up") == 0
+
+
+def test_parked_tables_are_counted_until_they_are_released() -> None:
+    """A run that continues for weeks has released tables at its start, and counts those that it parks itself."""
+    parked = {"ods.users", "ods.orders"}
+    metrics = Metrics("shop", parked=lambda: len(parked))
+    assert b"penstock_parked_tables 2.0" in metrics.text()
+    parked.discard("ods.orders")
+    metrics.batch(facts(stats=TaskStats(parked={"ods.users": "a manifest is torn"})))
+    assert b"penstock_parked_tables 1.0" in metrics.text()
 
 
 def test_lag_is_reported_in_units_of_the_source_and_the_snapshot_by_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,7 +53,7 @@ class Route:
         found = self.tables.match(database, table)
         if found is None:
             return None
-        name = self.sink.replace(self.symbol, table) if self.symbol else self.sink
+        name = self.sink.replace(self.symbol, "{table}") if self.symbol else self.sink
         return _filled(name, database, table, found.groups())
 
     def constants(self, database: str | None, table: str) -> tuple[tuple[str, str], ...]:
@@ -66,8 +67,9 @@ def _groups(text: str) -> list[int]:
 
 
 def _filled(text: str, database: str | None, table: str, groups: Sequence[str | None]) -> str:
-    text = text.replace("{database}", database or "").replace("{table}", table)
-    # From the highest number, so that $1 does not replace the beginning of $10.
-    for number in range(len(groups), 0, -1):
-        text = text.replace(f"${number}", groups[number - 1] or "")
-    return text
+    values = {"{database}": database or "", "{table}": table}
+    values |= {f"${number}": group or "" for number, group in enumerate(groups, 1)}
+    # All at once: names of the source may contain $1 or {table} themselves. The longest first, so that $1 is not found
+    # in $10.
+    names = sorted(values, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, names)), lambda found: values[found[0]], text)

@@ -60,7 +60,7 @@ class HivePartitions:
             if now - asked < _KNOWN_MILLIS:
                 known = self._touched(store, snapshot, Layout.of(schema), entries, known)
             else:
-                asked, known = now, self.compare(store, snapshot)
+                asked, known = now, self.compare(store)
         except (ConfigError, OSError) as error:
             log.warning("event=partitions_not_in_metastore table=%s reason=%s", store.name, error)
             return
@@ -77,11 +77,11 @@ class HivePartitions:
         gone = {layout.partition_dir(partition) for partition in removed - left}
         return self._change(store, _values(layout, added | left), known, gone & known)
 
-    def compare(self, store: TableStore, snapshot: Snapshot) -> set[str]:
-        """Add and drop all partitions that differ from the snapshot. Return the partitions that exist afterwards."""
-        layout = Layout.of(store.schema())
-        live = _values(layout, {entry.partition for entry in live_entries(store, snapshot)})
+    def compare(self, store: TableStore) -> set[str]:
+        """Add and drop all partitions that differ from the table. Return the partitions that exist afterwards."""
+        # The names first: another writer adds a partition after its commit, so a newer state has its rows.
         known = self.metastore.partition_names(*split_name(store.name))
+        live = _live(store)
         return self._change(store, live, known, known - live.keys())
 
     def _change(
@@ -91,7 +91,17 @@ class HivePartitions:
         if gone and branch_names(store):
             gone = set()  # a branch may still have rows there
         self._drop(store, gone)
-        return (known | live.keys()) - gone
+        return (known | live.keys()) - (gone - self._returned(store, gone))
+
+    def _returned(self, store: TableStore, dropped: set[str]) -> set[str]:
+        """Add those dropped partitions again that have rows by now, and return them.
+
+        Another writer has committed the rows in the meantime. It knows the partitions and does not add them.
+        """
+        live = _live(store) if dropped else {}
+        back = {folder: values for folder, values in live.items() if folder in dropped}
+        self._add(store, back)
+        return set(back)
 
     def _add(self, store: TableStore, new: Mapping[str, Sequence[str]]) -> None:
         if not new:
@@ -136,25 +146,20 @@ class HivePartitions:
 
     def fill(self, store: TableStore) -> None:
         """Make the partitions of the metastore equal to the partitions of the table, or to its tags."""
-        snapshot, schema = store.snapshots.latest(), store.schema()
+        schema = store.schema()
         if shows_tags(schema):
             self.compare_tags(store)
-        elif snapshot is not None and shows_partitions(schema):
-            self.compare(store, snapshot)
+        elif store.snapshots.latest_id() is not None and shows_partitions(schema):
+            self.compare(store)
 
     def owed(self, store: TableStore) -> list[str]:
         """Return the partitions that `fill` would add or drop."""
-        schema, snapshot = store.schema(), store.snapshots.latest()
+        schema = store.schema()
         columns = partition_columns(schema)
         if not columns or store.paths.branch is not None:
             return []
-        if shows_tags(schema):
-            live = set(_tags(store, columns[0]))
-        else:
-            layout = Layout.of(schema)
-            entries = live_entries(store, snapshot) if snapshot is not None else ()
-            live = {layout.partition_dir(partition) for partition in {entry.partition for entry in entries}}
         known = self.metastore.partition_names(*split_name(store.name))
+        live = set(_tags(store, columns[0]) if shows_tags(schema) else _live(store))
         over = set() if branch_names(store) and not shows_tags(schema) else known - live
         return sorted((live - known) | over)
 
@@ -166,6 +171,13 @@ def _tags(store: TableStore, column: str) -> dict[str, list[str]]:
 
 def _folder(column: str, tag: str) -> str:
     return f"{escaped(column)}={escaped(tag)}"
+
+
+def _live(store: TableStore) -> dict[str, list[str]]:
+    """Return the values of the partitions that have rows in the newest snapshot by their folders."""
+    snapshot = store.snapshots.latest()
+    entries = live_entries(store, snapshot) if snapshot is not None else ()
+    return _values(Layout.of(store.schema()), {entry.partition for entry in entries})
 
 
 def _values(layout: Layout, partitions: Iterable[bytes]) -> dict[str, list[str]]:

@@ -1,0 +1,81 @@
+"""Partitions in a Hive metastore while two writers commit to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.hive_partitions import HivePartitions
+from penstock.table.handle import Table
+from penstock.table.meta.snapshot import Snapshot
+
+
+@dataclass(eq=False)
+class Metastore:
+    """The partitions of one table, by their folders. `between` is called before a partition is dropped."""
+
+    folders: set[str] = field(default_factory=set)
+    between: Callable[[], object] = lambda: None
+
+    def partition_names(self, database: str, table: str) -> set[str]:
+        return set(self.folders)
+
+    def table(self, database: str, table: str) -> Any:
+        return SimpleNamespace(sd=SimpleNamespace(location="file:/lake"), dbName=database, tableName=table)
+
+    def add_partitions(self, database: str, table: str, described: list[Any]) -> None:
+        self.folders.update(partition.sd.location.removeprefix("file:/lake/") for partition in described)
+
+    def drop_partition(self, database: str, table: str, folder: str) -> None:
+        self.between()
+        self.folders.discard(folder)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = Catalog(tmp_path, {"local.sync": "false"})
+    catalog.create_database("shop")
+    options = {"metastore.partitioned-table": "true"}
+    return catalog.create_table("shop.orders", [("id", "INT"), ("day", "STRING")], [], ["day"], options)
+
+
+def write(table: Table, day: str) -> Snapshot:
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [1], "day": [day]}, schema=table.schema))
+        writer.commit()
+    return newest(table)
+
+
+def newest(table: Table) -> Snapshot:
+    found = table.store.snapshots.latest()
+    assert found is not None
+    return found
+
+
+def test_the_first_commit_of_a_process_keeps_partitions_that_another_writer_has_just_added(table: Table) -> None:
+    metastore: Any = Metastore()
+    first = write(table, "1")
+    metastore.between = lambda: pytest.fail("a partition with rows is dropped")
+    # Before the writer of the first snapshot asks the metastore, another one commits and adds its partition.
+    write(table, "2")
+    metastore.folders = {"day=2"}
+    HivePartitions(metastore).follow(table.store, first, ())
+    assert metastore.folders == {"day=1", "day=2"}
+
+
+def test_a_partition_that_gets_rows_again_while_it_is_dropped_is_added_again(table: Table) -> None:
+    """The writer of these rows knows the partition, and does not add it."""
+    metastore: Any = Metastore({"day=1", "day=2"})
+    write(table, "1")
+    write(table, "2")
+    table.delete("day = '1'")
+    metastore.between = lambda: write(table, "1")
+    HivePartitions(metastore).fill(table.store)
+    assert metastore.folders == {"day=1", "day=2"}

@@ -23,6 +23,7 @@ from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from penstock.table.read.stream_start import level_of_state
+from penstock.table.read.update_pairs import whole_updates
 from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class Upstream:
         reader = SplitReader(self.store, layout, schema.fields, kinds=True)
         source, position = self.described(schema), 0
         logged = writes_changelog(layout)
-        for batch in self._batches(snapshot, reader, part, parts, logged=logged):
+        for batch in whole_updates(self._batches(snapshot, reader, part, parts, logged=logged)):
             change = _change(batch, source, position, snapshot.time_millis)
             if layout.has_keys and not logged:
                 # Without a changelog, a row that is written may be a new one or replace another.

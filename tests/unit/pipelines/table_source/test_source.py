@@ -14,6 +14,7 @@ import penstock
 from penstock.errors import ConfigError, PositionLost
 from penstock.pipelines.config.load import parsed
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.files.file_reader import BATCH_ROWS
 from penstock.table.handle import Table
 from penstock.table.usable import check_usable
 from tests.here import run
@@ -124,6 +125,21 @@ def test_an_aggregation_retracts_by_the_changelog(lake: Lake) -> None:
             sums[city] += score
         # A city without orders keeps its row, with the sum 0.
         assert {city: total for city, total in lake.rows("dwd.sums") if total} == {c: n for c, n in sums.items() if n}
+
+
+@pytest.mark.slow
+def test_an_update_is_one_change_also_between_two_batches_of_a_changelog_file(lake: Lake) -> None:
+    """An old row that ends a batch was undone, and then the new row, which the filter leaves out, was undone too."""
+    lake.create("orders", {**LOGGED, "bucket": "1"})
+    rule = {"source-table": "ods.orders", "projection": "city, score", "primary-keys": ["city"], "filter": "score < 50"}
+    options = {"merge-engine": "aggregation", "fields.score.aggregate-function": "sum", "bucket": "1"}
+    sink, updated = {"table": "sums", "table-options": options}, range(1, BATCH_ROWS // 2 + 1)
+    lake.write("orders", [{"id": number, "city": "a", "score": 10} for number in updated])
+    lake.run("orders", sink=sink, transform=[rule])
+    # One new row before the updates, so that a batch of even size ends in the middle of an update.
+    lake.write("orders", [{"id": number, "city": "a", "score": 90 if number else 1} for number in (0, *updated)])
+    lake.run("orders", sink=sink, transform=[rule])
+    assert lake.rows("dwd.sums") == [("a", 1)]
 
 
 @pytest.mark.slow

@@ -21,14 +21,23 @@ Flags = npt.NDArray[np.bool_]
 
 
 def image_pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
-    """Return the positions of before images that are directly followed by their after images."""
-    kinds = change.kinds
+    """Return the positions of before images that are directly followed by their after images.
+
+    Both are in one message, or the first images of two messages, as in aliyun-json, and then have the same key.
+    """
+    kinds, subs = change.kinds, change.subs
     if len(kinds) < 2:
         return np.zeros(0, np.int64)
-    starts = (
-        (kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER) & (change.positions[:-1] == change.positions[1:])
-    )
-    return np.flatnonzero(starts)
+    found: npt.NDArray[np.int64] = np.flatnonzero((kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER))
+    together = change.positions[found] == change.positions[found + 1]
+    if together.all():
+        return found
+    apart = found[~together & (subs[found] == 0) & (subs[found + 1] == 1)]
+    keys = change.schema.primary_keys
+    if not len(apart) or not keys or not set(keys) <= set(change.rows.schema.names):
+        return found[together]
+    moved = _moved([change.rows.column(name) for name in keys], apart)
+    return np.sort(np.concatenate((found[together], apart[~moved])))
 
 
 def updates_in_place(change: ChangeBatch, keys: Sequence[str], removes: Flags) -> npt.NDArray[np.int64]:

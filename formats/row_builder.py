@@ -109,10 +109,15 @@ class RowBuilder:
         start, seen = 0, dict[str, None]()
         for end, row in enumerate(self.rows):
             seen.update(dict.fromkeys(row))
-            if len(seen) * (end + 1 - start) > MAX_CELLS and end > start:
+            if len(seen) * (end + 1 - start) > MAX_CELLS and end > start and not self._is_second(end):
                 yield self._part(start, end)
                 start, seen = end, dict.fromkeys(row)
         yield self._part(start, len(self.rows))
+
+    def _is_second(self, place: int) -> bool:
+        """Return whether this row and the one before it are the two rows of an update."""
+        (at, before, *_), (message, after, *_) = self.places[place - 1], self.places[place]
+        return at == message and before // 2 == after // 2
 
     def _part(self, start: int, end: int) -> RowBuilder:
         part = RowBuilder(self.rule)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ConfigError
 from penstock.formats import FORMATS, decode
-from penstock.formats.change import Truncation
+from penstock.formats.change import DecodeResult, Truncation
 from tests.unit.formats.support import DATA, json_lines, messages, placed, read, recorded, rows
 
 
@@ -249,6 +249,13 @@ def test_rows_with_few_members_in_common_make_several_batches(monkeypatch: pytes
     assert len(decoded.batches) > 3
     assert max(len(batch) * batch.rows.num_columns for batch in decoded.batches) <= 100
     assert [row[f"c{number}"] for number, (*_, row) in enumerate(placed(decoded))] == [str(n) for n in range(40)]
+
+
+def test_the_two_rows_of_an_update_are_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.formats.row_builder.MAX_CELLS", 1)
+    updates = [maxwell("update", {"id": number, f"c{number}": 1}, old={f"c{number}": 0}) for number in range(5)]
+    decoded = read("maxwell-json", *updates)
+    assert [[kind for kind, *_ in rows(DecodeResult([batch]))] for batch in decoded.batches] == [["-U", "+U"]] * 5
 
 
 JSON = st.recursive(

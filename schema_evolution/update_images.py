@@ -28,16 +28,15 @@ def image_pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
     kinds, subs = change.kinds, change.subs
     if len(kinds) < 2:
         return np.zeros(0, np.int64)
-    found: npt.NDArray[np.int64] = np.flatnonzero((kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER))
-    together = change.positions[found] == change.positions[found + 1]
-    if together.all():
-        return found
-    apart = found[~together & (subs[found] == 0) & (subs[found + 1] == 1)]
+    found = np.flatnonzero((kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER))
+    is_one = change.positions[found] == change.positions[found + 1]
+    in_one: npt.NDArray[np.int64] = found[is_one]
+    in_two = found[~is_one & (subs[found] == 0) & (subs[found + 1] == 1)]
     keys = change.schema.primary_keys
-    if not len(apart) or not keys or not set(keys) <= set(change.rows.schema.names):
-        return found[together]
-    moved = _moved([change.rows.column(name) for name in keys], apart)
-    return np.sort(np.concatenate((found[together], apart[~moved])))
+    if not len(in_two) or not keys or not set(keys) <= set(change.rows.schema.names):
+        return in_one
+    moved = _moved([change.rows.column(name) for name in keys], in_two)
+    return np.sort(np.concatenate((in_one, in_two[~moved])))
 
 
 def updates_in_place(change: ChangeBatch, keys: Sequence[str], removes: Flags) -> npt.NDArray[np.int64]:

@@ -36,7 +36,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import CONSUMER_ID, RANGE_KEYS
 from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
-from penstock.table.read.follow import is_another, next_snapshot, reads_overwrites, snapshot_splits
+from penstock.table.read.follow import follows_overwrite, is_another, next_snapshot, snapshot_splits
 from penstock.table.read.scan import Scan
 from penstock.table.read.stream_start import consumer_files, level_of_state, starting
 from penstock.table.read.time_travel import ReadPoint
@@ -200,8 +200,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         # As in Java Paimon, a stream passes over the snapshots of overwrites unless an option asks for them.
         if snapshot.commit_kind is CommitKind.OVERWRITE:
-            read_overwrite = reads_overwrites(schema, self.place.options)
-            return [Piece(PieceRead.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if read_overwrite else []
+            is_read = follows_overwrite(self.store.name, schema, snapshot, self.place.options)
+            return [Piece(PieceRead.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if is_read else []
         return [Piece(PieceRead.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
 
     def commit(self, end: Offset) -> None:

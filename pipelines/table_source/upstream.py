@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,7 @@ from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import change_splits, snapshot_or_changelog, writes_changelog
-from penstock.table.read.follow import reads_overwrites
+from penstock.table.read.follow import follows_overwrite
 from penstock.table.read.plan import plan_state
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
@@ -25,8 +24,6 @@ from penstock.table.read.splits import Split
 from penstock.table.read.stream_start import level_of_state
 from penstock.table.read.update_pairs import whole_updates
 from penstock.table.schema.table_schema import TableSchema
-
-log = logging.getLogger(__name__)
 
 DIALECT = "paimon"
 
@@ -94,10 +91,8 @@ class Upstream:
         self, snapshot: Snapshot, reader: SplitReader, part: int, parts: int, *, logged: bool
     ) -> Iterator[pa.RecordBatch]:
         if snapshot.commit_kind is CommitKind.OVERWRITE:
-            if reads_overwrites(reader.layout.schema, self.options):
+            if follows_overwrite(self.name, reader.layout.schema, snapshot, self.options):
                 yield from overwritten(self.store, reader, snapshot)
-            else:
-                log.warning("event=overwrite_not_followed table=%s snapshot=%d", self.name, snapshot.id)
             return
         splits = change_splits(self.store, snapshot, "changelog" if logged else "delta")
         for number, split in enumerate(splits):

@@ -104,6 +104,13 @@ class TableMaintenance(TableDescription):
         retain_millis: int | None = None,
     ) -> None:
         """Keep a snapshot under a name: the latest, the given one, or the first at or after a time or a watermark."""
+        if sum(given is not None for given in (snapshot, timestamp, watermark)) > 1:
+            raise ConfigError(
+                "a tag keeps one snapshot, and several are given",
+                table=self.name,
+                tag=name,
+                hint="give one of snapshot, timestamp and watermark",
+            )
         watermark = optional_whole_number(watermark, "watermark")
         retain_millis = optional_whole_number(retain_millis, "retain_millis")
         if watermark is not None:

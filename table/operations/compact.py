@@ -43,6 +43,10 @@ def compact_table(
     orphans. `executor` decides where buckets are compacted (default: one after the other in this process); memory holds
     the runs of as many buckets as it compacts at a time.
     """
+    if only is not None and partitions is not None:
+        raise ConfigError(
+            "the partitions to compact are given twice", table=store.name, hint="give partitions in the selection only"
+        )
     chosen = only or Selection(partitions)
     return _committed(store, lambda: BucketCompaction.of(store, options, full=full), chosen, user, executor)
 

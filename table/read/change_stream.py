@@ -17,7 +17,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import CONSUMER_ID
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.changes import writes_changelog
-from penstock.table.read.follow import check_follows, next_snapshot, reads_overwrites, snapshot_splits
+from penstock.table.read.follow import check_follows, follows_overwrite, next_snapshot, snapshot_splits
 from penstock.table.read.plan import plan_state
 from penstock.table.read.pruning import possible_changes
 from penstock.table.read.snapshot_diff import overwritten
@@ -121,7 +121,7 @@ class ChangeStream:
 
     def _changes(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         if snapshot.commit_kind is CommitKind.OVERWRITE:
-            if reads_overwrites(self.store.schema(), self.options):
+            if follows_overwrite(self.store.name, self.store.schema(), snapshot, self.options):
                 yield from overwritten(self.store, self.reader, snapshot)
             return
         splits = snapshot_splits(self.store, snapshot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,8 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import whole_number
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,16 @@ def reads_overwrites(schema: TableSchema, options: Mapping[str, str] | None = No
     return TableOptions({**schema.options, **(options or {})})[option]
 
 
+def follows_overwrite(
+    table: str, schema: TableSchema, snapshot: Snapshot, options: Mapping[str, str] | None = None
+) -> bool:
+    """Return whether a streaming read shows the changes of this OVERWRITE snapshot. If not, the log says so."""
+    if reads_overwrites(schema, options):
+        return True
+    log.warning("event=overwrite_not_followed table=%s snapshot=%d", table, snapshot.id)
+    return False
+
+
 def snapshot_splits(store: TableStore, snapshot: Snapshot) -> list[Split]:
     """Return the splits a streaming read reads for one snapshot."""
     layout = Layout.of(store.schema())
@@ -173,7 +186,7 @@ def _changes_of(store: TableStore, snapshot: Snapshot) -> pa.Table:
     layout = Layout.of(schema)
     reader = SplitReader(store, layout, schema.fields, kinds=True)
     if snapshot.commit_kind is CommitKind.OVERWRITE:
-        if not reads_overwrites(schema):
+        if not follows_overwrite(store.name, schema, snapshot):
             return reader.schema.empty_table()
         return pa.Table.from_batches(overwritten(store, reader, snapshot), reader.schema)
     batches = (batch for split in snapshot_splits(store, snapshot) for batch in reader.read_files(split))

@@ -11,6 +11,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.errors import SnapshotMissing, TagMissing
 from penstock.table.handle import Table
+from penstock.table.operations.selection import Selection
 from penstock.table.schema.type_text import parse_type_text, written
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
@@ -84,6 +85,14 @@ def test_a_branch_is_created_written_and_fast_forwarded(tmp_path: Path) -> None:
     table.delete_branch("dev")
     assert table.branches == []
     check_invariants(table)
+
+
+def test_arguments_of_which_one_would_have_no_effect_are_refused(tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    with pytest.raises(ConfigError, match="a tag keeps one snapshot, and several are given"):
+        table.create_tag("t", 1, timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+    with pytest.raises(ConfigError, match="the partitions to compact are given twice"):
+        table.compact(partitions=[{"dt": "1"}], only=Selection(where="dt = '2'"))
 
 
 def test_a_consumer_is_reset_and_removed(tmp_path: Path) -> None:

@@ -71,6 +71,22 @@ def test_a_consumer_keeps_the_rows_that_an_overwrite_removed(tmp_path: Path) -> 
     ]
 
 
+def test_an_overwrite_that_a_stream_passes_over_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The rows that it removes stay with all readers of changes, and its new rows never arrive."""
+    table = new_table(tmp_path, COLUMNS, keys=("p", "k"))
+    put(table, ("a", 1, "x"))
+    with table.overwrite({}) as writer:
+        writer.write(pa.table([["a"], pa.array([2], pa.int32()), ["y"]], schema=table.schema))
+        writer.commit()
+    stream = ChangeStream(table.refresh().store, FIRST, position=1)
+    changes = stream.poll()
+    assert changes is not None
+    assert list(changes.batches) == []
+    assert caplog.text.count("event=overwrite_not_followed table=") == 1
+    assert list(table.refresh().follow(2, until=2)) == []
+    assert caplog.text.count("event=overwrite_not_followed table=") == 2
+
+
 def test_a_stream_begins_before_a_column_was_added(tmp_path: Path) -> None:
     table = new_table(tmp_path, COLUMNS, keys=("p", "k"))
     put(table, ("a", 1, "x"))

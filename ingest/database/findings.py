@@ -4,6 +4,7 @@ SourceError
   SourceNotReady            several settings or conditions of the server prevent capturing its tables
   MissingGrant              the user lacks a privilege
   ConnectionLost            the network or the server failed (retryable)
+  DamagedData               what the server sent contradicts its checksum or its format (retryable)
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ class ConnectionLost(SourceError):
         "start again, or set  pipeline: {on-error: {retries: N}} ; if it happens often, the log of the server or of a "
         "proxy in between shows why the connection was closed"
     )
+
+
+class DamagedData(SourceError):
+    """The server sent data that contradict their checksum or their format.
+
+    They are requested again, because they may have been damaged on their way. If the server has them in this form,
+    every attempt fails.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, retryable: bool = True, **facts: object) -> None:
+        super().__init__(message, hint=hint, retryable=retryable, **facts)
 
 
 class NothingCaptured(ConfigError):

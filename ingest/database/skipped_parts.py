@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import DamagedData
 from penstock.ingest.decoded_source import DecodedChunk
 
 log = logging.getLogger(__name__)
@@ -22,12 +23,13 @@ def unless_skipped(
 ) -> Iterator[DecodedChunk]:
     """Yield the changes of a part of a batch. An error ends the part early if the part may be left out.
 
-    It may be left out if the error is one of `also`, or if the start has SKIPS and the error is not retryable. Other
-    errors are raised.
+    It may be left out if the error is one of `also`, or if the start has SKIPS and the error is not retryable, or is
+    one of data that may be damaged where they are stored. Other errors are raised.
     """
     try:
         yield from chunks
     except SourceError as error:
-        if not isinstance(error, also) and (SKIPS not in start or error.retryable):
+        may_last = not error.retryable or isinstance(error, DamagedData)
+        if not isinstance(error, also) and not (SKIPS in start and may_last):
             raise
         log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)

@@ -8,8 +8,9 @@ SourceError
   SchemaHistoryMismatch     the columns in the binlog differ from the tracked definition
   DdlNotUnderstood          a captured table was altered by a statement that cannot be parsed
   ServerIdClash             another reader uses this pipeline's server id (retryable)
-  UnsupportedBinlogEvent, ChecksumMismatch
-  LogGap                    the server omitted events of the binlog
+  UnsupportedBinlogEvent
+  ChecksumMismatch          a binlog event is damaged (retryable)
+  LogGap                    the server omitted events of the binlog, or an event is damaged (retryable)
   PasswordExposed           the server requests the password in a form that others could read
   NoUsableKey               a table without a usable key cannot be read in chunks
 PositionLost
@@ -21,6 +22,7 @@ DecodeError
 from __future__ import annotations
 
 from penstock.errors import DecodeError, PositionLost, SourceError
+from penstock.ingest.database.findings import DamagedData
 
 
 class BinlogDisabled(SourceError):
@@ -62,11 +64,11 @@ class UnsupportedBinlogEvent(SourceError):
     )
 
 
-class ChecksumMismatch(SourceError):
+class ChecksumMismatch(DamagedData):
     pass
 
 
-class LogGap(SourceError):
+class LogGap(DamagedData):
     pass
 
 

@@ -8,7 +8,7 @@ SourceError
   AmbiguousKey              keys of a table that differ at the source would be one key in its target
   BehindPooler              the address is that of a pooler, which passes on too little
   SlotBusy                  another reader uses the slot (retryable)
-  UnexpectedMessage         the server sent a message that contradicts the protocol
+  UnexpectedMessage         the server sent a message that contradicts the protocol (retryable)
   TableEmptied              the rows of a table at a position are not known (of PastUnknown)
 PositionLost
   SlotMissing, SlotLost, SlotAhead, ServerChanged
@@ -18,6 +18,7 @@ PositionLost
 from __future__ import annotations
 
 from penstock.errors import PositionLost, SourceError
+from penstock.ingest.database.findings import DamagedData
 from penstock.ingest.source import PastUnknown
 
 
@@ -57,7 +58,7 @@ class SlotBusy(SourceError):
     pass
 
 
-class UnexpectedMessage(SourceError):
+class UnexpectedMessage(DamagedData):
     advice = (
         "start again, and connect to the server directly if a proxy is in between; if it happens again, report it with "
         "the version of the server"

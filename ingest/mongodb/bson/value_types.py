@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import SourceError
+from penstock.ingest.database.findings import DamagedData
 
 # The types of BSON values, as numbers.
 DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, UNDEFINED, OBJECT_ID, BOOL, DATE, NULL = range(1, 11)
@@ -22,11 +23,11 @@ SHORTEST = 5  # bytes of an empty document
 
 
 def damaged(position: int) -> SourceError:
-    return SourceError("the server sent a damaged document", position=position, hint=DAMAGE_HINT)
+    return DamagedData("the server sent a damaged document", position=position, hint=DAMAGE_HINT)
 
 
 def unknown_type(kind: int, position: int) -> SourceError:
-    return SourceError(
+    return DamagedData(
         "the server sent a value of an unknown BSON type",
         type=kind,
         position=position,

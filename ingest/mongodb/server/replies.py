@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.byte_buffers import Int64s
-from penstock.errors import SourceError
+from penstock.ingest.database.findings import DamagedData
 from penstock.ingest.mongodb.bson.elements import Block
 from penstock.ingest.mongodb.bson.single_document import documents_at, members, text_at
 from penstock.ingest.mongodb.bson.value_types import DAMAGE_HINT
@@ -45,7 +45,7 @@ def reply_of(raw: bytes) -> Reply:
     try:
         return _reply(raw)
     except LookupError as reason:
-        raise SourceError(
+        raise DamagedData(
             "the server sent a damaged reply", bytes=len(raw), missing=str(reason), hint=DAMAGE_HINT
         ) from reason
 

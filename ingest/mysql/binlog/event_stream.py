@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -20,12 +20,14 @@ from penstock.ingest.mysql.binlog.segment import (
     FormatDescription,
     Headers,
     Segment,
+    damaged_event,
+    is_intact,
     parse_format,
     read_headers,
     refuse_unknown,
     verify_checksums,
 )
-from penstock.ingest.mysql.errors import BinlogReset, UnsupportedBinlogEvent
+from penstock.ingest.mysql.errors import BinlogReset, ChecksumMismatch
 from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition
 from penstock.ingest.mysql.server.packet_heads import HEADER as PACKET_HEADER
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.wire import Packets, PacketStream
 
 BLOCK_BYTES = 16 << 20
+_FILE_NAME = re.compile(r"[^\ufffd]+\.\d{6,}", re.DOTALL)
 _AROUND_EVENT = PACKET_HEADER + 1  # the packet's header and a status byte
 
 
@@ -133,13 +136,14 @@ class SegmentCutter:
         wrong = np.flatnonzero(headers.size != length)
         if len(wrong):
             first = int(wrong[0])
-            raise UnsupportedBinlogEvent(
+            raise ChecksumMismatch(
                 "a binlog event and its packet differ in size",
                 type=int(headers.kind[first]),
                 size=int(headers.size[first]),
                 packet=int(length[first]),
                 file=self._count.file,
-                hint="the data was damaged in transit or changed by a proxy: connect to the server directly",
+                hint="the data was damaged in transit or changed by a proxy: start again; if it happens again, connect "
+                "to the server directly",
             )
 
     def _piece(self, raw: bytearray | memoryview, start: Int64s, headers: Headers, in_file: Bools) -> Iterator[Segment]:
@@ -153,7 +157,8 @@ class SegmentCutter:
         start, pos, headers = start[inside], pos[inside], headers.chosen(inside)
         if not len(pos):
             return
-        refuse_unknown(self._count.file, pos, headers.kind, headers.ignorable)
+        if not self._format.server_version:  # a server sends the format before all other events
+            raise damaged_event(self._count.file, int(pos[0]))
         has_checksum = self._format.has_checksum
         segment = Segment(
             self._count.file,
@@ -174,11 +179,14 @@ class SegmentCutter:
             segment = segment.chosen(pos < until)
         if has_checksum:
             verify_checksums(segment)
+        refuse_unknown(self._count.file, pos, headers.kind, headers.ignorable)
         yield segment
 
     def _turn(self, event: bytes) -> None:
         if event[4] == FORMAT_DESCRIPTION:
             self._format = parse_format(event[HEADER:])
+            if (self._format.has_checksum or is_intact(_declared(event))) and not is_intact(event):
+                raise damaged_event(self._count.file, self._count.pos)
             self._begun = int.from_bytes(event[:4], "little")
             self._check_file()
             return
@@ -214,9 +222,18 @@ def _time_text(seconds: int) -> str:
 
 
 def _rotates_to(payload: bytes) -> tuple[str, int]:
-    """Return the next file and the position in it."""
+    """Return the next file and the position in it; ChecksumMismatch if its name is damaged."""
     event = payload[1:]
     # An artificial ROTATE may have a checksum before any format event has declared it; its bytes show whether it has.
-    if zlib.crc32(event[:-CHECKSUM]) == int.from_bytes(event[-CHECKSUM:], "little"):
+    if is_intact(event):
         event = event[:-CHECKSUM]
-    return event[HEADER + 8 :].decode(), int.from_bytes(event[HEADER : HEADER + 8], "little")
+    file, pos = event[HEADER + 8 :].decode("utf-8", "replace"), int.from_bytes(event[HEADER : HEADER + 8], "little")
+    # A name ends with its number; after a name with a wrong checksum there are four more bytes.
+    if not _FILE_NAME.fullmatch(file):
+        raise damaged_event(file, pos)
+    return file, pos
+
+
+def _declared(event: bytes) -> bytes:
+    """Return a FORMAT_DESCRIPTION event with the mark that events have checksums, which damage may have removed."""
+    return event[: -CHECKSUM - 1] + b"\1" + event[-CHECKSUM:]

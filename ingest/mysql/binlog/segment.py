@@ -191,13 +191,21 @@ def verify_checksums(segment: Segment) -> None:
     bounds = enumerate(zip(segment.start.tolist(), segment.end.tolist(), _checksums(segment), strict=True))
     for place, (begin, stop, expected) in bounds:
         if computed(view[begin:stop]) != expected:
-            raise ChecksumMismatch(
-                "the checksum of a binlog event does not match",
-                file=segment.file,
-                pos=int(segment.pos[place]),
-                hint="the file was damaged on disk or in transit: try again, then check the server's disk",
-                retryable=True,
-            )
+            raise damaged_event(segment.file, int(segment.pos[place]))
+
+
+def damaged_event(file: str, pos: int) -> ChecksumMismatch:
+    return ChecksumMismatch(
+        "the checksum of a binlog event does not match",
+        file=file,
+        pos=pos,
+        hint="the file was damaged on disk or in transit: try again, then check the server's disk",
+    )
+
+
+def is_intact(event: bytes) -> bool:
+    """Return whether the last four bytes of an event are the checksum of the bytes before them."""
+    return zlib.crc32(event[:-CHECKSUM]) == int.from_bytes(event[-CHECKSUM:], "little")
 
 
 def _checksums(segment: Segment) -> list[int]:

@@ -194,7 +194,8 @@ def test_a_sample_that_begins_within_an_event_of_the_log_is_of_another_one(
 
 def _of_unknown_kind(event: Event) -> Event:
     flags = b"\0\0"  # not to be ignored
-    return replace(event, raw=event.raw[:4] + b"\xfa" + event.raw[5:17] + flags + event.raw[19:])
+    changed = replace(event, raw=event.raw[:4] + b"\xfa" + event.raw[5:17] + flags + event.raw[19:])
+    return changed.stating(event.stated, checksum=True)
 
 
 def _without_position(event: Event) -> Event:

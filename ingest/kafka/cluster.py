@@ -36,6 +36,7 @@ from penstock.ingest.kafka.broker_errors import (
     stopped,
 )
 from penstock.ingest.kafka.client import REQUEST_SECONDS, admin, check_reachable
+from penstock.ingest.kafka.repeated_answers import bounds_agree, confirmed, has_tls
 from penstock.ingest.patience import is_patient
 from penstock.ingest.source import Range
 from penstock.ingest.source_waits import ended_by_a_stop
@@ -176,10 +177,11 @@ class KafkaCluster:
     def bounds(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int], dict[Place, int]]:
         """Return the earliest offsets, the latest ones, and the leader epochs of partitions whose brokers know them.
 
-        All are asked for at once: with a slow network, each answer takes seconds.
+        All are asked for at once: with a slow network, each answer takes seconds. Without TLS they are asked for twice.
         """
-        wanted = list(places)
-        firsts, lasts = self._all_listed(wanted, [OffsetSpec.earliest(), OffsetSpec.latest()])
+        wanted, specs = list(places), [OffsetSpec.earliest(), OffsetSpec.latest()]
+        specs *= 1 if has_tls(self._properties) else 2
+        firsts, lasts = confirmed(lambda: self._all_listed(wanted, specs), bounds_agree)[:2]
         epochs = {place: end.leader_epoch for place, end in lasts.items() if end.leader_epoch is not None}
         return _offsets_of(firsts), _offsets_of(lasts), epochs
 

@@ -24,6 +24,7 @@ from penstock.ingest.kafka.offset_text import flat, nested
 from penstock.ingest.kafka.open_transactions import OpenTransactions, warn_of_left_out
 from penstock.ingest.kafka.read import fetched_messages, read_range, sampled_size
 from penstock.ingest.kafka.read_together import RangesAhead
+from penstock.ingest.kafka.repeated_answers import confirmed, has_tls
 from penstock.ingest.kafka.settings import KafkaSettings, StartOffsets
 from penstock.ingest.kafka.startup_offsets import startup_offsets
 from penstock.ingest.source import SMALL_RECORDS, Limit, Offsets, Range, cut, piece_size, shares
@@ -66,7 +67,7 @@ class KafkaSource:
         return {"offsets": nested(ends), "ids": ids}
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
-        places, ids = self._partitions()
+        places, ids = self._partitions_after(start)
         if until is not None:
             wanted = flat(until["offsets"])
             places = [place for place in places if place in wanted]
@@ -76,7 +77,7 @@ class KafkaSource:
         renewed = recreated_topics(self.settings, start, ids)
         new = [place for place in places if place not in known]
         configured = {} if start else self._configured(new)
-        firsts, ends, epochs = self._cluster.bounds(places)
+        firsts, ends, epochs = self._bounds(places, known)
         # Partitions found while running: all records in them are new. New partitions of a known topic begin at 0, so
         # that records deleted before they were read are noticed.
         found = {place: 0 if place[0] in start.get("offsets", {}) else firsts[place] for place in new}
@@ -223,11 +224,36 @@ class KafkaSource:
     def _partitions(self) -> tuple[list[Place], dict[str, str]]:
         return self._cluster.partitions(self.topics())
 
+    def _partitions_after(self, start: Offsets) -> tuple[list[Place], dict[str, str]]:
+        """Return partitions and ids of the topics. What differs from the last batch is asked for twice."""
+        found = self._partitions()
+        if has_tls(self.settings.properties) or found[1].items() <= start.get("ids", {}).items():
+            return found
+        if self._partitions() == found:
+            return found
+        return confirmed(lambda: (self._partitions(), self._partitions()), lambda answers: answers[0] == answers[1])[0]
+
+    def _bounds(
+        self, places: list[Place], known: Mapping[Place, int]
+    ) -> tuple[dict[Place, int], dict[Place, int], dict[Place, int]]:
+        """Return the bounds of the partitions. If records seem to be lost, they are asked for again."""
+        found = self._cluster.bounds(places)
+        firsts, ends, _ = found
+        is_lost = any(not firsts[place] <= known[place] <= ends[place] for place in places if place in known)
+        return self._cluster.bounds(places) if is_lost else found
+
     def _configured(self, places: list[Place]) -> dict[Place, int]:
-        """Return where a new pipeline begins, if that is not the first record of all partitions."""
+        """Return where a new pipeline begins, if that is not the first record of all partitions.
+
+        Without TLS the lower one of two answers, after which no record is left out.
+        """
         if self.settings.startup.mode == "earliest-offset":
             return {}
-        return startup_offsets(self._cluster, self.settings, places)
+        found = startup_offsets(self._cluster, self.settings, places)
+        if has_tls(self.settings.properties):
+            return found
+        again = startup_offsets(self._cluster, self.settings, places)
+        return {place: min(offset, again[place]) for place, offset in found.items()}
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
         waiting = {place: ends[place] - froms[place] for place in ends}

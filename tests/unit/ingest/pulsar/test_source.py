@@ -115,6 +115,16 @@ def test_a_new_checkpoint_begins_as_configured(startup: PulsarStart, begin: str)
     assert end["began"] == position(begin)
 
 
+def test_a_changed_answer_leaves_out_no_message_of_a_new_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end needs no second answer: it is the position of a message that was received."""
+    changed = iter([Position(3, 4 + (1 << 20))])
+    monkeypatch.setattr(Cluster, "last", lambda self, place: next(changed, Position(3, 4)))
+    end = source(Cluster(5), startup=PulsarStart("latest")).latest_offsets({}, NO_LIMIT)
+    assert end["began"] == position("3:5:before")
+    changed = iter([Position(9, 4 + (1 << 20))])
+    assert source(Cluster(5)).latest_offsets({}, NO_LIMIT)["offsets"] == position("3:4:-1")
+
+
 class WithoutAdmin(Cluster):
     def ledgers(self, place: Place) -> dict[int, int]:
         return {}

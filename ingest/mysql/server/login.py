@@ -29,6 +29,7 @@ from pymysql.constants import CR
 
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.errors import PasswordExposed
+from penstock.ingest.mysql.server.packet_heads import HEADER
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.address import ServerAddress, Tls
@@ -40,6 +41,8 @@ else:  # pymysql's class is generic only for the type checker
 # TCP probes a connection without traffic after this many seconds, repeats that at this interval, and gives up after
 # this many probes without an answer.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+# For the rest of a packet, in seconds; as long as the probes take, or a server that is only paused.
+_REST_S = 120.0
 # Errors of PyMySQL while it reads an answer that is not as the protocol wants it.
 _UNREADABLE = (AssertionError, LookupError, OverflowError, TypeError, ValueError, struct.error)
 
@@ -89,6 +92,20 @@ class GuardedConnection(PyMySqlConnection):
         except _UNREADABLE as error:
             self._force_close()  # type: ignore[attr-defined]
             raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, f"{type(error).__name__}: {error}") from error
+
+    def _read_bytes(self, count: int) -> bytes:
+        """Wait less long for the rest of a packet than for its beginning, for which the server may have to work.
+
+        A length that was changed on its way asks for bytes that the server does not have.
+        """
+        before = self._sock.gettimeout()
+        shorter = count != HEADER and (before is None or before > _REST_S)
+        if shorter:
+            self._sock.settimeout(_REST_S)
+        read: bytes = super()._read_bytes(count)  # type: ignore[misc]
+        if shorter:
+            self._sock.settimeout(before)
+        return read
 
     def _execute_command(self, command: int, sql: str | bytes) -> None:
         self._sent = sql

@@ -19,9 +19,10 @@ _STATE = "SELECT pg_backend_pid(), pid, state, wait_event FROM (SELECT 1) AS one
 # libpq's text of an error that the server sent has this after the severity, which may be in any language.
 _SENT, _UNANSWERED = ":  ", "the server does not answer"
 _HIDDEN = "a pooler hides the processes of the server; answer-timeout limits how long such a statement is waited for"
-# The server is asked after each of these times without a byte. A single doubt may be chance: the answer may be on its
-# way, or another connection may have failed.
+# The server is asked after each of these times without a byte, and after a shorter one again if there is a doubt. A
+# single doubt may be chance: the answer may be on its way, or another connection may have failed.
 _LONGEST_S, _DOUBTS = 60.0, 2
+_AGAIN_S = 10.0
 
 
 class ServerRefused(Exception):
@@ -60,7 +61,8 @@ class Silence:
     @property
     def left_s(self) -> float:
         """How long to wait for a byte before `lasts` is called."""
-        ends = min(self._since + self.longest_s, self._began + self.most_s)
+        pause = min(self.longest_s, _AGAIN_S) if self._counted else self.longest_s
+        ends = min(self._since + pause, self._began + self.most_s)
         return max(0.0, ends - time.monotonic())
 
     def lasts(self) -> None:
@@ -73,7 +75,7 @@ class Silence:
         self._counted = self._counted + 1 if why else 0
         self._since = time.monotonic()
         if why and self._counted >= self.doubts:
-            raise ServerRefused("", f"no byte of an answer for {self._counted * self.longest_s:g} s: {why}")
+            raise ServerRefused("", f"no byte of an answer for {time.monotonic() - self._began:.0f} s: {why}")
 
 
 def doubt(ask: Callable[[str], tuple[int, Sequence[str | None]]], where: str, backend: int) -> str | None:

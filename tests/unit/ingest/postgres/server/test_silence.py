@@ -18,6 +18,17 @@ def test_the_wait_ends_after_two_doubts_in_a_row() -> None:
         silence.lasts()
 
 
+def test_a_doubt_is_confirmed_sooner_than_the_first_question_comes() -> None:
+    """A changed length asks for bytes that the server does not have, and a server that is idle sends none."""
+    silence = Silence(lambda: "idle", 60.0)
+    silence._since -= 60
+    silence.lasts()
+    assert silence.left_s < 11
+    silence._since -= 11
+    with pytest.raises(ServerRefused, match="idle"):
+        silence.lasts()
+
+
 def test_bytes_that_arrive_end_the_doubt() -> None:
     silence = Silence(lambda: "late", 0.0)
     for _ in range(5):

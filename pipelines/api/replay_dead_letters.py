@@ -145,6 +145,19 @@ def ended(spec: PipelineSpec, writer: str) -> None:
         _checkpoint(spec).end_replay()
 
 
+def given_up(folder: CheckpointFolder, table: Table | None, pipeline: str) -> None:
+    """Forget a replay that has not ended if none of its letters is left, as after they were dropped.
+
+    It may be one that cannot be finished. `table` is that of the letters, None if it does not exist.
+    """
+    begun = BegunReplay.of(folder)
+    if begun is None:
+        return
+    there = [] if table is None else letters_of(table.scan(where=pc.field("pipeline") == pipeline).to_arrow())
+    if not begun.letters(there):
+        folder.end_replay()
+
+
 def begun_of(spec: PipelineSpec) -> BegunReplay | None:
     return BegunReplay.of(_checkpoint(spec))
 
@@ -159,7 +172,7 @@ def _replayed(
     """Write the letters. `begin` is called before the first commit, with the names of those that are still bad."""
     done = ReplayResult(writer)
     job = build.job(spec)
-    _check_parked(job)
+    _check_parked(job, has_begun=begun_of(spec) is not None)
     value_format = connector_of(spec.source).message_format(spec.source)
 
     def outcome(report: BatchReport) -> None:
@@ -190,12 +203,15 @@ def _replayed(
     return done
 
 
-def _check_parked(job: Job) -> None:
+def _check_parked(job: Job, *, has_begun: bool) -> None:
     """Raise TablesParked if tables are parked: their letters would be read and not be written."""
     parked = job.parking().tables
     if parked:
+        then = "or  --reset TABLE ; then replay"
+        if has_begun:  # no table is emptied before it has ended
+            then = "then replay; if it cannot,  penstock dlq FILE drop  deletes the letters, then  --reset TABLE"
         raise TablesParked(
             "dead letters cannot be replayed while tables are parked; nothing was written",
             tables=", ".join(sorted(parked)),
-            hint="penstock run FILE --retry  releases the tables, or  --reset TABLE ; then replay",
+            hint=f"penstock run FILE --retry  releases the tables, {then}",
         )

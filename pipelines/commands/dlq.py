@@ -51,6 +51,8 @@ def command(name: str, words: list[str]) -> int:
         )
     table = _table(pipeline, flags)
     if table is None:
+        if verb in {"drop", "replay"} and not yes(flags, "dry-run"):
+            _give_up_replay(pipeline, None)
         return answer(flags, {"pipeline": pipeline.name, "letters": 0}, f"{pipeline.name} has no dead letters")
     rows = table.scan(where=_where(pipeline, flags)).to_arrow()
     if not rows.num_rows:
@@ -224,11 +226,20 @@ def _plain(value: bytes | None) -> str:
 def _drop(pipeline: NamedPipeline, table: Table, rows: pa.Table, flags: Flags) -> int:
     if not yes(flags, "dry-run") and rows.num_rows:
         table.delete(_where(pipeline, flags))
+    if not yes(flags, "dry-run"):
+        _give_up_replay(pipeline, table.refresh())
     facts = {"pipeline": pipeline.name, "dropped": rows.num_rows, "dry_run": yes(flags, "dry-run")}
     letters = counted(rows.num_rows, "dead letter")
     if yes(flags, "dry-run"):
         return answer(flags, facts, f"{letters} would be dropped")
     return answer(flags, facts, f"{letters} {_was(rows.num_rows)} dropped")
+
+
+def _give_up_replay(pipeline: NamedPipeline, table: Table | None) -> None:
+    from penstock.pipelines.api.replay_dead_letters import given_up
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+
+    given_up(CheckpointFolder(pipeline.checkpoint, pipeline.warehouse.store_options), table, pipeline.name)
 
 
 def _was(number: int) -> str:

@@ -16,5 +16,6 @@ def check_replay(checkpoint: CheckpointFolder) -> None:
     raise CheckpointInUse(
         "a replay of dead letters has not ended: tables that are emptied now would lose its rows; nothing was changed",
         checkpoint=checkpoint.location,
-        hint="penstock dlq FILE replay  finishes it, also if it was killed; then start again",
+        hint="penstock dlq FILE replay  finishes it, also if it was killed; then start again. "
+        "If that cannot be,  penstock dlq FILE drop  deletes its letters, and ends it",
     )

@@ -17,6 +17,7 @@ from penstock.pipelines.api.replay_dead_letters import begun_of, ended, finished
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.errors import CheckpointInUse
+from penstock.pipelines.job.unfinished_replay import check_replay
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.parked_tables import ParkedTables
 from penstock.pipelines.tasks.dead_letter_table import ensure
@@ -229,6 +230,29 @@ def test_no_letter_is_replayed_while_a_table_is_parked(shop: Shop, capsys: pytes
     parking.release("ods.orders")
     answered(capsys, "shop.yaml", "replay", code=8)
     assert shop.ids("orders") == [1, 2]
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_replay_that_cannot_be_finished_ends_with_its_letters(
+    shop: Shop, is_gone: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until then no table is emptied, so that a table that only this releases would be parked for ever."""
+    widened(shop)
+    killed_before_it_settles()
+    spec = yaml_file.load(Path("shop.yaml"))
+    parking = ParkedTables.of(CheckpointFolder(spec.checkpoint))
+    parking.park("ods.orders", 1, ConfigError("no space"))
+    assert main(["dlq", "shop.yaml", "replay"]) == 10
+    assert "penstock dlq FILE drop" in capsys.readouterr().err
+    with pytest.raises(CheckpointInUse, match="penstock dlq FILE drop"):
+        check_replay(spec)
+    answered(capsys, "shop.yaml", "drop", "--dry-run")
+    answered(capsys, "shop.yaml", "drop", "--reason", "not-json")
+    assert begun_of(spec) is not None
+    if is_gone:
+        shop.warehouse.backend.drop_table(f"ods.{LETTERS}")
+    answered(capsys, "shop.yaml", "replay" if is_gone else "drop")
+    check_replay(spec)
 
 
 def test_a_table_that_fails_ends_a_replay(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

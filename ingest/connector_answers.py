@@ -26,13 +26,14 @@ class SourceFinding:
 
 def is_on_this_machine(host: str) -> bool:
     """Return whether a host, or the path of a socket, is reached without a network."""
-    host = host.strip("[]")
-    if host == "localhost" or host.startswith("/"):
+    host = host.strip("[]").rstrip(".").lower()
+    if host == "localhost" or host.startswith(("/", "@")):
         return True
     try:
-        return ip_address(host).is_loopback
+        found = ip_address(host)
     except ValueError:
         return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
 def unverified(hosts: Iterable[str], how: str, fix: str) -> list[SourceFinding]:

@@ -32,6 +32,7 @@ _OWN = {
     "ssl.keystore.key",
     "sasl.jaas.config",
 }
+_TLS = {"security.protocol", "enable.ssl.certificate.verification"}
 _JKS = bytes.fromhex("feedfeed")
 
 
@@ -55,8 +56,9 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 def is_verified(properties: Mapping[str, str]) -> bool:
     """Return whether the certificates of brokers are checked, as by default with TLS."""
-    checks = properties.get("enable.ssl.certificate.verification", "true").strip().lower() == "true"
-    return checks and properties.get("security.protocol", "").strip().upper() in {"SSL", "SASL_SSL"}
+    given = {name.strip(): resolve(value).strip().lower() for name, value in properties.items() if name.strip() in _TLS}
+    checks = given.get("enable.ssl.certificate.verification", "true") == "true"
+    return checks and given.get("security.protocol", "") in {"ssl", "sasl_ssl"}
 
 
 def _login(jaas: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -89,11 +90,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         from penstock.ingest.postgres.snapshot.chunks import selections
 
         settings = self.settings(config, request)
-        mode = config.ssl.mode
-        protection = [SourceFinding("ok", f"ssl mode {mode}: {_PROTECTION[mode]}")]
-        if mode not in {"verify-ca", "verify-full"}:
-            fix = "ssl: {mode: verify-full, ca: FILE}"
-            protection = unverified([config.hostname], protection[0].message, fix) or protection
+        protection = _protection(config)
         tables, found = self._examined(settings, must=must)
         findings = [*protection, *(finding.for_source() for finding in found)]
         schemas = [table.source_schema for table in tables]
@@ -239,6 +236,17 @@ def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:
     return (
         f"The server has {counted(len(public), 'table')} in the schema public of {database}, about {rows:,} rows{keys}."
     )
+
+
+def _protection(config: PostgresConfig) -> list[SourceFinding]:
+    """Return how the connection is protected, as a warning if nothing verifies the server."""
+    if os.environ.get("PGGSSENCMODE") == "require":  # libpq reads it, and uses no TLS then
+        return [SourceFinding("ok", "Kerberos (PGGSSENCMODE): encrypted; the server's identity is verified")]
+    mode = config.ssl.mode
+    protection = [SourceFinding("ok", f"ssl mode {mode}: {_PROTECTION[mode]}")]
+    if mode in {"verify-ca", "verify-full"}:
+        return protection
+    return unverified([config.hostname], protection[0].message, "ssl: {mode: verify-full, ca: FILE}") or protection
 
 
 def _warn_of_identities(tables: Sequence[PgTableFacts]) -> None:

@@ -69,7 +69,7 @@ def without_effect(properties: Mapping[str, str]) -> list[str]:
 def is_verified(properties: Mapping[str, str]) -> bool:
     """Return whether the certificates of brokers are checked, as by default with TLS."""
     encrypts = resolve(properties[SERVICE_URL]).strip().startswith(("pulsar+ssl:", "https:"))
-    return encrypts and properties.get(INSECURE, "false").strip().lower() != "true"
+    return encrypts and resolve(properties.get(INSECURE, "false")).strip().lower() != "true"
 
 
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:

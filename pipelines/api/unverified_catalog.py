@@ -17,7 +17,9 @@ def unverified_catalog(catalog: CatalogConfig) -> list[SourceFinding]:
     scheme, _, rest = uri.removeprefix("jdbc:").partition("://")
     if not rest:
         return []  # a folder, or a file of SQLite
-    hosts = [urlsplit(f"//{part}").hostname or "" for part in rest.partition("/")[0].split(",")]
+    # Each of several metastores is a URI of its own.
+    places = [part.strip().rpartition("://")[2] for part in rest.partition("?")[0].split(",")]
+    hosts = [urlsplit(f"//{place.partition('/')[0]}").hostname or "" for place in places]
     match catalog.metastore:
         case "rest" if scheme == "http":
             return unverified(hosts, "the uri of the catalog begins with http:", "a uri that begins with https:")

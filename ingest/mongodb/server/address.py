@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote_plus, urlsplit
+from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 
 from penstock.references import resolve
 
@@ -30,8 +30,8 @@ class MongoAddress:
 
     @property
     def hosts_alone(self) -> list[str]:
-        """Return the hosts without their ports."""
-        return [urlsplit(f"//{host}").hostname or "" for host in self.hosts.split(",")]
+        """Return the hosts without their ports, and the paths of sockets, which are encoded in a connection string."""
+        return [unquote(urlsplit(f"//{host}").hostname or "") for host in self.hosts.split(",")]
 
     @property
     def is_verified(self) -> bool:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.ingest.postgres.connector import CONNECTOR
+from penstock.ingest.postgres.config import PostgresConfig
+from penstock.ingest.postgres.connector import CONNECTOR, _protection
 from penstock.ingest.postgres.server import catalog, connection
 from penstock.ingest.postgres.server.address import PgAddress
 from penstock.ingest.postgres.server.catalog import PgTableFacts
@@ -53,3 +54,21 @@ def test_slot_has_a_name_that_the_server_accepts() -> None:
     long = "Shop-EU" + "x" * 80
     draft = CONNECTOR.draft(f"postgresql://u@h/{long}", DraftOptions(offline=True))
     assert f"slot.name: {('penstock_shop_eu' + 'x' * 80)[:63]} " in draft.section
+
+
+@pytest.mark.parametrize(
+    ("mode", "host", "kerberos", "level"),
+    [
+        ("prefer", "db", "prefer", "warning"),
+        ("prefer", "db", "require", "ok"),
+        ("verify-full", "db", "", "ok"),
+        ("disable", "localhost", "", "ok"),
+    ],
+)
+def test_a_server_that_nothing_verifies_is_a_warning(
+    mode: str, host: str, kerberos: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGGSSENCMODE", kerberos)
+    given = {"hostname": host, "username": "u", "database-name": "d", "slot.name": "s", "ssl": {"mode": mode}}
+    (finding,) = _protection(PostgresConfig.model_validate({"type": "postgres", **given}))
+    assert finding.level == level

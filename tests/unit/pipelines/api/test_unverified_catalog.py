@@ -15,6 +15,8 @@ from penstock.pipelines.config.sink import CatalogConfig
         ("rest", {"uri": "https://names"}, False),
         ("hive", {"uri": "thrift://localhost:9083,thrift://names:9083"}, True),
         ("hive", {"uri": "thrift://127.0.0.1:9083"}, False),
+        ("hive", {"uri": "thrift://127.0.0.1:9083, thrift://localhost:9083"}, False),
+        ("hive", {"uri": "thrift://localhost:9083,thrift://thrift:9083"}, True),
         ("jdbc", {"uri": "jdbc:sqlite:/names.sqlite"}, False),
         ("jdbc", {"uri": "jdbc:mysql://names:3306/paimon"}, True),
         ("jdbc", {"uri": "jdbc:mysql://names/paimon?sslMode=REQUIRED"}, True),

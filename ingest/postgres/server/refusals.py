@@ -25,6 +25,12 @@ _NO_TICKET = (
     "(KRB5CCNAME), kinit gets one; krbsrvname in a service of libpq, or PGKRBSRVNAME, sets the name of the server"
 )
 _NO_SERVICE = "correct PGSERVICE and PGSERVICEFILE wherever the pipeline reads, or unset PGSERVICE: empty is a name too"
+# What a server says before it looks at the login, while it starts or ends, or has as many connections as it may. With
+# sslmode=prefer, libpq then tries without TLS, and the same server may refuse that login for want of TLS by then.
+_NOT_NOW = re.compile(
+    r"database system is (?:starting up|shutting down|in recovery mode|not (?:yet )?accepting connections)"
+    r"|too many (?:clients|connections)|remaining connection slots"
+)
 _NO_SENDER_LEFT = (
     "ALTER SYSTEM SET max_wal_senders and restart the server, or end other readers of the log: "
     "SELECT pid, application_name FROM pg_stat_replication"
@@ -98,10 +104,11 @@ def unopened(server: PgAddress, text: str) -> SourceError:
     # Likewise, before a server is asked.
     if "definition of service" in text or "service file" in text:
         return SourceError("libpq cannot use its service", server=server.where, reason=text, hint=_NO_SERVICE)
-    if "authentication failed for user" in text or "pg_hba.conf" in text or "does not exist" in text:
-        return refused(server, "28000", text)
-    if "permission denied" in text:
-        return refused(server, "42501", text)
+    if not _NOT_NOW.search(text):
+        if "authentication failed for user" in text or "pg_hba.conf" in text or "does not exist" in text:
+            return refused(server, "28000", text)
+        if "permission denied" in text:
+            return refused(server, "42501", text)
     # A ticket that has expired may be renewed while the pipeline waits.
     return ConnectionLost(
         "the PostgreSQL server cannot be reached",

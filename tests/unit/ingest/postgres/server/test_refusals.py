@@ -49,6 +49,28 @@ def test_a_refused_login_is_no_server_that_cannot_be_reached(reason: str) -> Non
     assert not error.retryable
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "the database system is starting up",
+        "the database system is shutting down",
+        "the database system is in recovery mode",
+        "the database system is not yet accepting connections",
+        "sorry, too many clients already",
+        'too many connections for role "cdc"',
+        "remaining connection slots are reserved for roles with the SUPERUSER attribute",
+    ],
+)
+def test_a_server_that_cannot_answer_now_is_waited_for(first: str) -> None:
+    """By the second try of libpq, without TLS, it may answer, and refuse that one."""
+    begin = 'connection to server at "db", port 6432 failed: FATAL:  '
+    second = 'no pg_hba.conf entry for host "10.0.0.9", user "cdc", database "shop", no encryption'
+    for text in (begin + first, f"{begin}{first}\n{begin}{second}"):
+        error = unopened(SERVER, text)
+        assert isinstance(error, ConnectionLost)
+        assert error.retryable
+
+
 def test_a_ticket_of_kerberos_that_has_expired_is_waited_for_and_named() -> None:
     reason = "could not initiate GSSAPI security context: Unspecified GSS failure.  Minor code: Ticket expired"
     error = unopened(SERVER, f'connection to server at "db", port 6432 failed: {reason}')

@@ -138,6 +138,11 @@ _RIGHTS = {
 _HINTS = {**dict.fromkeys(_AWAY, _UNREACHABLE), **_RIGHTS, **dict.fromkeys(_GARBLED, _DAMAGED)}
 
 
+def is_garbled(error: KafkaError) -> bool:
+    """Return whether what a broker has sent is damaged."""
+    return error.code() in _GARBLED
+
+
 def lacks_right(error: BaseException | None) -> bool:
     """Return whether the client raised this because the user lacks a right, which only somebody else can grant."""
     return isinstance(error, KafkaException) and error.args[0].code() in _RIGHTS

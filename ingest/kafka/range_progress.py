@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaError, Message
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.kafka.broker_errors import broker_error, is_passing, is_unknown_topic
+from penstock.ingest.kafka.broker_errors import broker_error, is_garbled, is_passing, is_unknown_topic
 from penstock.ingest.patience import is_patient
 
 log = logging.getLogger(__name__)
@@ -116,6 +116,11 @@ class RangeProgress:
                 raise self.deleted
         elif is_passing(error) or is_unknown_topic(error):
             self._complaint = error
+        elif is_garbled(error) and (is_ours := self._is_ours(message)) is not None:
+            # It may be about an offset before the first one that is read, at which the records begin that are sent
+            # together. Behind the end it says nothing: it may be of an earlier assignment, and no record has come yet.
+            if is_ours and (message.offset() or -1) < self.end:
+                raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
         else:
             raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
 
@@ -124,11 +129,15 @@ class RangeProgress:
 
         The client keeps such errors of earlier assignments, also of other partitions.
         """
-        offset = message.offset()
-        if message.topic() is None or offset is None or offset < 0:
+        offset, is_ours = message.offset(), self._is_ours(message)
+        if is_ours is None or offset is None or offset < 0:
             return True
-        is_ours = (message.topic(), message.partition()) == (self.topic, self.partition)
         return is_ours and position <= offset < self.end
+
+    def _is_ours(self, message: Message) -> bool | None:
+        """Return whether an error is about the partition that is read; None if it names none."""
+        place = message.topic(), message.partition()
+        return None if place[0] is None else place == (self.topic, self.partition)
 
     def _no_records(self, position: int) -> SourceError:
         reason = f": {self._complaint.str()}" if self._complaint else ""

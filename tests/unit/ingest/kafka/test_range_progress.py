@@ -38,6 +38,39 @@ def test_an_error_about_what_was_assigned_before_is_passed_over(failed: Message,
         assert not progress.done(10)
 
 
+BAD = KafkaError(KafkaError._BAD_MSG)
+
+
+@pytest.mark.parametrize(
+    ("failed", "is_error"),
+    [
+        (Message(topic="t", partition=1, offset=10, error=BAD), True),
+        (Message(topic="t", partition=1, offset=2, error=BAD), True),
+        (Message(topic="t", partition=1, offset=-1001, error=BAD), True),
+        (Message(error=BAD), True),
+        (Message(topic="t", partition=0, offset=10, error=BAD), False),
+        (Message(topic="u", partition=1, offset=10, error=BAD), False),
+        (Message(topic="u", partition=-1, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)), True),
+    ],
+    ids=["here", "begins-before", "without-offset", "without-place", "partition", "topic", "another-error"],
+)
+def test_damaged_records_of_what_was_assigned_before_are_no_error(failed: Message, *, is_error: bool) -> None:
+    progress = RangeProgress("t", 1, 13, 60)
+    if is_error:
+        with pytest.raises(SourceError):
+            progress.records([failed], 10)
+    else:
+        assert progress.records([failed], 10) == []
+        assert not progress.done(10)
+
+
+def test_damaged_records_behind_the_end_of_a_range_do_not_fail_it() -> None:
+    """The client fetches ahead, and keeps errors of earlier assignments: the records before the end are still read."""
+    progress = RangeProgress("t", 1, 13, 60)
+    assert progress.records([Message(topic="t", partition=1, offset=20, error=BAD)], 10) == []
+    assert not progress.done(10)
+
+
 def test_each_further_connection_gets_more_time_until_records_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0
     monkeypatch.setattr(time, "monotonic", lambda: float(now))

@@ -189,8 +189,9 @@ class FilledTables:
         mark = self.marks[table]
         if mark.was_set_back(made):
             return True
-        # Others may have committed since, so that all ids are used again.
-        if before is not None:
+        # Others may have committed since, so that all ids are used again. A batch that is repeated after a failure is
+        # itself the newest one.
+        if before is not None and before.commit_identifier < made.commit_identifier:
             return mark.lost_all_after(before)
         return mark.user == made.commit_user and condition_of(self.warehouse, table, mark) != "same"
 

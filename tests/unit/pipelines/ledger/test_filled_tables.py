@@ -9,17 +9,19 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock.errors import DecodeError
+from penstock.errors import DecodeError, StoreError
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.yaml_file import load
 from penstock.pipelines.driver.batch_driver import BatchDriver
+from penstock.pipelines.driver.commit_phase import CommitPhase
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES, CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
@@ -354,6 +356,38 @@ def test_a_table_that_is_rolled_back_during_a_run_stops_it(
     for _ in range(2):
         with pytest.raises(CheckpointMismatch, match="lacks rows that the checkpoint counts as read"):
             run(shop.spec())
+
+
+@pytest.mark.parametrize("undo", [rolled_back, rolled_back_and_written, made_anew, made_anew_and_written])
+def test_a_batch_that_is_repeated_after_a_rollback_stops_the_run_too(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, undo: Callable[[Shop], PipelineSpec]
+) -> None:
+    """The repetition finds the batch in the table, as the pipeline's newest one."""
+    shop.put("4.json", insert("orders", {"id": 4}))
+    attempts, commit_all = itertools.count(), CommitPhase._commit_all
+
+    def failing_once(phase: CommitPhase, *arguments: Any) -> Any:
+        first = next(attempts) == 0
+        if first:
+            undo(shop)
+        made = commit_all(phase, *arguments)
+        if first:
+            raise StoreError("the store does not answer")
+        return made
+
+    take = BatchDriver.take
+
+    def retried(driver: BatchDriver, number: int, result: BatchResult) -> None:
+        try:
+            take(driver, number, result)
+        except StoreError:
+            take(driver, number, result)
+
+    monkeypatch.setattr(CommitPhase, "_commit_all", failing_once)
+    monkeypatch.setattr(BatchDriver, "take", retried)
+    with pytest.raises(CheckpointMismatch, match="during the run"):
+        run(shop.spec())
+    assert next(attempts) == 2
 
 
 def test_commits_of_other_jobs_during_a_run_do_not_stop_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -97,14 +98,16 @@ class ObjectStorage:
         """
         if self in _CHECKED:
             return
-        config = {name: resolve(value) for name, value in self.config}
-        _CHECKED.add(self)  # the check creates files itself
-        try:
-            if own_addresses(self.kind, config):
-                probe(self, path.rpartition("/")[0])
-        except BaseException:
-            _CHECKED.discard(self)
-            raise
+        with _CHECK:  # other tables are committed to at the same time
+            if self in _CHECKED | _BEING_CHECKED:
+                return
+            if own_addresses(self.kind, {name: resolve(value) for name, value in self.config}):
+                _BEING_CHECKED.add(self)
+                try:
+                    probe(self, path.rpartition("/")[0])
+                finally:
+                    _BEING_CHECKED.discard(self)
+            _CHECKED.add(self)
 
     def write(self, path: str, data: bytes) -> None:
         with self._request("write", path):
@@ -196,8 +199,10 @@ class ObjectStorage:
         return pa.PythonFile(Output(upload, lambda: self._request("write", path)), "w")
 
 
-# Stores of this process that refuse to create a file that exists: those of the clouds, and those that were tried.
+# Stores of this process that refuse to create a file that exists, and the one that is tried, which creates files too.
 _CHECKED: set[ObjectStorage] = set()
+_BEING_CHECKED: set[ObjectStorage] = set()
+_CHECK = threading.RLock()
 
 
 def _key(path: str) -> str:

@@ -7,6 +7,7 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -113,6 +114,20 @@ def test_a_commit_to_a_store_that_replaces_files_is_refused() -> None:
         for _ in range(2):
             with pytest.raises(StoreUnsafe, match="only if it does not exist"):
                 storage.create(f"{path}/snapshot/snapshot-2", b"{}")
+
+
+def test_no_thread_creates_a_file_before_the_store_was_tried() -> None:
+    """The first batch of a process is committed to many tables at the same time."""
+    with deaf_store() as (storage, path, _):
+
+        def create(number: int) -> bool:
+            together.wait()
+            return storage.create(f"{path}/{number}/snapshot/snapshot-2", b"{}")
+
+        together = threading.Barrier(8)
+        with ThreadPoolExecutor(8) as pool:
+            tasks = [pool.submit(create, number) for number in range(8)]
+        assert {type(task.exception()) for task in tasks} == {StoreUnsafe}
 
 
 def test_a_store_whose_address_is_in_the_environment_is_tried_too(monkeypatch: pytest.MonkeyPatch) -> None:

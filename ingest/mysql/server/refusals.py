@@ -16,10 +16,21 @@ if TYPE_CHECKING:
 
 # 1053: the server shuts down. 1927: MariaDB killed the connection.
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
+# The server admits nobody now: it has as many connections as it may, of all users or of one; it is in offline mode, or
+# not available. A node of a Galera cluster without a majority says so with the code of an unknown command.
+_NOT_NOW = {ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, 3032, 3168}
+_NO_MAJORITY = "WSREP has not yet prepared node"
 # The client, or the server, does not understand what the other one sends. 1835: the server's own name of it.
 _GARBLED = {CR.CR_MALFORMED_PACKET, CR.CR_COMMANDS_OUT_OF_SYNC, ER.UNKNOWN_COM_ERROR, 1835}
 # 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.
 _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
+_UNREACHABLE = (
+    "check that the server is running, that hostname and port are correct, and that no firewall blocks the connection"
+)
+_LIMITS = (
+    "wait, or let the server admit more: see max_connections, max_user_connections and offline_mode in SHOW VARIABLES, "
+    "and on Galera wsrep_cluster_status in SHOW STATUS"
+)
 # How long a statement waits for a table that another session has locked, in seconds. The client waits longer for an
 # answer, because that error means that the server cannot be reached.
 LOCK_WAIT_S = 240
@@ -55,6 +66,8 @@ def refused(
     where = f"{server.host}:{server.port}"
     if is_lost(error):
         return unreachable(server, lost_reason(error))
+    if code in _NOT_NOW or _NO_MAJORITY in text:
+        return unreachable(server, text, hint=_LIMITS)
     if is_locked_out(error):
         return SourceError(
             "another session has locked a table, or waits to alter it, for longer than this pipeline waits",
@@ -89,7 +102,7 @@ def refused(
     )
 
 
-def unreachable(server: ServerAddress, text: object) -> ConnectionLost:
+def unreachable(server: ServerAddress, text: object, hint: str = _UNREACHABLE) -> ConnectionLost:
     """Return the error of a server that cannot be reached; it can be retried."""
     where = f"{server.host}:{server.port}"
     return ConnectionLost(
@@ -97,8 +110,5 @@ def unreachable(server: ServerAddress, text: object) -> ConnectionLost:
         retryable=True,
         server=where,
         reason=str(text),
-        hint=(
-            "check that the server is running, that hostname and port are correct, and that no firewall blocks "
-            "the connection"
-        ),
+        hint=hint,
     )

@@ -58,6 +58,27 @@ def test_a_server_that_recovers_is_logged_twice(
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (1040, "Too many connections"),
+        (1203, "User cdc already has more than 'max_user_connections' active connections"),
+        (3032, "The server is currently in offline mode"),
+        (1047, "WSREP has not yet prepared node for application use"),
+    ],
+)
+def test_a_server_that_admits_nobody_now_is_waited_for(
+    code: int, text: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(server: ServerAddress, context: Any) -> str:
+        if clock.now < 5:
+            raise pymysql.OperationalError(code, text)
+        return "connection"
+
+    monkeypatch.setattr(connection, "_open", opened)
+    assert connect(SERVER) == "connection"
+
+
 @pytest.mark.slow
 def test_a_service_that_does_not_speak_first_is_not_waited_for_as_for_a_statement() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -213,9 +213,12 @@ class IndexAdvance:
             read = 0
             for run in keys.visible(snapshot, partitions):
                 shards.add(run)
-                read += len(run)
+                read += np.count_nonzero(run.stamps)
             before = len(index)
-            self._add(index, (united([piece]) for piece in shards.pieces()), keys.second)
+            # Buckets come in any order: a delete may follow the row with which its key came back.
+            forgets = keys.forgets_deleted
+            pieces = (settled(piece, with_deleted=True) if forgets else united([piece]) for piece in shards.pieces())
+            self._add(index, pieces, keys.second)
         if partitions is None and len(index) - before < read:
             log.warning("event=keys_in_two_partitions table=%s keys=%d", self.store.name, read - len(index) + before)
 

@@ -228,6 +228,26 @@ def test_a_removed_key_may_be_inserted_into_any_partition(
     assert content(table) == [("1", "b", 2), ("2", "a", 1), ("3", "a", 1), ("4", "a", 1)]
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_a_key_that_came_back_is_known_beside_its_waiting_delete(
+    tmp_path: Path, keys_folder: Path, engine: str, lost: bool
+) -> None:
+    """The delete waits in a bucket that is read after the one with the new row."""
+    options = {"deletion-vectors.enabled": "true", "write-only": "true", f"{engine}.remove-record-on-delete": "true"}
+    table = moving_table(tmp_path, **{"merge-engine": engine, "force-lookup": "true", **options})
+    write(table, ("1", "b", 1), ("2", "a", 1))
+    table.compact(options={"write-only": "false"})
+    write(table, ("3", "a", 1))
+    write(table, ("1", "b", 1), kinds=["-D"])
+    write(table, ("1", "a", 2))
+    if lost:
+        shutil.rmtree(keys_folder, ignore_errors=True)
+    write(table, ("1", "c", 3))
+    table.compact(full=True, options={"write-only": "false"})
+    assert content(table) == [("1", "a", 3), ("2", "a", 1), ("3", "a", 1)]
+
+
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
 def test_a_key_with_a_retracted_row_stays_in_its_partition(tmp_path: Path, engine: str) -> None:
     options = {"merge-engine": engine}

@@ -6,6 +6,7 @@ write instead.
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -35,8 +36,11 @@ _CSV = {
     "csv.escape-character": "escape",
     "csv.null-literal": "nullstr",
 }
+_FILE = "file of the row"  # the column with the path of the file
 _MOST = {"TINYINT": 127, "SMALLINT": 32767}  # of random numbers, which are not negative unless `min` is set
 _OF_FIELD = ("kind", "min", "max", "length", "start", "end")
+_SEQUENCE, _BOUNDS = ("start", "end"), ("min", "max")
+_RANDOM = {"VARCHAR": ("length",), "BOOLEAN": (), "TIMESTAMP": (), "TIMESTAMPTZ": ()}  # others have bounds
 _LENGTH = 100  # of random texts, as in Flink
 
 
@@ -53,6 +57,11 @@ def create_connector_table(context: SqlContext, statement: CreateTable) -> pa.Ta
         expression = re.sub(r"\bPROCTIME\s*\(\s*\)", "now()", column.expression or "", flags=re.IGNORECASE)
         selected.insert(column.place, f"({expression}) AS {quoted(column.name)}")
     (name,) = statement.name
+    if context.session.place((name,)) is not None:
+        raise ConfigError(
+            f"the temporary table {name} would hide a table of the catalog, and only from queries",
+            hint="choose another name",
+        )
     text = f"CREATE TEMPORARY VIEW {quoted(name)} AS SELECT {', '.join(selected)} FROM ({rows}) AS r"
     context.session.run_view(View(name, text, unless_exists=statement.if_not_exists))
     return done()
@@ -65,10 +74,17 @@ def _files(columns: Sequence[Field], options: dict[str, str]) -> str:
             "a table of files needs a path and a format",
             hint=f"WITH ('connector' = 'filesystem', 'path' = '/data', 'format' = '...'): {', '.join(_READERS)}",
         )
-    place = place.removeprefix("file://")
-    files = f"{place.rstrip('/')}/**" if Path(place).is_dir() else place
+    place, chosen = place.removeprefix("file://"), ""
+    if Path(place).is_dir():
+        folder = f"{place.rstrip('/')}/"
+        place = f"{glob.escape(folder)}**/[!._]*"
+        # Files that are not finished are in folders or files of such names: _temporary, .staging, .part-0.inprogress.
+        chosen = f" WHERE NOT regexp_matches(substr({quoted(_FILE)}, {len(folder) + 1}), '(^|/)[._]')"
+    # Nothing between two delimiters is an empty text. DuckDB loses its option for that if a query leaves columns out.
+    empty_texts = form == "csv" and "csv.null-literal" not in options
     types = ", ".join(f"{literal(column.name)}: {literal(_type(column.type))}" for column in columns)
-    given = [literal(files)]
+    # Without partitions that DuckDB would guess from the names of folders: a column has the values in the file.
+    given = [literal(place), "hive_partitioning = false", f"filename = {literal(_FILE)}"]
     if form != "parquet":
         given.append(f"columns = {{{types}}}")
     if form == "json":
@@ -77,10 +93,14 @@ def _files(columns: Sequence[Field], options: dict[str, str]) -> str:
         given += ["header = false", "auto_detect = false"]
         given += [f"{_CSV[key]} = {literal(options.pop(key))}" for key in _CSV if key in options]
     _refuse_rest(options, _CSV if form == "csv" else ())
-    casts = ", ".join(
-        f"CAST({quoted(column.name)} AS {_type(column.type)}) AS {quoted(column.name)}" for column in columns
-    )
-    return f"SELECT {casts} FROM {_READERS[form]}({', '.join(given)})"
+    casts = ", ".join(_cast(column, empty_texts=empty_texts) for column in columns)
+    return f"SELECT {casts} FROM {_READERS[form]}({', '.join(given)}){chosen}"
+
+
+def _cast(column: Field, *, empty_texts: bool) -> str:
+    name, type_ = quoted(column.name), _type(column.type)
+    value = f"coalesce({name}, '')" if empty_texts and type_ == "VARCHAR" else name
+    return f"CAST({value} AS {type_}) AS {name}"
 
 
 def _generated(columns: Sequence[Field], options: dict[str, str]) -> str:
@@ -96,10 +116,9 @@ def _generated(columns: Sequence[Field], options: dict[str, str]) -> str:
         if what != "kind":
             _check_number(key, text, whole=what not in {"min", "max"})
         given[column.name][what] = text
-    lengths = [
-        int(field["end"]) - int(field["start"]) + 1 for field in given.values() if {"start", "end"} <= field.keys()
-    ]
-    rows = min([*lengths, *([int(number)] if number is not None else [])], default=None)
+    lengths = [_field_rows(column, given[column.name]) for column in columns]
+    counts = [*(rows for rows in lengths if rows is not None), *([int(number)] if number is not None else [])]
+    rows = min(counts, default=None)
     if rows is None:
         raise ConfigError(
             "datagen without an end makes rows for ever, and a query reads all of them",
@@ -117,12 +136,32 @@ def _check_number(key: str, text: str, *, whole: bool) -> None:
         raise ConfigError(
             f"{key} = {text!r} is not a {'whole ' if whole else ''}number", option=key, hint=f"'{key}' = '100'"
         )
+    if key.endswith(("number-of-rows", ".length")) and int(text) < 0:
+        raise ConfigError(f"{key} = {text!r} is below 0", option=key, hint=f"'{key}' = '100'")
+
+
+def _field_rows(column: Field, given: Mapping[str, str]) -> int | None:
+    """Return how many rows a sequence has, or None. ConfigError for options that have no effect on the column."""
+    of_sequence = given.get("kind") == "sequence"
+    acting = _SEQUENCE if of_sequence else _RANDOM.get(_type(column.type).partition("(")[0], _BOUNDS)
+    for key in given:
+        if key != "kind" and key not in acting:
+            raise ConfigError(
+                f"fields.{column.name}.{key} has no effect on this column",
+                hint="a sequence has 'start' and 'end'; random numbers have 'min' and 'max', and texts 'length'",
+            )
+    for low, high in (_SEQUENCE, _BOUNDS):
+        if low in given and high in given and float(given[low]) > float(given[high]):
+            raise ConfigError(
+                f"fields.{column.name}.{low} is greater than fields.{column.name}.{high}", hint="exchange them"
+            )
+    return int(given["end"]) - int(given["start"]) + 1 if of_sequence and set(_SEQUENCE) <= given.keys() else None
 
 
 def _value(column: Field, given: Mapping[str, str]) -> str:
     """Return the SQL of a value of datagen."""
     kind = given.get("kind", "random")
-    if kind == "sequence" and {"start", "end"} <= given.keys():
+    if kind == "sequence" and set(_SEQUENCE) <= given.keys():
         return f"{int(given['start'])} + i"
     made = _random(column.type, given) if kind == "random" and isinstance(column.type, AtomicType) else None
     if made is None:

@@ -166,12 +166,32 @@ def copied_column(column: Field) -> Field:
 
 
 def drop_table(context: SqlContext, statement: DropTable) -> pa.Table:
-    """Run DROP TABLE. A temporary table of files or made-up rows is a view of the session."""
+    """Run DROP TABLE. A temporary table of files or made-up rows is a view of the session.
+
+    ConfigError if the name means a temporary table to queries, and another one in the catalog: either may be meant.
+    """
     (*database, name) = statement.name
-    if not database and name.lower() in context.session.views and context.session.place((name,)) is None:
+    if not database and name.lower() in context.session.views:
+        if not statement.temporary and context.session.place((name,)) is not None:
+            raise ConfigError(
+                f"{name} is a temporary table or view, which hides a table of the catalog",
+                hint=f"DROP TEMPORARY TABLE {name} or DROP TEMPORARY VIEW {name} first; or name the table with its "
+                f"database: DROP TABLE db.{name}",
+            )
         context.session.run_view(View(name, f"DROP VIEW {quoted(name)}", dropped=True))
         return done()
-    context.catalog.drop_table(_plain_name(context, statement.name), statement.if_exists)
+    full = _plain_name(context, statement.name)
+    if statement.temporary and context.current.by_path.path_of(full) is None:
+        if statement.if_exists:
+            return done()
+        is_table = context.catalog.table_exists(full)
+        raise ConfigError(
+            f"there is no temporary table {name}",
+            hint="DROP TABLE deletes the table of the catalog with its rows"
+            if is_table
+            else "SHOW VIEWS lists the temporary ones; DROP TEMPORARY TABLE IF EXISTS ignores it",
+        )
+    context.catalog.drop_table(full, statement.if_exists)
     return done()
 
 

@@ -52,7 +52,7 @@ def drop(cursor: Cursor) -> Statement:
             return DropView(names, if_exists)
         text = f"DROP VIEW IF EXISTS {quoted(view)}"
         return View(view, text, dropped=True, must_exist=not if_exists, or_kept=not temporary)
-    if kind == "catalog":
+    if kind == "catalog" and not temporary:
         catalog = cursor.name()
         cursor.end()
         return DropCatalog(catalog, if_exists)
@@ -61,7 +61,9 @@ def drop(cursor: Cursor) -> Statement:
         # Dropping a table deletes its files in any case.
         cursor.skip("purge")
         cursor.end()
-        return DropTable(name, if_exists)
+        return DropTable(name, if_exists, temporary)
+    if temporary:
+        cursor.fail(f"DROP TEMPORARY {kind.upper()} is not supported", hint="DROP TEMPORARY TABLE or VIEW")
     database = cursor.name()
     cascade = cursor.skip_any("cascade", "restrict") == "cascade"
     cursor.end()

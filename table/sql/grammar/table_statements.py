@@ -39,10 +39,11 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """DROP TABLE."""
+    """DROP TABLE. A `temporary` one is only a table of the session."""
 
     name: Names
     if_exists: bool
+    temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

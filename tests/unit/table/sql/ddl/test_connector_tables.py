@@ -67,6 +67,44 @@ def test_files_of_json_and_parquet_have_the_columns_of_the_statement(shop: Inter
     assert [str(row["price"]) for row in rows(shop, "SELECT price + 1 AS price FROM p")] == ["2.50"]
 
 
+def test_files_that_are_not_finished_are_not_read(shop: Interpreter, tmp_path: Path) -> None:
+    for name in ("1", "[a]/2", "dt=5/3", "_temporary/0/4", ".staging/5", ".part-6", "_7"):
+        (tmp_path / "[in]" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "[in]" / name).write_text(f"{name[-1]},mon\n")
+    script = f"""CREATE TEMPORARY TABLE files (id INT, dt STRING) WITH ('connector' = 'filesystem',
+        'path' = '{tmp_path}/[in]', 'format' = 'csv'); SELECT * FROM files ORDER BY id"""
+    assert rows(shop, script) == [{"id": number, "dt": "mon"} for number in (1, 2, 3)]
+    (tmp_path / "[in]" / "8").write_text("8,mon\n")
+    assert len(rows(shop, "SELECT * FROM files")) == 4
+
+
+def test_an_empty_text_is_null_only_if_the_option_says_so(shop: Interpreter, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,\n")
+    text = f"""CREATE TEMPORARY TABLE %s (id INT, name STRING) WITH ('connector' = 'filesystem',
+        'path' = '{tmp_path}/a.csv', 'format' = 'csv' %s); SELECT name FROM %s"""
+    assert rows(shop, text % ("plain", "", "plain")) == [{"name": ""}]
+    assert rows(shop, text % ("nulls", ", 'csv.null-literal' = ''", "nulls")) == [{"name": None}]
+
+
+def test_a_temporary_table_is_distinct_from_one_of_the_catalog(shop: Interpreter) -> None:
+    made = "CREATE TEMPORARY TABLE %s (id INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1')"
+    assert "would hide a table of the catalog" in refused(shop, made % "orders").message
+    assert "there is no temporary table orders" in refused(shop, "DROP TEMPORARY TABLE orders").message
+    rows(shop, "DROP TEMPORARY TABLE IF EXISTS orders")
+    rows(shop, f"{made % 'later'}; CREATE TABLE later (id INT)")
+    assert "hides a table of the catalog" in refused(shop, "DROP TABLE later").message
+    rows(shop, "DROP TEMPORARY TABLE later")
+    assert [row["table"] for row in rows(shop, "SHOW TABLES")] == ["later", "orders"]
+    assert rows(shop, "SELECT * FROM later") == []
+
+
+def test_a_temporary_name_of_a_folder_is_dropped_without_the_table(shop: Interpreter, tmp_path: Path) -> None:
+    path = tmp_path / "lake" / "shop.db" / "orders"
+    rows(shop, f"CREATE TEMPORARY TABLE aside WITH ('connector' = 'paimon', 'path' = '{path}')")
+    rows(shop, "DROP TEMPORARY TABLE aside")
+    assert [row["table"] for row in rows(shop, "SHOW TABLES")] == ["orders"]
+
+
 def test_made_up_rows_are_within_their_bounds(shop: Interpreter) -> None:
     script = """CREATE TEMPORARY TABLE made (id INT, amount DOUBLE, n TINYINT, name STRING, price DECIMAL(4, 2),
         flag BOOLEAN, at TIMESTAMP(3)) WITH ('connector' = 'datagen', 'rows-per-second' = '10',
@@ -103,6 +141,25 @@ def test_computed_columns_are_computed_by_the_query(shop: Interpreter) -> None:
         ("id INT", "'connector' = 'datagen', 'number-of-row' = '1'", "not an option", "number-of-rows"),
         ("id INT", "'connector' = 'datagen', 'number-of-rows' = 'x'", "'x' is not a whole number", "'100'"),
         ("id INT", "'connector' = 'datagen', 'fields.id.min' = '1;'", "'1;' is not a number", "'100'"),
+        ("id INT", "'connector' = 'datagen', 'number-of-rows' = '-1'", "is below 0", "'100'"),
+        (
+            "id INT",
+            "'connector' = 'datagen', 'number-of-rows' = '9', 'fields.id.start' = '1', 'fields.id.end' = '2'",
+            "fields.id.start has no effect",
+            "a sequence has",
+        ),
+        (
+            "a STRING",
+            "'connector' = 'datagen', 'number-of-rows' = '1', 'fields.a.max' = '5'",
+            "fields.a.max has no effect",
+            "texts 'length'",
+        ),
+        (
+            "id INT",
+            "'connector' = 'datagen', 'number-of-rows' = '1', 'fields.id.min' = '5', 'fields.id.max' = '1'",
+            "fields.id.min is greater than fields.id.max",
+            "exchange them",
+        ),
         ("a BYTES", "'connector' = 'datagen', 'number-of-rows' = '1'", "cannot make values of the column 'a'", "texts"),
         (
             "id INT, PRIMARY KEY (id) NOT ENFORCED",

@@ -213,7 +213,7 @@ class IndexAdvance:
             read = 0
             for run in keys.visible(snapshot, partitions):
                 shards.add(run)
-                read += np.count_nonzero(run.stamps)
+                read += int(np.count_nonzero(run.stamps))
             before = len(index)
             # Buckets come in any order: a delete may follow the row with which its key came back.
             forgets = keys.forgets_deleted

@@ -124,21 +124,35 @@ def with_flink_columns(schema: TableSchema, before: TableSchema) -> TableSchema:
     column is gone that an expression needs, or if a new column has the name of one of Flink's.
     """
     names = [field.name for field in schema.fields]
-    former = {field.name for field in before.fields}
-    columns = flink_columns(before.options, [*former])
+    former = [field.name for field in before.fields]
+    columns, after = flink_columns(before.options, former), flink_columns(schema.options, names)
     marked = watermark(schema.options)
-    if not columns and marked is None:
+    if not columns and not after and marked is None:
         return schema
+    _check_whole(after, columns)
     kept = [column for column in columns if column.options.items() <= schema.options.items()]
-    for name in former - set(names):
-        _check_unneeded(name, kept, marked)
+    for name in {*former, *(column.name for column in columns)} - {*names, *(column.name for column in after)}:
+        _check_unneeded(name, after, marked)
     taken = {column.name for column in kept} & set(names)
     if taken:
         raise ConfigError(
             f"Flink computes the column {min(taken)!r} of this table",
             hint="choose another name; or RESET the options schema.N.name and schema.N.expr of the computed column",
         )
-    return replace(schema, options=_placed(schema.options, flink_columns(schema.options, names), len(names)))
+    return replace(schema, options=_placed(schema.options, after, len(names)))
+
+
+def _check_whole(columns: Sequence[FlinkColumn], before: Sequence[FlinkColumn]) -> None:
+    """Refuse a changed column without a source of its values, with which Flink cannot open the table."""
+    for column in columns:
+        if (
+            column not in before
+            and not {_last(COLUMN_EXPRESSION.key), _last(COLUMN_METADATA.key)} & column.texts.keys()
+        ):
+            raise ConfigError(
+                f"the column {column.name!r} of Flink's has no expression",
+                hint=f"SET or RESET schema.{column.place}.name and schema.{column.place}.expr together",
+            )
 
 
 def _placed(options: Mapping[str, str], columns: Sequence[FlinkColumn], physical: int) -> dict[str, str]:

@@ -142,12 +142,19 @@ def test_places_stay_among_the_columns_when_some_are_dropped(shop: Shop) -> None
         ("RENAME price TO cost", "the computed column 'total' of Flink's needs the column 'price'"),
         ("DROP COLUMN ts", "the watermark of Flink's needs the column 'ts'"),
         ("ADD COLUMN proc INT", "Flink computes the column 'proc' of this table"),
+        ("RENAME qty TO total", "Flink computes the column 'total' of this table"),
+        ("RESET ('schema.2.expr')", "the column 'total' of Flink's has no expression"),
+        ("SET ('schema.9.name' = 'more')", "the column 'more' of Flink's has no expression"),
+        ("RESET ('schema.2.name')", "the computed column 'half' of Flink's needs the column 'total'"),
         ("ADD WATERMARK FOR ts AS ts", "the table has a watermark already"),
         ("MODIFY WATERMARK FOR no AS no", "the table has no column 'no'"),
     ],
 )
 def test_a_change_that_flink_could_not_read_is_refused(shop: Shop, change: str, message: str) -> None:
+    shop.run("ALTER TABLE j SET ('schema.99.name' = 'half', 'schema.99.expr' = '`total` / 4')")
     before = shop.options()
+    # The place that Flink can open: the last one of all columns.
+    assert before["schema.8.name"] == "half"
     assert message in shop.refused(f"ALTER TABLE j {change}").message
     assert shop.options() == before
 

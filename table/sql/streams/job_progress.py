@@ -53,6 +53,11 @@ class JobProgress:
 
     def last(self) -> int | None:
         """Return the newest snapshot of the source that the target records. ConfigError if it is of another job."""
+        snapshot = self.last_commit()
+        return None if snapshot is None else snapshot.commit_identifier
+
+    def last_commit(self) -> Snapshot | None:
+        """Return the job's newest commit. ConfigError if it is of another job."""
         snapshot = self.table.committer(self.user).committed(0)
         if snapshot is None:
             if said := rows_of_others(self.table.store, self.user):
@@ -60,7 +65,7 @@ class JobProgress:
             self._warn_of_expired()
             return None
         self._check(snapshot)
-        return snapshot.commit_identifier
+        return snapshot
 
     def _warn_of_expired(self) -> None:
         """Warn if the table may have had a commit of the job: one that has ended for a week may have expired."""
@@ -75,12 +80,12 @@ class JobProgress:
         """Return the job's newest commit if it covers this snapshot of the source, or a later one."""
         return self.table.committer(self.user).committed(position)
 
-    def record(self, position: int | None) -> None:
+    def record(self, position: int | None) -> Snapshot | None:
         """Commit the place in the source without rows; nothing if the rows of its first snapshot are not read yet."""
         if position is None:
-            return
-        snapshot = self._store.snapshots.find(position)
-        self.table.committer(self.user).commit([], position, properties=self.properties(snapshot), force_empty=True)
+            return None
+        fields = self.properties(self._store.snapshots.find(position))
+        return self.table.committer(self.user).commit([], position, properties=fields, force_empty=True).last
 
     def properties(self, snapshot: Snapshot | None) -> dict[str, str]:
         """Return the properties of the commit for a snapshot of the source."""

@@ -41,6 +41,7 @@ class StreamInsert:
         self._needs_old_rows = bool(table.primary_keys) and needs_old_rows(table.definition)
         self._rows, self._snapshot = 0, None if table.latest_snapshot is None else table.latest_snapshot.id
         self._recorded: int | None = None
+        self._recorded_in = 0  # the snapshot of the target by which `_recorded` is known
         self._base: int | None = None
         self._writer: TableWriter | None = None
         # The snapshot that is committed now, and the number of rows that are written with it.
@@ -56,7 +57,8 @@ class StreamInsert:
         aliases = ", ".join((ROW, *(f"c{number}" for number in range(len(given)))))
         self._query = f"SELECT {ROW}, {', '.join(columns.values())} FROM ({self.reader.branch.text}) AS q({aliases})"
         self._progress = JobProgress(self.reader.branch.source, self.table, self.user, self._query_hash, self._named)
-        self._recorded = self._progress.last()
+        if (last := self._progress.last_commit()) is not None:
+            self._recorded, self._recorded_in = last.commit_identifier, last.id
         self.reader.begin(self._recorded, until_caught_up=until_caught_up)
         if self._recorded is None:
             # A job that begins at the newest snapshot would begin elsewhere when it starts again.
@@ -105,7 +107,8 @@ class StreamInsert:
         self._pending = batches.snapshot, self._rows + written
         snapshots = writer.commit(identifier, watermark=batches.snapshot.watermark, properties=properties)
         self._recorded, self._rows = identifier, self._rows + written
-        self._snapshot = snapshots[0].id if snapshots else self._snapshot
+        if snapshots:
+            self._snapshot, self._recorded_in = snapshots[0].id, snapshots[-1].id
         self._base = self.table.store.snapshots.latest_id()
 
     def _open_writer(self) -> TableWriter:
@@ -125,7 +128,7 @@ class StreamInsert:
         if self._recorded is None or self.progress.commit_of(self._recorded) is not None:
             return
         earliest = self.table.store.snapshots.earliest_id()
-        if earliest is None or earliest <= (self._snapshot or 0):  # else the commit has expired
+        if earliest is None or earliest <= self._recorded_in:  # else the commit has expired
             raise ConfigError(
                 "the table was rolled back, or dropped and created again, while the job wrote to it",
                 table=self.table.name,
@@ -158,6 +161,7 @@ class StreamInsert:
         if last is None:
             return
         self._recorded, self._rows, self._snapshot = source.id, rows, last.id
+        self._recorded_in = last.id
         if self.reader.stream.position != source.id:
             self.reader.stream.advance(source)
 
@@ -175,7 +179,8 @@ class StreamInsert:
     def _record(self) -> None:
         """Commit the place in the source without rows."""
         self._recorded = self.reader.stream.position
-        self.progress.record(self._recorded)
+        made = self.progress.record(self._recorded)
+        self._recorded_in = self._recorded_in if made is None else made.id
 
     @property
     def _query_hash(self) -> str:

@@ -246,6 +246,27 @@ def test_a_target_that_is_rolled_back_stops_its_job_which_then_reads_the_rows_ag
 
 
 @pytest.mark.slow
+def test_a_job_continues_when_its_last_commit_expires(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's expiry does not keep the last snapshot of each user. The job is not taken for one that was rolled back."""
+    lake.batch(f"CREATE TABLE t ({SOURCE}) WITH ('bucket' = '1'); INSERT INTO s VALUES (1, 0, 0)")
+    query = "INSERT INTO t SELECT * FROM s WHERE v = 0"
+    lake.stream(query)
+    lake.batch("INSERT INTO t VALUES (-1, 0, 0); INSERT INTO t VALUES (-2, 0, 0)")
+    lake.batch("INSERT INTO s VALUES (2, 0, 1); INSERT INTO s VALUES (3, 0, 0)")
+    process = StreamInsert._process
+
+    def expired(job: StreamInsert, batches: SnapshotBatches) -> None:
+        if batches.snapshot.id == 3:
+            lake.batch("INSERT INTO t VALUES (-3, 0, 0)")
+            expire_snapshots(lake.catalog.table("d.t").store, retain_max=2, retain_min=1, protect_users=0)
+        process(job, batches)
+
+    monkeypatch.setattr(StreamInsert, "_process", expired)
+    lake.stream(query)
+    assert {row["id"] for row in lake.batch("SELECT id FROM t")} == {1, 3, -1, -2, -3}
+
+
+@pytest.mark.slow
 def test_an_interrupt_right_behind_a_commit_loses_no_count(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.batch("CREATE TABLE t LIKE s; INSERT INTO s VALUES (1, 0, 0)")
     commit = TableWriter.commit

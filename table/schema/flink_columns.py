@@ -24,6 +24,7 @@ from penstock.table.options.flink import (
 )
 from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import AtomicType, DataType
 
 _OF_COLUMN = (COLUMN_NAME, COLUMN_EXPRESSION, COLUMN_TYPE, COLUMN_COMMENT, COLUMN_METADATA, COLUMN_VIRTUAL)
 _OF_WATERMARK = (WATERMARK_COLUMN, WATERMARK_EXPRESSION, WATERMARK_TYPE)
@@ -34,6 +35,7 @@ _TYPES = {
     r"TO_TIMESTAMP_LTZ\s*\([^()]*\)": _ZONED,
     r"TO_TIMESTAMP\s*\([^()]*\)": "TIMESTAMP(3)",
 }
+WATERMARK_COLUMN_TYPES = "TIMESTAMP(3) or TIMESTAMP_LTZ(3); of others, a computed column such as TO_TIMESTAMP_LTZ(c, 3)"
 _TEXTS = re.compile(r"'(?:[^']|'')*'")
 
 
@@ -127,7 +129,7 @@ def with_flink_columns(schema: TableSchema, before: TableSchema) -> TableSchema:
     former = [field.name for field in before.fields]
     columns, after = flink_columns(before.options, former), flink_columns(schema.options, names)
     marked = watermark(schema.options)
-    if not columns and not after and marked is None:
+    if not columns and not after and not any(_of_watermark(schema)):
         return schema
     _check_whole(after, columns)
     kept = [column for column in columns if column.options.items() <= schema.options.items()]
@@ -139,6 +141,8 @@ def with_flink_columns(schema: TableSchema, before: TableSchema) -> TableSchema:
             f"Flink computes the column {min(taken)!r} of this table",
             hint="choose another name; or RESET the options schema.N.name and schema.N.expr of the computed column",
         )
+    if _of_watermark(schema) != _of_watermark(before):
+        _check_watermark(schema, after)
     return replace(schema, options=_placed(schema.options, after, len(names)))
 
 
@@ -153,6 +157,39 @@ def _check_whole(columns: Sequence[FlinkColumn], before: Sequence[FlinkColumn]) 
                 f"the column {column.name!r} of Flink's has no expression",
                 hint=f"SET or RESET schema.{column.place}.name and schema.{column.place}.expr together",
             )
+
+
+def _of_watermark(schema: TableSchema) -> list[object]:
+    """Return the options of the watermark and the type of its column."""
+    options = [schema.options.get(option.key) for option in _OF_WATERMARK]
+    return [*options, next((field.type for field in schema.fields if field.name == options[0]), None)]
+
+
+def _check_watermark(schema: TableSchema, columns: Sequence[FlinkColumn]) -> None:
+    """Refuse a watermark with which Flink cannot open the table."""
+    given = [option.key for option in _OF_WATERMARK if option.key in schema.options]
+    if not given:
+        return
+    marked = watermark(schema.options)
+    if marked is None:
+        raise ConfigError(
+            "the watermark of Flink's has no column or no expression",
+            options=", ".join(given),
+            hint="ALTER TABLE t DROP WATERMARK removes all of its options",
+        )
+    column = marked[0]
+    type_ = next((field.type for field in schema.fields if field.name == column.partition(".")[0]), None)
+    if type_ is None and column not in [computed.name for computed in columns]:
+        raise ConfigError(f"the watermark of Flink's is of a column {column!r} that the table does not have")
+    if type_ is not None and "." not in column and not may_have_watermark(type_):
+        raise ConfigError(
+            f"the column {column!r} cannot have a watermark of Flink's", type=type_, hint=WATERMARK_COLUMN_TYPES
+        )
+
+
+def may_have_watermark(type_: DataType) -> bool:
+    """Return whether Flink accepts a watermark of a column of this type."""
+    return isinstance(type_, AtomicType) and type_.root in {"TIMESTAMP", "TIMESTAMP_LTZ"} and type_.precision <= 3
 
 
 def _placed(options: Mapping[str, str], columns: Sequence[FlinkColumn], physical: int) -> dict[str, str]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.table.schema.flink_columns import computed_column, watermark_options
+from penstock.table.schema.flink_columns import (
+    WATERMARK_COLUMN_TYPES,
+    computed_column,
+    may_have_watermark,
+    watermark_options,
+)
 from penstock.table.schema.type_text import written
 from penstock.table.sql.grammar.catalog_grammar import NOT_KEPT, OURS, READ_CONNECTORS, create_catalog, own_options
 from penstock.table.sql.grammar.column_grammar import read_column, read_computed_column, read_watermark
@@ -205,6 +210,9 @@ def _add_flink_options(cursor: Cursor, parts: _TableParts) -> None:
         column, expression = parts.watermark
         if column not in types and column not in parts.computed:
             cursor.fail(f"the watermark is of a column {column!r} that the table does not have")
+        refused = [field for field in parts.columns if field.name == column and not may_have_watermark(field.type)]
+        if refused:
+            cursor.fail(f"the column {column!r} cannot have a watermark of Flink's", hint=WATERMARK_COLUMN_TYPES)
         parts.options |= watermark_options(column, expression, types.get(column))
 
 

@@ -142,6 +142,10 @@ def test_places_stay_among_the_columns_when_some_are_dropped(shop: Shop) -> None
         ("RENAME price TO cost", "the computed column 'total' of Flink's needs the column 'price'"),
         ("DROP COLUMN ts", "the watermark of Flink's needs the column 'ts'"),
         ("ADD COLUMN proc INT", "Flink computes the column 'proc' of this table"),
+        ("MODIFY ts TIMESTAMP(6)", "the column 'ts' cannot have a watermark"),
+        ("MODIFY WATERMARK FOR qty AS qty", "the column 'qty' cannot have a watermark"),
+        ("RESET ('schema.watermark.0.strategy.expr')", "the watermark of Flink's has no column or no expression"),
+        ("SET ('schema.watermark.0.rowtime' = 'no')", "the watermark of Flink's is of a column 'no'"),
         ("RENAME qty TO total", "Flink computes the column 'total' of this table"),
         ("RESET ('schema.2.expr')", "the column 'total' of Flink's has no expression"),
         ("SET ('schema.9.name' = 'more')", "the column 'more' of Flink's has no expression"),
@@ -168,6 +172,12 @@ def test_a_watermark_is_changed_and_dropped(shop: Shop) -> None:
     assert not [key for key in shop.options() if "watermark" in key]
     assert "the table has no watermark" in shop.refused("ALTER TABLE j DROP WATERMARK").message
     assert "the table has no watermark" in shop.refused("ALTER TABLE j MODIFY WATERMARK FOR id AS id").message
+
+
+def test_a_watermark_without_an_expression_is_refused_in_a_table_without_computed_columns(shop: Shop) -> None:
+    shop.run("CREATE TABLE k (t TIMESTAMP(3), WATERMARK FOR t AS t)")
+    error = shop.refused("ALTER TABLE k RESET ('schema.watermark.0.strategy.expr')")
+    assert "DROP WATERMARK" in str(error.hint)
 
 
 def test_a_column_is_found_in_an_expression() -> None:

@@ -246,6 +246,7 @@ def test_a_merge_is_read_with_all_clauses() -> None:
         ("CREATE TABLE t LIKE u (EXCLUDING COLUMNS)", "EXCLUDING OPTIONS or INCLUDING OPTIONS", 1, 34),
         ("CREATE TABLE t (a INT,, b INT)", "a name is expected", 1, 23),
         ("CREATE TABLE t (a INT, WATERMARK FOR b AS b)", "a column 'b' that the table does not have", 1, 44),
+        ("CREATE TABLE t (a TIMESTAMP(6), WATERMARK FOR a AS a)", "the column 'a' cannot have a watermark", 1, 53),
         ("CREATE TABLE t (a AS b + 1)", "a table needs columns that are not computed", 1, 27),
         ("CREATE TABLE t (a INT, a AS b + 1)", "the column 'a' is named twice", 1, 34),
         ("CREATE TABLE t (a INT, b AS)", "an expression is expected", 1, 28),

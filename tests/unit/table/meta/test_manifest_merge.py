@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -151,6 +152,31 @@ def test_full_merges_keep_the_order_of_postponed_files() -> None:
     assert result[0] == assigned[0]
     order = [entry.file.name for manifest in result[1:] for entry in store.entries[manifest.name]]
     assert order == list("abcdefghi")
+
+
+def test_merges_keep_the_live_files_and_the_order_of_postponed_ones() -> None:
+    for seed in range(300):
+        draw, store = Random(seed), Manifests()
+        manifests: list[ManifestFile] = []
+        live: list[tuple[str, int, int]] = []
+        for number in range(draw.randint(2, 10)):
+            entries: list[ManifestEntry] = []
+            for place in range(draw.randint(1, 8)):
+                if live and draw.random() < 0.3:
+                    name, partition, bucket = live.pop(draw.randrange(len(live)))
+                    entries += taken(name, partition=partition, bucket=bucket)
+                else:
+                    name, partition, bucket = f"{number}-{place}", draw.choice((1, 2)), draw.choice((-2, -2, 0, 1))
+                    entries += added(name, partition=partition, bucket=bucket)
+                    live.append((name, partition, bucket))
+            manifests += store.write(entries)
+        result = store.merge(
+            manifests, target=draw.choice((200, 800)), count=draw.choice((2, 30)), full=draw.choice((100, 400))
+        )
+        merged = merge_entries([entry for made in result for entry in store.entries[made.name]])
+        assert sorted(entry.file.name for entry in merged) == sorted(name for name, _, _ in live), seed
+        postponed = [entry.file.name for entry in merged if entry.bucket == -2]
+        assert postponed == [name for name, _, bucket in live if bucket == -2], seed
 
 
 def test_one_manifest_is_not_merged_with_itself() -> None:

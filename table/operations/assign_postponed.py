@@ -8,20 +8,23 @@ visible.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.errors import ManifestMissing
 from penstock.table.files.columns import VALUE_KIND
 from penstock.table.files.file_reader import FileReader
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage, ManifestEntry
-from penstock.table.meta.live import live_entries
+from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.paths import POSTPONE_BUCKET
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import TableWriter
 from penstock.table.options.buckets import POSTPONE_DEFAULT_BUCKET_NUM
@@ -50,14 +53,57 @@ def bucket_totals(layout: Layout, live: Sequence[ManifestEntry]) -> dict[bytes, 
     return totals | {entry.partition: entry.total_buckets for entry in live if entry.bucket >= 0}
 
 
-def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[PostponedPartition]:
-    """Return the postponed files of each partition that has some."""
+def postponed(
+    store: TableStore, layout: Layout, live: Sequence[ManifestEntry], snapshot: Snapshot
+) -> list[PostponedPartition]:
+    """Return the postponed files of each partition that has some, in the order of their commits."""
     totals = bucket_totals(layout, live)
     waiting = grouped([entry for entry in live if entry.bucket == POSTPONE_BUCKET])
     return [
-        PostponedPartition(partition, tuple(entry.file for entry in entries), totals[partition])
+        PostponedPartition(
+            partition, tuple(entry.file for entry in _in_order(store, entries, snapshot)), totals[partition]
+        )
         for (partition, _), entries in waiting.items()
     ]
+
+
+def _in_order(store: TableStore, waiting: Sequence[ManifestEntry], snapshot: Snapshot) -> list[ManifestEntry]:
+    """Return the files of a partition in the order of their commits.
+
+    Manifests list them in this order, unless a merge of manifests in Java has put rewritten ones behind newer ones. A
+    file that is older than the one before it is a sign of that (or of two hosts whose clocks differ). Then the order is
+    taken from the snapshots. Files older than all snapshots are sorted by time, as Java sorts all of them.
+    """
+    if all(_millis(before) <= _millis(after) for before, after in pairwise(waiting)):
+        return list(waiting)
+    added = _adding_snapshots(store, {entry.identity for entry in waiting}, snapshot)
+    return sorted(waiting, key=lambda entry: (added[entry.identity], 0 if added[entry.identity] else _millis(entry)))
+
+
+def _adding_snapshots(
+    store: TableStore, files: Set[tuple[object, ...]], snapshot: Snapshot
+) -> dict[tuple[object, ...], int]:
+    """Return the id of the snapshot that added each file, or 0 if that snapshot has expired."""
+    added = dict.fromkeys(files, 0)
+    left, made = set(files), snapshot
+    while left:
+        try:
+            found = left & {entry.identity for entry in delta_entries(store, made)}
+        except ManifestMissing:
+            if store.snapshots.exists(made.id):
+                raise
+            break  # it has expired while it was read
+        added |= dict.fromkeys(found, made.id)
+        left -= found
+        before = store.snapshots.find(made.id - 1)
+        if before is None:
+            break
+        made = before
+    return added
+
+
+def _millis(entry: ManifestEntry) -> int:
+    return entry.file.creation_millis or 0
 
 
 def warn_of_postponed_rows(store: TableStore, verb: str) -> None:

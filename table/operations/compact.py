@@ -139,7 +139,7 @@ def _distributed(compaction: BucketCompaction, only: Selection, user: str) -> It
     layout = compaction.layout
     entries = live_entries(store, snapshot)
     chosen = only.partitions_of(store, entries)
-    parts = [part for part in postponed(layout, entries) if part.partition in chosen]
+    parts = [part for part in postponed(store, layout, entries, snapshot) if part.partition in chosen]
     return distribute(store, layout, parts, user, snapshot.id)
 
 

@@ -119,3 +119,21 @@ def test_a_single_partition_can_be_compacted(oracle: Oracle, tmp_path: Path) -> 
     table.compact(partitions=[{"p": "a"}])
     assert [row[:2] for row in oracle.read(path).rows] == [[1, "a"]]
     assert len(waiting(table)) == 1
+
+
+@pytest.mark.parametrize("history", ["kept", "expired"])
+def test_rows_are_merged_in_order_after_java_has_merged_manifests(oracle: Oracle, tmp_path: Path, history: str) -> None:
+    """Java puts a manifest that it rewrites because of a delete behind newer ones that it keeps."""
+    options = {"manifest.target-file-size": "3 kb", "manifest.full-compaction-threshold-size": "1 b"}
+    path = made(oracle, tmp_path, **options)
+    partitions = [f"p{number}" for number in range(60)]
+    oracle.write(path, [["+I", 1, partition, 1] for partition in [*partitions, "gone"]])
+    oracle.write(path, [["+I", 1, partition, 2] for partition in partitions])
+    oracle.drop_partition(path, {"p": "gone"})
+    oracle.write(path, [["+I", 1, "other", 3]])
+    if history == "expired":
+        oracle.expire(path, retain=1)
+    table = penstock.open_table(str(path))
+    table.compact()
+    rows = {row["p"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
+    assert rows == dict.fromkeys(partitions, 2) | {"other": 3}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.storage.environment import Environment
+from penstock.table.handle import Table
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
@@ -51,6 +54,17 @@ def test_writers_of_postponed_rows_do_not_conflict(tmp_path: Path) -> None:
         two.commit(1)
     table.compact()
     assert content(table) == [(1, 1), (2, 2)]
+
+
+def test_rows_of_hosts_with_different_clocks_are_merged_in_the_order_of_their_commits(tmp_path: Path) -> None:
+    table = new_table(tmp_path, COLUMNS, options={"bucket": "-2"})
+    for place, millis in enumerate((5_000_000, 1_000_000, 3_000_000)):
+        environment = Environment(now_millis=lambda millis=millis: millis)  # type: ignore[misc]
+        with Table(replace(table.store, ambient=environment)).writer() as writer:
+            writer.write(rows(table, (1, place)))
+            writer.commit()
+    table.compact()
+    assert content(table) == [(1, 2)]
 
 
 @pytest.mark.slow

@@ -12,16 +12,18 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.storage.environment import Environment
 from penstock.storage.open import open_storage
-from penstock.table.catalog.base import CatalogBackend, RepairedTable, not_paimon, split_name
+from penstock.table.catalog.base import CatalogBackend, RepairedTable, split_name
 from penstock.table.catalog.external_tables import check_same, checked_path
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.catalog.hive_commits import HiveCommits, HiveLocks, check_describable
+from penstock.table.catalog.hive_entries import HiveEntries, check_case
 from penstock.table.catalog.hive_folders import HiveFolders, path_of, uri
+from penstock.table.catalog.hive_repair import HiveRepair
 from penstock.table.catalog.kept_views import KeptView, ViewColumn
 from penstock.table.catalog.unfinished import finished_by
 from penstock.table.meta.paths import DATABASE_SUFFIX
-from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.metastore.hive_client import HiveMetastore, NameExists, NameMissing
+from penstock.table.meta.store import TableStore
+from penstock.table.metastore.hive_client import HiveMetastore, NameExists
 from penstock.table.metastore.hive_objects import (
     is_external,
     is_paimon,
@@ -55,10 +57,10 @@ class HiveCatalog(CatalogBackend):
         locks: HiveLocks | None,
     ) -> None:
         """Use the names of the metastore. `locks` are held by commits; None if commits need no lock."""
-        self._warehouse, self._environment, self._metastore = warehouse, environment, metastore
-        self._commits = HiveCommits(metastore, locks)
+        self._warehouse, self._metastore = warehouse, metastore
         self._files = FileCatalog(*open_storage(warehouse, store_options), environment, warehouse=warehouse)
-        self._folders = HiveFolders(metastore, dict(store_options))
+        folders = HiveFolders(metastore, dict(store_options))
+        self._entries = HiveEntries(metastore, folders, environment, HiveCommits(metastore, locks))
 
     @property
     def longest_name(self) -> int:
@@ -78,10 +80,10 @@ class HiveCatalog(CatalogBackend):
         return database in self.databases()
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
-        _check_case(database, "database")
+        check_case(database, "database")
         given = dict(properties)
         location = given.pop("location", None) or f"{self._warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
-        storage, root = self._folders.open(location)
+        storage, root = self._entries.folders.open(location)
         storage.mkdirs(root)
         with self._metastore.session() as client:
             client.create_database(new_database(database, uri(location), given))
@@ -135,7 +137,7 @@ class HiveCatalog(CatalogBackend):
 
     def view(self, name: str) -> KeptView | None:
         """Return a view, of Paimon or of Hive: both keep the text of the query alone."""
-        found = self._found(name)
+        found = self._entries.find(name)
         if found is None or not is_view(found):
             return None
         options = dict(found.parameters or {})
@@ -145,7 +147,7 @@ class HiveCatalog(CatalogBackend):
 
     def create_view(self, view: KeptView) -> bool:
         for name in split_name(view.name):
-            _check_case(name, "view")
+            check_case(name, "view")
         try:
             self._metastore.create(_described(view))
         except NameExists:
@@ -158,7 +160,7 @@ class HiveCatalog(CatalogBackend):
     def rename_view(self, name: str, new_name: str) -> None:
         found = self._metastore.table(*split_name(name))
         found.dbName, found.tableName = split_name(new_name)
-        _check_case(found.tableName, "view")
+        check_case(found.tableName, "view")
         self._metastore.alter(*split_name(name), found)
 
     def drop_view(self, name: str) -> None:
@@ -166,30 +168,11 @@ class HiveCatalog(CatalogBackend):
             client.drop_table(*split_name(name), deleteData=False)
 
     def has_table(self, name: str) -> bool:
-        found = self._found(name)
+        found = self._entries.find(name)
         return found is not None and is_paimon(found)
 
-    def _found(self, name: str) -> Any:
-        try:
-            return self._metastore.table(*split_name(name))
-        except NameMissing:
-            return None
-
-    def _table(self, name: str) -> Any:
-        found = self._found(name)
-        if found is None:
-            raise TableMissing("there is no table", table=name, metastore=str(self._metastore))
-        if not is_paimon(found):
-            kind = (found.parameters or {}).get("table_type", found.tableType)
-            raise not_paimon(name, kind, metastore=str(self._metastore))
-        return found
-
-    def _location(self, name: str) -> str:
-        return self._metastore.location(self._table(name))
-
     def open(self, name: str, branch: str | None) -> TableStore:
-        storage, root = self._folders.open(self._location(name))
-        return TableStore.open(storage, root, branch, self._environment, self._commits, name)
+        return self._entries.store(name, self._entries.location(name), branch)
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
         """Create the schema file, and then the table of the metastore, as Java does.
@@ -197,18 +180,18 @@ class HiveCatalog(CatalogBackend):
         If the process dies in between, creating the same table again completes it.
         """
         database, table = split_name(name)
-        _check_case(database, "database")
-        _check_case(table, "table")
+        check_case(database, "database")
+        check_case(table, "table")
         check_describable(schema)
-        found = self._found(name)
+        found = self._entries.find(name)
         if found is not None:
-            self._table(name)
+            self._entries.table(name)
             return False
         if not self.has_database(database):
             self.create_database(database, {})
         chosen = schema.typed[PATH]
-        location = checked_path(chosen) if chosen else self._folders.usual(database, table)
-        existing = self._folders.create_schema(location, schema)
+        location = checked_path(chosen) if chosen else self._entries.folders.usual(database, table)
+        existing = self._entries.folders.create_schema(location, schema)
         if chosen and existing is not None:
             check_same(existing, schema, name, location)
         # A process that died before it registered the table leaves exactly this schema; any other schema is a foreign
@@ -228,41 +211,41 @@ class HiveCatalog(CatalogBackend):
         return True
 
     def schema_at(self, path: str) -> TableSchema | None:
-        return SchemaFiles(*self._folders.open(checked_path(path))).latest()
+        return SchemaFiles(*self._entries.folders.open(checked_path(path))).latest()
 
     def keeps_files(self, name: str) -> bool:
-        return is_external(self._table(name))
+        return is_external(self._entries.table(name))
 
     def drop_table(self, name: str) -> None:
         """Delete the table of the metastore, and then its folder unless it is an external table."""
-        found = self._table(name)
+        found = self._entries.table(name)
         with self._metastore.session() as client:
             client.drop_table(*split_name(name), deleteData=False)
         if not is_external(found):
-            storage, root = self._folders.open(self._metastore.location(found))
+            storage, root = self._entries.folders.open(self._metastore.location(found))
             delete_table_folder(storage, root)
             _forget(root)
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Rename the table, and move its folder unless the table is external or not in the folder of its database."""
         (database, table), (new_database_, new_table_) = split_name(name), split_name(new_name)
-        _check_case(new_table_, "table")
-        found = self._table(name)
+        check_case(new_table_, "table")
+        found = self._entries.table(name)
         location = self._metastore.location(found)
         found.dbName, found.tableName = new_database_, new_table_
         self._metastore.alter(database, table, found)
-        usual = self._folders.usual(database, table)
-        storage, root = self._folders.open(location)
+        usual = self._entries.folders.usual(database, table)
+        storage, root = self._entries.folders.open(location)
         moves = not is_external(found) and location.rstrip("/") == usual
         if not moves or not SchemaFiles(storage, root).ids():  # the metastore may have moved the folder itself
             return
-        target = self._folders.usual(new_database_, new_table_)
-        new_root, reached = self._folders.open(target)[1], set[str]()
+        target = self._entries.folders.usual(new_database_, new_table_)
+        new_root, reached = self._entries.folders.open(target)[1], set[str]()
 
         def relocate() -> None:
             # The metastore names the new place only once the folder is complete there.
             reached.add("moved")
-            self._relocate(new_name, target)
+            self._entries.relocate(new_name, target)
             reached.add("described")
 
         def rest() -> str:
@@ -274,89 +257,12 @@ class HiveCatalog(CatalogBackend):
 
         with finished_by("the name has changed, and the folder was not moved", rest, table=new_name, path=target):
             storage.rename_tree(root, new_root, relocate)
-            self._commits.partitions.replace(self.open(new_name, None))
+            self._entries.commits.partitions.replace(self.open(new_name, None))
         _forget(root)
-
-    def _relocate(self, name: str, location: str) -> None:
-        described = self._metastore.table(*split_name(name))
-        described.sd.location = location
-        self._metastore.alter(*split_name(name), described)
 
     def repair(self, name: str | None) -> list[RepairedTable]:
         """Enter the tables of the warehouse in the metastore, and correct those that it describes differently."""
-        if name is None:
-            databases = sorted({*self.databases(), *self._files.databases()})
-            return [table for database in databases for table in self._repair_database(database)]
-        if "." not in name:
-            return self._repair_database(name)
-        return [self._repair_table(name, self._places(split_name(name)[0]))]
-
-    def _repair_database(self, database: str) -> list[RepairedTable]:
-        if not self.has_database(database):
-            if not self._files.has_database(database):
-                raise ConfigError(
-                    f"there is no database {database!r}",
-                    warehouse=self._warehouse,
-                    hint="the database needs a folder NAME.db in the warehouse, or an entry in the metastore",
-                )
-            self.create_database(database, {})
-        place = self._metastore.database(database).locationUri.rstrip("/")
-        storage, root = self._folders.open(place)
-        found = sorted(entry.name for entry in storage.list(root) if entry.is_dir)
-        places = self._places(database)
-        with_schema = {
-            table
-            for table in found
-            if SchemaFiles(storage, f"{root}/{table}").ids() and places.get(f"{place}/{table}", table) == table
-        }
-        # Tables may also be in other places than the folder of their database.
-        return [
-            self._attempt(f"{database}.{table}", places) for table in sorted({*with_schema, *self.tables(database)})
-        ]
-
-    def _attempt(self, name: str, places: Mapping[str, str]) -> RepairedTable:
-        """Repair a table of several: one that cannot be repaired does not stop the others."""
-        try:
-            return self._repair_table(name, places)
-        except ConfigError as error:
-            return RepairedTable(name, "refused", error.message)
-
-    def _repair_table(self, name: str, places: Mapping[str, str]) -> RepairedTable:
-        database, table = split_name(name)
-        _check_case(table, "table")
-        found = self._found(name)
-        usual = self._folders.usual(database, table)
-        location = self._location(name) if found else usual
-        owner = places.get(usual, table)
-        if found is None and owner != table:
-            raise ConfigError(
-                f"the folder is the place of the table {database}.{owner}, which has been renamed",
-                table=name,
-                path=usual,
-                hint=f"use the name {database}.{owner}, or rename that table",
-            )
-        moved = found is not None and owner == table and not is_external(found) and self._was_moved(location, usual)
-        if moved:
-            self._relocate(name, usual)
-            location = usual
-        storage, root = self._folders.open(location)
-        store = TableStore.open(storage, root, None, self._environment, self._commits, name)
-        repaired = self._commits.register(store, location, exists=found is not None)
-        if not moved:
-            return repaired
-        self._commits.partitions.replace(store)
-        return RepairedTable(name, "updated")
-
-    def _places(self, database: str) -> dict[str, str]:
-        """Return the name of each table of a database by its location; a rename may have left it in its old folder."""
-        found = [table for table in self._metastore.tables(database) if is_paimon(table)]
-        return {table.sd.location.rstrip("/"): table.tableName for table in found if table.sd and table.sd.location}
-
-    def _was_moved(self, location: str, usual: str) -> bool:
-        """Return whether a rename has moved a folder to its usual place, and ended before the metastore named it."""
-        return not SchemaFiles(*self._folders.open(location)).ids() and bool(
-            SchemaFiles(*self._folders.open(usual)).ids()
-        )
+        return HiveRepair(self, self._files, self._entries, self._warehouse).repair(name)
 
 
 def _described(view: KeptView) -> Any:
@@ -373,11 +279,3 @@ def _forget(root: str) -> None:
 
 def _content(schema: TableSchema) -> tuple[object, ...]:
     return schema.fields, schema.primary_keys, schema.partition_keys, schema.options, schema.comment
-
-
-def _check_case(name: str, kind: str) -> None:
-    if name != name.lower():
-        raise ConfigError(
-            f"{name!r} cannot be the name of a {kind} in a Hive metastore: its names are lower case",
-            hint=f"use {name.lower()!r}; a pipeline into a Hive metastore converts names",
-        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
 from penstock.table.catalog.hive_catalog import HiveCatalog
@@ -23,5 +25,5 @@ class OverwritingFolders(HiveFolders):
 def overwriting_catalog(warehouse: str, metastore: HiveMetastore) -> HiveCatalog:
     """Return a catalog that opens its tables on a store that overwrites files."""
     backend = HiveCatalog(warehouse, {}, Environment(), metastore, HiveLocks(metastore, 60_000, 100))
-    backend._folders = OverwritingFolders(metastore, {})
+    backend._entries = replace(backend._entries, folders=OverwritingFolders(metastore, {}))
     return backend

@@ -48,7 +48,7 @@ def test_a_configuration_file_of_hive_is_not_read(tmp_path: Path, caplog: pytest
 
 def test_locks_are_the_default_on_object_stores(tmp_path: Path) -> None:
     def locked(warehouse: str, **more: str) -> bool:
-        commits = open_hive(warehouse, options(**more), Environment())._commits
+        commits = open_hive(warehouse, options(**more), Environment())._entries.commits
         assert isinstance(commits, HiveCommits)
         return commits.locks is not None
 

@@ -68,13 +68,11 @@ class Committer:
 
     def newest_own(self, newest: Snapshot | None = None) -> Snapshot | None:
         """Return this user's newest snapshot that has an identifier. `newest` is as in `committed`."""
-        snapshot = newest or self.store.snapshots.latest()
-        while snapshot is not None:
+        # The search ends at the first expired snapshot. Expiry keeps the newest snapshot of each commit user for a
+        # week.
+        for snapshot in self.store.snapshots.newest_first(newest):
             if snapshot.commit_user == self.user and snapshot.commit_identifier != BATCH_IDENTIFIER:
                 return snapshot
-            # The search ends at the first expired snapshot. Expiry keeps the newest snapshot of each commit user
-            # for a week.
-            snapshot = self.store.snapshots.find(snapshot.id - 1)
         return None
 
     def _commit_once(

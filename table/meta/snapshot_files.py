@@ -15,6 +15,8 @@ from penstock.table.schema.numbered_files import branch_folder, numbers_in
 
 HINT_TRIES = 3
 _READ_AT_ONCE = 8
+# Most searches end within these: more files at a time would be read for nothing.
+_READ_ONE_BY_ONE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +220,28 @@ class SnapshotFiles:
         self.folder.write_latest(snapshot.id)
         return True
 
-    def newest_first(self) -> Iterator[Snapshot]:
-        """Yield the snapshots from the newest to the oldest.
+    def newest_first(self, newest: Snapshot | None = None) -> Iterator[Snapshot]:
+        """Yield the snapshots from the newest to the oldest. `newest` is the newest one if it has just been read.
 
-        The iteration ends early at a snapshot that expires meanwhile.
+        The iteration ends early at a snapshot that expires meanwhile. Far back, several files are read at a time.
         """
-        snapshot = self.latest()
-        # Ids are consecutive, so the predecessor is found without a listing.
-        while snapshot is not None:
-            yield snapshot
-            snapshot = self.find(snapshot.id - 1)
+        found, seen, last = [newest or self.latest()], 0, 0
+        while found:
+            for snapshot in found:
+                if snapshot is None:
+                    return
+                yield snapshot
+                last = snapshot.id
+            seen += len(found)
+            found = self._before(last, 1 if seen < _READ_ONE_BY_ONE else _READ_AT_ONCE)
+
+    def _before(self, snapshot_id: int, count: int) -> list[Snapshot | None]:
+        # Ids are consecutive, so the predecessors are found without a listing.
+        ids = range(snapshot_id - 1, max(snapshot_id - 1 - count, 0), -1)
+        if count == 1:
+            return [self.find(number) for number in ids]
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(self.find, ids))
 
     def find_changelog(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot whose changelog has outlived it, or None."""

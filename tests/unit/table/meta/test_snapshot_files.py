@@ -184,6 +184,24 @@ def test_newest_first_ends_where_snapshots_end() -> None:
     assert [node.id for node in walk] == [3]
 
 
+def test_snapshots_far_back_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, files = table_with(*range(5, 78))
+    together, read, reads = threading.Barrier(8, timeout=30), store.read, list[int]()
+
+    def reading(path: str) -> bytes:
+        number = int(path.rpartition("-")[2])
+        reads.append(number)
+        if number <= 77 - 50:
+            together.wait()  # passes if eight snapshots are read at a time
+        return read(path)
+
+    walk = files.newest_first(files.get(77))
+    monkeypatch.setattr(store, "read", reading)
+    assert [next(walk).id for _ in range(50)] == list(range(77, 27, -1))
+    assert min(reads) == 28
+    assert [node.id for node in walk] == list(range(27, 4, -1))  # 24 numbers; snapshot 4 has expired
+
+
 def test_missing_and_expired_snapshots_have_different_errors() -> None:
     _, files = table_with(3, 4)
     with pytest.raises(SnapshotMissing, match=r"snapshot 2 has expired[\s\S]*3 to 4[\s\S]*tag"):

@@ -15,11 +15,11 @@ _TOGETHER = "the keys of a batch are looked up together, so no row waits for ano
 # The value with which Flink would do the same, and why another value changes no rows.
 _WITHOUT_EFFECT = {
     "async": ("false", _TOGETHER),
-    "output-mode": ("ordered", "rows stay in order, which allow_unordered permits; the rows of a batch wait together"),
     "capacity": (None, _TOGETHER),
     "shuffle": ("false", "one process looks up all rows"),
 }
-HINTS = tuple(_WITHOUT_EFFECT)
+# Nothing is said about output-mode: both values are obeyed, since allow_unordered permits any order, also the same.
+HINTS = (*_WITHOUT_EFFECT, "output-mode")
 HINT_VALUES = {
     "async": ("true", "false"),
     "output-mode": ("ordered", "allow_unordered"),

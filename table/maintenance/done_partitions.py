@@ -12,8 +12,9 @@ from penstock.http_opener import limited_opener
 from penstock.json_answers import CONNECTION_ERRORS, answer_bytes, expected, parsed_answer
 from penstock.table.buckets.layout import Layout
 from penstock.table.maintenance.partition_times import PartitionTimes
+from penstock.table.meta.entries import FileKind
 from penstock.table.meta.live import delta_entries, live_entries
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.selection import Selection
 from penstock.table.options.kinds import NAMES
@@ -116,13 +117,17 @@ def _local(store: TableStore, millis: int) -> int:
 
 
 def mark_due(
-    store: TableStore, since: int | None = None, since_watermark: int | None = None
+    store: TableStore,
+    since: int | None = None,
+    since_watermark: int | None = None,
+    since_snapshot: int | None = None,
 ) -> list[dict[str, object]]:
     """Mark the partitions that became done since the wall-clock time `since`; return their values as text.
 
     When `since` is None, only the newest MOST_AT_ONCE done partitions are considered, and those without a mark are
     marked. If watermarks decide and partitions get no success file, the partitions are marked that became done since
-    the watermark `since_watermark`, or got rows since `since`.
+    the watermark `since_watermark`, or got rows since `since`. Done partitions with rows of snapshots after
+    `since_snapshot` are marked too: their files may be older than `since`.
     """
     rule, latest = DoneRule.of(store.schema().options), store.snapshots.latest()
     if rule is None or latest is None:
@@ -144,16 +149,37 @@ def mark_due(
             # written.
             done[partition] = (end if rule.by_watermark else max(end, last)) + rule.idle
     due = sorted((at, partition) for partition, at in done.items() if at < now)
+    changed = {} if since_snapshot is None else _changed_after(store, since_snapshot, latest)
     if rule.by_watermark and since_watermark is not None and "success-file" not in _actions(store):
-        changed = {partition for partition, last in updated.items() if since is not None and last >= since}
+        changed |= {partition: last for partition, last in updated.items() if since is not None and last >= since}
         chosen = [partition for at, partition in due if at >= since_watermark or partition in changed]
     elif since is None or rule.by_watermark:
-        newest = [partition for _, partition in due[-MOST_AT_ONCE:]]
+        newest = {partition for _, partition in due[-MOST_AT_ONCE:]} | changed.keys()
         # Rows that arrived after the mark make it out of date.
-        chosen = [partition for partition in newest if _marked_at(store, layout, partition) < updated[partition]]
+        chosen = [
+            partition
+            for _, partition in due
+            if partition in newest
+            and _marked_at(store, layout, partition) < max(updated[partition], changed.get(partition, 0))
+        ]
     else:
-        chosen = [partition for at, partition in due if at >= since]
+        chosen = [partition for at, partition in due if at >= since or partition in changed]
     return _mark(store, chosen) if chosen else []
+
+
+def _changed_after(store: TableStore, number: int, latest: Snapshot) -> dict[bytes, int]:
+    """Return the partitions that got rows by snapshots after this one, with the local time of the last such commit.
+
+    Files are older than the commit of their rows.
+    """
+    found = (store.snapshots.find(later) for later in range(number + 1, latest.id + 1))
+    return {
+        entry.partition: _local(store, snapshot.time_millis)
+        for snapshot in found
+        if snapshot is not None and snapshot.commit_kind is not CommitKind.COMPACT
+        for entry in delta_entries(store, snapshot)
+        if entry.kind is FileKind.ADD
+    }
 
 
 def mark_written(store: TableStore, snapshot: Snapshot) -> list[dict[str, object]]:

@@ -65,6 +65,7 @@ class Upkeep:
     partitions_checked: int | None = None
     done_checked: int | None = None
     done_watermark: int | None = None
+    done_snapshot: int | None = None
     oldest: Snapshot | None = None
 
     @property
@@ -117,7 +118,12 @@ def keep_up(
         done = replace(done, partitions_checked=last.partitions_checked)
     if done.done_checked is not None:
         return done
-    return replace(done, done_checked=last.done_checked, done_watermark=last.done_watermark)
+    return replace(
+        done,
+        done_checked=last.done_checked,
+        done_watermark=last.done_watermark,
+        done_snapshot=last.done_snapshot,
+    )
 
 
 def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
@@ -198,10 +204,12 @@ def _partitions_are_due(schema: TableSchema, last: Upkeep, now: int, committed: 
 
 
 def _with_marks(store: TableStore, done: Upkeep, last: Upkeep, committed: Snapshot | None) -> Upkeep:
-    checked, watermark = store.ambient.local_millis(), watermark_time(store)
+    checked, watermark, newest = store.ambient.local_millis(), watermark_time(store), store.snapshots.latest_id()
     marked = mark_written(store, committed) if committed is not None else []
-    marked += mark_due(store, last.done_checked, last.done_watermark)
-    return replace(done, marked_done=tuple(marked), done_checked=checked, done_watermark=watermark)
+    marked += mark_due(store, last.done_checked, last.done_watermark, last.done_snapshot)
+    return replace(
+        done, marked_done=tuple(marked), done_checked=checked, done_watermark=watermark, done_snapshot=newest or 0
+    )
 
 
 def _create_tags(store: TableStore, schema: TableSchema, committed: Snapshot | None) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError, SourceError
+from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.maintenance.done_partitions import mark_due
 from penstock.table.maintenance.upkeep import keep_up
@@ -84,6 +85,24 @@ def test_late_rows_mark_a_partition_again(tmp_path: Path) -> None:
     assert keep_up(at(table, "2026-01-03T06:59").store, done).marked_done == ()
     assert keep_up(at(table, "2026-01-03T07:01").store, done).marked_done == ({"dt": "2026-01-01"},)
     assert mark_due(at(table, "2026-01-03T07:02").store) == []
+
+
+@pytest.mark.parametrize("mode", ["process-time", "watermark"])
+def test_rows_that_were_written_before_a_check_and_committed_after_it_are_marked(tmp_path: Path, mode: str) -> None:
+    """As in a batch that takes longer than the idle time, with rows for a day that is over."""
+    options = {**RULE, "partition.mark-done-action.mode": mode, "partition.idle-time-to-done": "1 min"}
+    table = filled(tmp_path, "2026-01-01", options=options, watermark="2026-01-03")
+    with at(table, "2026-01-03T06:00").writer("u") as writer:
+        writer.write(rows(table, ("2026-01-01", 2)))
+        messages = writer.prepare()
+    at(table, "2026-01-03T06:05").mark_partitions_done([{"dt": "2026-01-01"}])
+    done = keep_up(at(table, "2026-01-03T06:10").store)
+    assert done.marked_done == ()
+    late = at(table, "2026-01-03T06:11")
+    Committer(late.store, "u").commit(messages, 2, watermark=millis("2026-01-03"))
+    done = keep_up(at(table, "2026-01-03T06:12").store, done)
+    assert done.marked_done == ({"dt": "2026-01-01"},)
+    assert keep_up(at(table, "2026-01-03T06:13").store, done).marked_done == ()
 
 
 def test_watermarks_can_decide(tmp_path: Path) -> None:

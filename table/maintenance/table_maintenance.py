@@ -109,7 +109,7 @@ class TableMaintenance(TableDescription):
                 "a tag keeps one snapshot, and several are given",
                 table=self.name,
                 tag=name,
-                hint="give one of snapshot, timestamp and watermark",
+                hint="name one of snapshot, timestamp and watermark",
             )
         watermark = optional_whole_number(watermark, "watermark")
         retain_millis = optional_whole_number(retain_millis, "retain_millis")

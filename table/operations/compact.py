@@ -45,7 +45,9 @@ def compact_table(
     """
     if only is not None and partitions is not None:
         raise ConfigError(
-            "the partitions to compact are given twice", table=store.name, hint="give partitions in the selection only"
+            "the partitions to compact are given twice",
+            table=store.name,
+            hint="name the partitions in the selection only",
         )
     chosen = only or Selection(partitions)
     return _committed(store, lambda: BucketCompaction.of(store, options, full=full), chosen, user, executor)

@@ -235,6 +235,11 @@ class SimStore:
         """Yield every existing file, without faults or counting: for invariants."""
         return (path for path in sorted(self.disk.files) if path.startswith(below))
 
+    @property
+    def has_died(self) -> bool:
+        """Whether the process was killed: an engine that reads in threads of its own raises another error then."""
+        return self._dead
+
     # Operations that the table calls --------------------------------------------------------------------------
 
     @property

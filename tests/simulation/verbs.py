@@ -47,6 +47,7 @@ from penstock.table.operations.repair import (
     remove_unexisting_manifests,
 )
 from penstock.table.schema.changes import SchemaChange, SetOption, evolve
+from penstock.table.sql.interpreter import Interpreter
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
 from tests.orphans import remove_orphans
@@ -170,6 +171,21 @@ def table_renamed(store: TableStore) -> None:
         catalog.rename_table("db.t", "db.copy")
 
 
+def said(statement: str) -> Verb:
+    """Return a statement of SQL as a verb. DuckDB reads the table in a thread of its own."""
+
+    def verb(store: TableStore) -> None:
+        with Interpreter(catalog_of(store), "db") as interpreter:
+            try:
+                interpreter.last_result(statement)
+            except Exception:
+                if isinstance(store.storage, SimStore) and store.storage.has_died:
+                    raise Died from None
+                raise
+
+    return verb
+
+
 VERBS: Mapping[str, Verb] = {
     "write": write,
     "overwrite all": overwrite({}),
@@ -219,7 +235,13 @@ VERBS: Mapping[str, Verb] = {
     "create table": created,
     "drop table": dropped,
     "rename table": table_renamed,
+    "update": said("UPDATE t SET v = 'new' WHERE k = 2"),
+    "merge": said(
+        "MERGE INTO t USING (VALUES ('a', 1, 'new'), ('b', 40, 'new')) AS s (p, k, v) ON t.p = s.p AND t.k = s.k"
+        " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (p, k, v) VALUES (s.p, s.k, s.v)"
+    ),
 }
+STATEMENTS = {"update", "merge"}
 # After these the table is not where it was.
 ENDING = {"drop table", "rename table"}
 
@@ -270,6 +292,8 @@ def is_for(kind: str, verb: str) -> bool:
     """Return whether a kind of table has this verb."""
     keys, options = KINDS[kind]
     match verb:
+        case "update" | "merge":
+            return kind in {"lookup", "vectors", "append"}  # what differs between others is in their commits
         case "rescale":
             return int(options["bucket"]) > 0
         case "delete":
@@ -334,13 +358,14 @@ class VerbPlay:
 
     def _performed(self, disk: Disk, faults: Faults, attempts: int = ATTEMPTS) -> Performance:
         performance = Performance()
-        store = SimStore(disk, faults, log=performance.log)
+        in_turn = self.verb in STATEMENTS
+        store = SimStore(disk, faults, log=performance.log, threads_in_turn=in_turn)
         for attempt in range(attempts):
             try:
                 VERBS[self.verb](self._open(store, attempt=attempt))
             except Died as death:
                 performance.failures.append(death)
-                store = SimStore(disk, faults, attempt, performance.log)
+                store = SimStore(disk, faults, attempt, performance.log, threads_in_turn=in_turn)
             except (OSError, CommitConflict, TableMissing) as failure:
                 if isinstance(failure, TableMissing) and self.verb in ENDING and performance.failures:
                     return performance  # an earlier attempt did it, as its error says

@@ -330,7 +330,7 @@ class Session:
         except self._duckdb.Error as reason:
             raise self._refused(sql, reason) from reason
 
-    def _refused(self, sql: str, reason: Exception) -> PenstockError:
+    def _refused(self, sql: str, reason: Exception) -> PenstockError | OSError:
         """Return the error for a statement that DuckDB refused, or while it read a table."""
         if self._rows.failure is not None:
             return self._rows.failure

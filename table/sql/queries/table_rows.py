@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog.base import on_branch, parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.snapshot import Snapshot
@@ -34,7 +34,7 @@ class TableRows:
     catalog: Catalog
     catalog_name: str
     read_options: Mapping[str, str]
-    failure: PenstockError | None = None
+    failure: PenstockError | OSError | None = None
 
     def of(
         self, place: tuple[str, str], options: Mapping[str, str], snapshot: Snapshot | None = None
@@ -104,11 +104,22 @@ class TableRows:
 
     def watched(self, rows: Rows) -> Rows:
         """Return the same rows; an error while they are read is remembered as `failure`."""
-        return lambda columns, where: self._watched(rows(columns, where))
+        return lambda columns, where: self._begun(rows, columns, where)
+
+    def _begun(
+        self, rows: Rows, columns: Sequence[str] | None, where: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            return self._watched(rows(columns, where))
+        except ConfigError:
+            raise  # of the filter: whoever asks for the rows asks again without it
+        except (PenstockError, OSError) as failure:
+            self.failure = failure
+            raise
 
     def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from batches
-        except PenstockError as failure:
+        except (PenstockError, OSError) as failure:
             self.failure = failure
             raise

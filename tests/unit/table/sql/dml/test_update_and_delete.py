@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import penstock
 from penstock.errors import CommitConflict, ConfigError
+from penstock.storage.local import LocalStorage
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.operations.write import TableWriter
 from penstock.table.sql.dml import inserts
@@ -34,6 +36,29 @@ def rows(lake: Interpreter) -> list[dict[str, object]]:
     (found,) = lake.run("SELECT * FROM t")
     listed: list[dict[str, object]] = found.to_pylist()
     return listed
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM t", "UPDATE t SET v = 5", f"{MERGE}v = 5"])
+def test_a_read_that_fails_is_no_error_of_the_statement(
+    lake: Interpreter, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB reads the table, and passes on errors as texts only."""
+    read = LocalStorage.read
+    left = 0
+
+    def failing(self: LocalStorage, path: str) -> bytes:
+        nonlocal left
+        if "manifest-" in path:
+            left -= 1
+            if left < 0:
+                raise OSError(errno.EIO, "the disk does not answer", path)
+        return read(self, path)
+
+    monkeypatch.setattr(LocalStorage, "read", failing)
+    for first in range(3):
+        left = first
+        with pytest.raises(OSError, match="the disk does not answer"):
+            list(lake.run(statement))
 
 
 @pytest.mark.parametrize("statement", ["UPDATE t SET s0.v = 5", f"{MERGE}s0.v = 5"])

@@ -180,7 +180,10 @@ def _check_watermark(schema: TableSchema, columns: Sequence[FlinkColumn]) -> Non
     column = marked[0]
     type_ = next((field.type for field in schema.fields if field.name == column.partition(".")[0]), None)
     if type_ is None and column not in [computed.name for computed in columns]:
-        raise ConfigError(f"the watermark of Flink's is of a column {column!r} that the table does not have")
+        raise ConfigError(
+            f"the watermark of Flink's is of a column {column!r} that the table does not have",
+            hint="name a column of the table; ALTER TABLE t DROP WATERMARK removes the watermark",
+        )
     if type_ is not None and "." not in column and not may_have_watermark(type_):
         raise ConfigError(
             f"the column {column!r} cannot have a watermark of Flink's", type=type_, hint=WATERMARK_COLUMN_TYPES

@@ -186,7 +186,7 @@ def test_newest_first_ends_where_snapshots_end() -> None:
 
 def test_snapshots_far_back_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     store, files = table_with(*range(5, 78))
-    together, read, reads = threading.Barrier(8, timeout=30), store.read, list[int]()
+    together, read, reads = threading.Barrier(8, timeout=60), store.read, list[int]()
 
     def reading(path: str) -> bytes:
         number = int(path.rpartition("-")[2])

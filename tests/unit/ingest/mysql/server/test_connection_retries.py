@@ -67,7 +67,7 @@ def test_a_server_that_recovers_is_logged_twice(
         (1047, "WSREP has not yet prepared node for application use"),
     ],
 )
-def test_a_server_that_admits_nobody_now_is_waited_for(
+def test_the_client_waits_for_a_server_that_refuses_everybody(
     code: int, text: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened(server: ServerAddress, context: Any) -> str:

@@ -14,12 +14,12 @@ from penstock.ingest.mysql.server.login import GuardedConnection
 
 @pytest.fixture
 def ends() -> Iterator[tuple[GuardedConnection, socket.socket]]:
-    """A connection that waits for half a minute, and the server's end of it."""
+    """A connection that waits for a minute, and the server's end of it."""
     ours, servers = socket.socketpair()
     connection = GuardedConnection.__new__(GuardedConnection)
     connection._sock = ours
     connection._rfile = ours.makefile("rb")  # type: ignore[attr-defined]  # PyMySQL's own
-    ours.settimeout(30)
+    ours.settimeout(60)
     with ours, servers:
         yield connection, servers
 
@@ -43,4 +43,4 @@ def test_the_beginning_of_the_next_packet_is_waited_for_as_before(
     monkeypatch.setattr(login, "_REST_S", 1.0)
     server.sendall(b"whole")
     assert connection._read_bytes(5) == b"whole"
-    assert connection._sock.gettimeout() == 30
+    assert connection._sock.gettimeout() == 60

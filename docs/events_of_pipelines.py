@@ -142,6 +142,10 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "table_is_parked": ("named at each start until it is released", "`penstock run --retry`"),
         "batch_caught_up": ("a parked table received a batch that it had missed", ""),
+        "late_rows_passed_over": (
+            "rows or values of such a batch are not in the table, or not as they came",
+            "",
+        ),
         "table_released": ("a parked table has all batches, and takes part again", ""),
         "table_left_out": (
             "rows of a source table are in no table; the reason is named",

@@ -32,6 +32,9 @@ from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
 
 log = logging.getLogger(__name__)
 
+# Counts of ranges, which include the rows of other tables.
+_OF_RANGES = {"rows.left.out", "texts.repaired", "lookup.missed"}
+
 OnBatch = Callable[[BatchIdentity, BatchReport], None]
 # Reads and writes inputs of the batch with this number again, in a job of its own.
 RereadFn = Callable[[BatchReader, int, Sequence[TaskInput]], BatchResult]
@@ -138,7 +141,9 @@ class BatchDriver:
             result = self.reread(number, inputs)
             for report in result.reports:
                 report.bad = BadRecords()  # they were reported with the batch
-            self._take(Batch(self, number, missed.checkpoint, result, policy, late=table))
+            done = self._take(Batch(self, number, missed.checkpoint, result, policy, late=table))
+        if done is not None and not policy.parked:
+            _log_passed_over(table, number, done[1])
         return not policy.parked
 
     def _take(self, batch: Batch) -> tuple[BatchIdentity, BatchReport] | None:
@@ -181,3 +186,11 @@ class BatchDriver:
         layout = self.reader.warehouse.layout
         options = {table: layout(table, schema).schema.options for table, schema in self.targets.schemas.items()}
         return self.watermarks.of_batch(report, options, identity.planned_at)
+
+
+def _log_passed_over(table: str, number: int, report: BatchReport) -> None:
+    """Log what the table lacks of a batch that it had missed, which was reported without the table."""
+    counts = {name: count for name, count in sorted(report.passed_over.items()) if name not in _OF_RANGES}
+    found = ", ".join(f"{name} {count}" for name, count in counts.items() if not name.startswith("messages."))
+    if found:
+        log.warning("event=late_rows_passed_over table=%s batch=%d counts=%s", table, number, found)

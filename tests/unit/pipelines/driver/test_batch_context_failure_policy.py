@@ -120,6 +120,22 @@ def test_a_rule_that_fails_on_rows_of_one_table_parks_that_table(shop: Shop, sec
     assert shop.ids("orders") == [1, 2, 3]
 
 
+def test_rows_that_a_rule_drops_of_a_missed_batch_are_logged(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """Batches that a table misses while it is parked are reported without it, so that nothing else counts them."""
+    rules = {"expect": [{"source-table": "shop.*", "condition": "id < 9", "action": "drop", "name": "small"}]}
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    run(shop.spec(errors=ISOLATE, **rules))
+    shop.put("2.json", insert("orders", {"id": 10}, {"id": 2}), insert("users", {"id": 11}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "TableTaskWriter", torn_for("ods.orders"))
+        run(shop.spec(errors=ISOLATE, **rules))
+    assert shop.ids("orders") == [1]
+    run(retry(shop, **rules))
+    assert shop.ids("orders") == [1, 2]
+    text = "event=late_rows_passed_over table=ods.orders batch=1 counts=expect.drop.small 1"
+    assert [record.getMessage() for record in caplog.records if "late_rows" in record.getMessage()] == [text]
+
+
 def snapshot_of(shop: Shop, table: str, batch: int) -> Snapshot:
     snapshots = shop.table(table).store.snapshots.newest_first()
     return next(snapshot for snapshot in snapshots if snapshot.commit_identifier == batch)

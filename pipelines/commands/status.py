@@ -15,6 +15,7 @@ from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, na
 from penstock.pipelines.commands.target import REQUEST_PRICES, text, yes
 
 if TYPE_CHECKING:
+    from penstock.pipelines.monitor.owed_partitions import OwedPartitions
     from penstock.pipelines.monitor.pipeline_state import PipelineState
     from penstock.pipelines.monitor.store_cost import StoreCost
 
@@ -38,11 +39,12 @@ def command(name: str, words: list[str]) -> int:
         "PIPELINE",
         "pipeline file, or pipeline name",
     )
+    from penstock.pipelines.monitor.owed_partitions import OwedPartitions
     from penstock.settings import seconds
 
-    pipeline = named(word, flags, name)
+    pipeline, partitions = named(word, flags, name), OwedPartitions()
     while True:
-        state = _show(pipeline, flags)
+        state = _show(pipeline, flags, partitions)
         if not yes(flags, "watch"):
             return _NOT_WELL if state in {"failed", "dead"} else 0
         time.sleep(seconds(text(flags, "every") or "2s"))
@@ -51,8 +53,10 @@ def command(name: str, words: list[str]) -> int:
             print("\033[2J\033[H", end="")
 
 
-def _show(pipeline: NamedPipeline, flags: Flags) -> str:
+def _show(pipeline: NamedPipeline, flags: Flags, partitions: OwedPartitions) -> str:
     """Print the status and return the state of the driver."""
+    from dataclasses import replace
+
     from penstock.pipelines.monitor.status import position_of, state_of
     from penstock.pipelines.monitor.status_text import as_facts, as_lines
 
@@ -60,7 +64,8 @@ def _show(pipeline: NamedPipeline, flags: Flags) -> str:
     position = position_of(state, pipeline.warehouse)
     if not yes(flags, "offline") and pipeline.spec is not None and position is not None:
         state = _with_lag(state, pipeline, dict(position))
-    state = _with_owed_partitions(_with_differences(state, pipeline), pipeline)
+    state = _with_differences(state, pipeline)
+    state = replace(state, warnings=(*state.warnings, *partitions.of(state, pipeline.warehouse)))
     cost = _store_cost(state, pipeline, text(flags, "request-prices"))
     facts = {**as_facts(state, position), "store_cost": cost and cost.facts}
     if wants_json(flags):
@@ -119,15 +124,6 @@ def _with_differences(state: PipelineState, pipeline: NamedPipeline) -> Pipeline
     check = f"  ->  {pipeline.command('check')}" if pipeline.file else ""
     warned = [f"{difference.table} is missing rows: {difference.reason}{check}" for difference in found]
     return replace(state, warnings=(*state.warnings, *warned))
-
-
-def _with_owed_partitions(state: PipelineState, pipeline: NamedPipeline) -> PipelineState:
-    """Return a warning for each table whose partitions in the metastore are not those of its newest snapshot."""
-    from dataclasses import replace
-
-    from penstock.pipelines.monitor.owed_partitions import owed
-
-    return replace(state, warnings=(*state.warnings, *owed(state, pipeline.warehouse)))
 
 
 def _with_lag(state: PipelineState, pipeline: NamedPipeline, position: dict[str, Any]) -> PipelineState:

@@ -182,7 +182,7 @@ def _check_watermark(schema: TableSchema, columns: Sequence[FlinkColumn]) -> Non
     if type_ is None and column not in [computed.name for computed in columns]:
         raise ConfigError(
             f"the watermark of Flink's is of a column {column!r} that the table does not have",
-            hint="name a column of the table; ALTER TABLE t DROP WATERMARK removes the watermark",
+            hint="ALTER TABLE t MODIFY WATERMARK FOR c AS c, with one of its columns; DROP WATERMARK removes it",
         )
     if type_ is not None and "." not in column and not may_have_watermark(type_):
         raise ConfigError(

@@ -39,6 +39,7 @@ _CSV = {
 _FILE = "file of the row"  # the column with the path of the file
 _MOST = {"TINYINT": 127, "SMALLINT": 32767}  # of random numbers, which are not negative unless `min` is set
 _OF_FIELD = ("kind", "min", "max", "length", "start", "end")
+_PROCTIME = re.compile(r"(?P<text>'(?:[^']|'')*')|\bPROCTIME\s*\(\s*\)", re.IGNORECASE)
 _SEQUENCE, _BOUNDS = ("start", "end"), ("min", "max")
 _RANDOM = {"VARCHAR": ("length",), "BOOLEAN": (), "TIMESTAMP": (), "TIMESTAMPTZ": ()}  # others have bounds
 _LENGTH = 100  # of random texts, as in Flink
@@ -54,7 +55,7 @@ def create_connector_table(context: SqlContext, statement: CreateTable) -> pa.Ta
     rows = (_files if statement.connector == "filesystem" else _generated)(statement.columns, options)
     selected = [quoted(name) for name in names]
     for column in flink_columns(statement.options, names):
-        expression = re.sub(r"\bPROCTIME\s*\(\s*\)", "now()", column.expression or "", flags=re.IGNORECASE)
+        expression = _PROCTIME.sub(lambda found: found["text"] or "now()", column.expression or "")
         selected.insert(column.place, f"({expression}) AS {quoted(column.name)}")
     (name,) = statement.name
     if context.session.place((name,)) is not None:

@@ -123,11 +123,13 @@ def test_made_up_rows_are_within_their_bounds(shop: Interpreter) -> None:
 
 
 def test_computed_columns_are_computed_by_the_query(shop: Interpreter) -> None:
-    script = """CREATE TEMPORARY TABLE made (twice AS `id` * 2, id INT, at AS PROCTIME(), WATERMARK FOR at AS at) WITH (
+    script = """CREATE TEMPORARY TABLE made (twice AS `id` * 2, id INT, at AS PROCTIME(),
+        note AS 'it''s PROCTIME()', WATERMARK FOR at AS at) WITH (
         'connector' = 'datagen', 'fields.id.kind' = 'sequence', 'fields.id.start' = '1', 'fields.id.end' = '2');
         SELECT * FROM made"""
     found = rows(shop, script)
-    assert [list(row) for row in found] == [["twice", "id", "at"]] * 2
+    assert [list(row) for row in found] == [["twice", "id", "at", "note"]] * 2
+    assert {row["note"] for row in found} == {"it's PROCTIME()"}
     assert [(row["twice"], row["id"], row["at"] is not None) for row in found] == [(2, 1, True), (4, 2, True)]
 
 

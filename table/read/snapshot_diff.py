@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import Bucket, FileKind
 from penstock.table.meta.live import delta_entries
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import Plan, grouped, plan_state
 from penstock.table.read.split_reader import SplitReader
@@ -36,13 +36,14 @@ def difference(
     For tables with keys the merged rows of both states are compared, whatever the merge engine; the files that only
     one state has determine which keys may differ. Paimon's Java client compares only the files that are not shared, and
     so also reports rows that are equal in both states, and partial rows of partial-update and aggregation tables. Keeps
-    the rows of such keys of one bucket in memory.
+    the rows of such keys of one bucket in memory, or of one partition after an overwrite.
     """
     layout = reader.layout
-    before, after = _by_bucket(plan_state(store, layout, start)), _by_bucket(plan_state(store, layout, end))
     _check_same_buckets(store, start, end, layout)
-    for bucket, splits in after.items():
-        old = before.get(bucket, [])
+    place_of = _partition if layout.has_keys and _keys_may_move(store, start, end) else _bucket
+    before, after = (_grouped(plan_state(store, layout, snapshot), place_of) for snapshot in (start, end))
+    for place, splits in after.items():
+        old = before.get(place, [])
         found = _changed_rows(reader, old, splits) if layout.has_keys else _new_rows(reader, old, splits)
         for batch in found.to_batches():
             out = reader.finished_rows(batch)
@@ -128,10 +129,26 @@ def _full(reader: SplitReader) -> SplitReader:
     return replace(reader, wanted=reader.layout.schema.fields, where=None, kinds=True)
 
 
-def _by_bucket(plan: Plan) -> dict[Bucket, list[Split]]:
-    groups: dict[Bucket, list[Split]] = {}
+def _keys_may_move(store: TableStore, start: Snapshot | None, end: Snapshot | None) -> bool:
+    """Return whether a key may be in another bucket of its partition since: dynamic buckets and numbers of buckets."""
+    if start is None or end is None:
+        return False
+    between = (store.snapshots.find(number) for number in range(start.id + 1, end.id + 1))
+    return any(snapshot is None or snapshot.commit_kind is CommitKind.OVERWRITE for snapshot in between)
+
+
+def _bucket(split: Split) -> Bucket:
+    return split.partition, split.bucket
+
+
+def _partition(split: Split) -> bytes:
+    return split.partition
+
+
+def _grouped(plan: Plan, place_of: Callable[[Split], Hashable]) -> dict[Hashable, list[Split]]:
+    groups: dict[Hashable, list[Split]] = {}
     for split in plan.splits:
-        groups.setdefault((split.partition, split.bucket), []).append(split)
+        groups.setdefault(place_of(split), []).append(split)
     return groups
 
 

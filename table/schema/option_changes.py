@@ -80,7 +80,7 @@ def refuse_other_rules(schema: TableSchema, given: Mapping[str, str]) -> None:
     """Raise ConfigError for options of one read or write that would interpret or place the table's rows differently."""
     for key, text in given.items():
         option = find(key)  # Spark also passes options that do not concern tables
-        if option is None or not (is_immutable(option.key) or option in {BUCKET, PATH}):
+        if option is None or not (is_immutable(option.key) or option in {BUCKET, PATH, DELETION_VECTORS_ENABLED}):
             continue
         parse = option.kind.parse
         if option in {PRIMARY_KEY, PARTITION}:
@@ -105,7 +105,10 @@ def refuse_other_rules(schema: TableSchema, given: Mapping[str, str]) -> None:
 def _words_of_java(key: str) -> str | None:
     if key == BUCKET.key:
         return "Cannot change bucket number through dynamic options. You might need to rescale bucket."
-    return None if key in _FOLDER_NAMES else f"Change '{key}' is not supported yet."
+    # Java lets a job change this, after which deleted rows may come back and keys may be doubled.
+    if key in _FOLDER_NAMES or key == DELETION_VECTORS_ENABLED.key:
+        return None
+    return f"Change '{key}' is not supported yet."
 
 
 def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:

@@ -56,6 +56,7 @@ def test_one_read_or_write_cannot_interpret_rows_by_another_rule(tmp_path: Path)
         {"partition.default-name": "none"},
         {"partition.legacy-name": "false"},
         {"path": "/elsewhere"},
+        {"deletion-vectors.enabled": "true"},
     ):
         for use in (table.scan, table.writer, table.overwrite, table.compact):
             with pytest.raises(ConfigError, match="cannot be set for one read or write"):

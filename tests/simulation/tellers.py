@@ -90,11 +90,18 @@ class Ours:
         """Return the rows with a kind and a value for each column."""
         return rows
 
-    def _compact(self, *, full: bool, branch: str | None = None, user: str | None = None) -> None:
+    def _compact(
+        self,
+        *,
+        full: bool,
+        branch: str | None = None,
+        user: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
         table = self.table(branch)
         if table.options.get("row-tracking.enabled") == "true":
             raise NotTold("compact a table with row ids: they would be lost, so it is refused")
-        verb(table, "compact")(full=full)
+        verb(table, "compact")(full=full, options=options)
 
     def _alter(self, changes: list[Mapping[str, Any]]) -> None:
         self._open_store(None).evolve([schema_change(change) for change in changes], check_usable)

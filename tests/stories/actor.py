@@ -164,7 +164,7 @@ class Actor:
         table = Table(self.open())
         columns = [(field.name, type_json(field.type)) for field in table.definition.fields]
         data, kinds = arrow_changes(step["rows"], columns)
-        with table.overwrite(step["overwrite"], self.name) as writer:
+        with table.overwrite(step["overwrite"], self.name, step.get("options")) as writer:
             writer.write(data, kinds)
             writer.commit(identifier)
 

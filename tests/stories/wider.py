@@ -70,6 +70,33 @@ ICEBERG: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("metadata.iceberg.manifest-compression", ("none", "gzip", "zstd")),
     ("metadata.iceberg.manifest-legacy-version", ("true",)),
 )
+# Options of a single job, whose rows are the same with other options: (key, values).
+HINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("write-only", ("true", "true", "false")),
+    ("num-sorted-run.compaction-trigger", ("1", "2", "9")),
+    ("num-levels", ("3", "6")),
+    ("target-file-size", ("1 kb", "1 mb")),
+    ("file.format", ("parquet", "orc", "avro")),
+    ("file.compression", ("none",)),
+    ("write-buffer-size", ("2 kb",)),
+    ("full-compaction.delta-commits", ("1", "2")),
+    ("compaction.optimization-interval", ("0 s",)),
+    ("lookup-wait", ("true", "false")),
+    ("deletion-vectors.bitmap64", ("true", "false")),
+    ("manifest.target-file-size", ("1 b",)),
+    ("manifest.merge-min-count", ("2",)),
+    ("manifest.format", ("orc",)),
+    ("commit.force-compact", ("true",)),
+    ("dynamic-bucket.target-row-num", ("1", "100")),
+    ("dynamic-bucket.max-buckets", ("1", "9")),
+    ("compaction.force-rewrite-all-files", ("true",)),
+    ("compaction.force-up-level-0", ("true",)),
+    ("lookup-compact", ("GENTLE",)),
+    ("data-file.thin-mode", ("true", "false")),
+    ("metadata.stats-mode", ("none",)),
+    ("row-tracking.enabled", ("true", "false")),
+    ("data-file.prefix", ("e-",)),
+)
 TRAVELS = ("scan.snapshot-id", "scan.version", "scan.timestamp-millis", "scan.tag-name")
 BETWEEN = ("incremental-between", "incremental-between-scan-mode")
 PARTITIONED: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -134,13 +161,31 @@ def wider(seed: int, kind: str, options: Mapping[str, str], columns: Sequence[Co
 
 def wider_steps(seed: int, steps: Sequence[Step], *, keyed: bool) -> list[Step]:
     """Add reads of older snapshots, and of the difference between two, each by one of the options for it."""
-    draw, made = random.Random(f"{seed} wider steps"), list(steps)
+    draw, made = random.Random(f"{seed} wider steps"), _with_hints(seed, steps)
     for _ in range(draw.choice((0, 0, 2, 4))):
         step: Step = {"op": "travel", "which": draw.randrange(100), "options": [draw.choice(TRAVELS)]}
         if keyed and draw.random() < 0.3:
             step = {"op": "between", "which": draw.randrange(100), "until": draw.randrange(100), "options": BETWEEN}
         made.insert(draw.randint(1, len(made)), step)
     return made
+
+
+def _with_hints(seed: int, steps: Sequence[Step]) -> list[Step]:
+    """Give writes and compactions options of their own, as jobs of other programs have them."""
+    draw = random.Random(f"{seed} hints")
+    if draw.random() < 0.5:
+        return list(steps)
+    return [_hinted(draw, step) for step in steps]
+
+
+def _hinted(draw: Draw, step: Step) -> Step:
+    if step["op"] == "meanwhile":
+        pair = {name: _hinted(draw, step[name]) for name in ("step", "other")}
+        return {**step, **pair}
+    if step["op"] not in {"write", "compact"} or draw.random() < 0.4:
+        return step
+    hints = draw.sample(HINTS, min(len(HINTS), draw.choice((1, 2, 3))))
+    return {**step, "options": {key: draw.choice(values) for key, values in hints}}
 
 
 def _may_be_iceberg(wide: Wide) -> bool:
@@ -160,8 +205,12 @@ def _fresh_engine(wide: Wide) -> None:
 
 def _engines(kind: str) -> Sequence[Callable[[Draw, Wide, str], None]]:
     anywhere = (_aggregates, _aggregates, _partial_update, _first_row, _deduplicate, _removing)
-    # Sequences are refused where keys move between partitions.
-    return anywhere if kind == "cross" else (*anywhere, _sequences, _groups, _groups, _removing_groups, _sorted_sums)
+    if kind == "cross":  # sequences are refused where keys move between partitions
+        return anywhere
+    # The rows of several commits that were postponed are merged before they meet the older row of their key. A row and
+    # its delete then remove nothing, as in one commit.
+    removing = () if kind == "postpone" else (_removing_groups,)
+    return (*anywhere, _sequences, _groups, _groups, *removing, _sorted_sums)
 
 
 def _deduplicate(draw: Draw, wide: Wide, kind: str) -> None:

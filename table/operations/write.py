@@ -210,10 +210,23 @@ class TableWriter:
         if self.layout.mode is not BucketMode.CROSS_PARTITION or snapshot is None or self._options[WRITE_ONLY]:
             return set()
         # The last step of a complete commit is its compaction, so most commits need no list of all files.
-        if snapshot.commit_kind is CommitKind.COMPACT or not CompactionSpec.of(self.layout.schema).shows_by_compaction:
+        if not CompactionSpec.of(self.layout.schema).shows_by_compaction or self._completes_an_append(snapshot):
             return set()
         entries = live_entries(self.store, snapshot, to_commit=True)
         return {(entry.partition, entry.bucket) for entry in entries if entry.file.level == 0}
+
+    def _completes_an_append(self, snapshot: Snapshot) -> bool:
+        """Return whether this is the compaction of a commit that made up for what was missing before it.
+
+        An overwrite and a compaction by another job leave other buckets as they are.
+        """
+        if snapshot.commit_kind is not CommitKind.COMPACT:
+            return False
+        before = self.store.snapshots.find(snapshot.id - 1)
+        if before is None or before.commit_kind is not CommitKind.APPEND:
+            return False
+        made = (snapshot.commit_user, snapshot.commit_identifier)
+        return made == (before.commit_user, before.commit_identifier)
 
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:
         """Return the buckets that this commit compacts into a single run."""

@@ -128,6 +128,27 @@ def test_an_overwrite_does_not_replace_buckets_that_wait_for_a_lost_compaction(t
     assert content(table) == [("1", "b", 2), ("3", "c", 4)]
 
 
+@pytest.mark.parametrize("between", ["overwrite", "compaction"])
+@pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str)
+def test_a_commit_makes_up_for_a_removed_compaction_after_one_of_other_buckets(
+    tmp_path: Path, options: dict[str, str], between: str
+) -> None:
+    table = moving_table(tmp_path, **options)
+    write(table, ("1", "a", 1), ("2", "a", 1))
+    write(table, ("1", "b", 2), ("2", "c", 2))
+    rollback_to(table.store, max(made.id for made in table.snapshots if made.commit_kind is CommitKind.APPEND))
+    if between == "compaction":
+        table.compact(partitions=[{"p": "c"}])
+    else:
+        with table.overwrite({"p": "c"}) as writer:
+            writer.write(rows(table, ("3", "c", 4)))
+            writer.commit()
+    write(table, ("1", "c", 9))
+    assert content(table) == [("1", "c", 9), ("3", "c", 4) if between == "overwrite" else ("2", "c", 2)]
+    if between == "overwrite":  # a compaction of one partition shows its rows before the deletes in the others
+        check_invariants(table)
+
+
 @pytest.mark.parametrize("levels", ["2", "3"])
 def test_buckets_are_compacted_with_few_levels(tmp_path: Path, levels: str) -> None:
     options = {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "50", "num-levels": levels}

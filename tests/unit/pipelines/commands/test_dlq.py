@@ -17,9 +17,9 @@ from penstock.pipelines.api.replay_dead_letters import begun_of, ended, finished
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.errors import CheckpointInUse
-from penstock.pipelines.job.unfinished_replay import check_replay
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.parked_tables import ParkedTables
+from penstock.pipelines.ledger.unfinished_replay import check_replay
 from penstock.pipelines.tasks.dead_letter_table import ensure
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
@@ -245,14 +245,14 @@ def test_a_replay_that_cannot_be_finished_ends_with_its_letters(
     assert main(["dlq", "shop.yaml", "replay"]) == 10
     assert "penstock dlq FILE drop" in capsys.readouterr().err
     with pytest.raises(CheckpointInUse, match="penstock dlq FILE drop"):
-        check_replay(spec)
+        check_replay(CheckpointFolder(spec.checkpoint))
     answered(capsys, "shop.yaml", "drop", "--dry-run")
     answered(capsys, "shop.yaml", "drop", "--reason", "not-json")
     assert begun_of(spec) is not None
     if is_gone:
         shop.warehouse.backend.drop_table(f"ods.{LETTERS}")
     answered(capsys, "shop.yaml", "replay" if is_gone else "drop")
-    check_replay(spec)
+    check_replay(CheckpointFolder(spec.checkpoint))
 
 
 def test_a_table_that_fails_ends_a_replay(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

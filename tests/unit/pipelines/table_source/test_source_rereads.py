@@ -136,7 +136,7 @@ def test_no_table_is_emptied_by_policy_before_a_replay_of_dead_letters_has_ended
     assert checkpoint.begin_replay({})
     again = {"errors": {"position-lost": "resnapshot"}}
     for _ in range(2):  # the second one repeats the batch
-        with pytest.raises(CheckpointInUse, match="penstock dlq .* replay"):
+        with pytest.raises(CheckpointInUse, match=r"penstock dlq .* replay"):
             lake.run("orders", **again)
         assert lake.rows("dwd.orders") == rows
     checkpoint.end_replay()

@@ -15,6 +15,12 @@ from penstock.ingest.patience import is_patient
 log = logging.getLogger(__name__)
 
 ACCEPT_GAP = "use --accept-gap to continue without these records"
+# A broker answers a fetch that exceeds a quota without records. If one batch of records is larger than the quota of a
+# whole window, no client ever gets it.
+_QUOTA = (
+    "check that the broker serves other clients; if it has a quota for this one, consumer_byte_rate for ten seconds"
+    " must be more than the largest batch of records (batch.size of its producers)"
+)
 # The part of the patience after which a new connection is tried. Rarely, a client stays silent for ever after its
 # broker has restarted or a network device has dropped the connection, while a new connection is served at once. Each
 # further connection gets twice the time of the one before: a slow broker returns records only with its fourth or fifth
@@ -146,9 +152,9 @@ class RangeProgress:
         # during the plan.
         if self._reached >= 0:
             kind, message = PositionLost, "the Kafka partition ends before the planned end of the batch"
-        return self._error(kind, message, position)
+        return self._error(kind, message, position, _QUOTA)
 
-    def _error(self, kind: type[SourceError], message: str, position: int) -> SourceError:
+    def _error(self, kind: type[SourceError], message: str, position: int, hint: str | None = None) -> SourceError:
         return kind(
             message,
             topic=self.topic,
@@ -156,5 +162,5 @@ class RangeProgress:
             offset=position,
             end=self.end,
             retryable=kind is SourceError,
-            hint=ACCEPT_GAP if kind is PositionLost else None,
+            hint=ACCEPT_GAP if kind is PositionLost else hint,
         )

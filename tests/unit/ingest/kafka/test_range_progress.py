@@ -95,3 +95,15 @@ def test_a_stop_ends_the_wait_for_records() -> None:
         assert ended.value.retryable
     with patience(0.0):  # a question, which no stop has ended
         assert RangeProgress("t", 1, 13, 60).records([], 10) == []
+
+
+def test_a_silent_broker_may_have_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 20,000 bytes a second, it answered each fetch of a batch of 950,000 bytes without records."""
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    progress = RangeProgress("t", 1, 13, 100)
+    now = 101.0
+    with pytest.raises(SourceError, match="no records from Kafka for 100 s") as silent:
+        progress.records([], 10)
+    assert "consumer_byte_rate" in str(silent.value.hint)
+    assert silent.value.retryable

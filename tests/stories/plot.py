@@ -9,9 +9,10 @@ from typing import Any
 
 from tests.simulation.story import Step, Story
 from tests.stories.further import further_options, further_steps
-from tests.stories.wider import Column, Wide, cell, is_wide, wider, wider_steps
+from tests.stories.wider import Column, Wide, cell, is_long, is_wide, wider, wider_steps
 
 KEYS = 12
+LONG = 60  # steps
 PARTITIONS = ("a", "q/r", "%2e%2e", "it's")
 ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
 PRODUCERS = ("none", "none", "input", "lookup", "full-compaction")
@@ -107,7 +108,7 @@ class Plot:
             chosen = self.wide.kinds
         elif kinds and (self.deletes or self.retracts):
             chosen = ("+I", "+I", "+U", "-D") if self.deletes else ("+I", "+I", "+U", "-U", "-D")
-        for _ in range(self.draw.choice((1, 2, 3, 6, 12))):
+        for _ in range(self.draw.choice((1, 1, 1, 200) if is_long(self.story.seed) else (1, 2, 3, 6, 12))):
             kind = self.draw.choice(chosen)
             rows.append([kind, *(self._cell(name, partition) for name in self.columns)])
         return rows if self.wide is None else self.wide.fitted(rows, self.columns)
@@ -289,7 +290,8 @@ def story_of(seed: int, *, further: bool = True) -> Story:
         options, columns = wide.options, wide.columns
     story = Story(columns, keys, [], options, ["p"] if partitioned else [], seed)
     plot = Plot(draw, story, kind, [name for name, _ in columns], wide=wide)
-    steps = [plot._write()] + [plot.step() for _ in range(draw.randrange(4, 22))]
+    length = draw.randrange(4, 22)
+    steps = [plot._write()] + [plot.step() for _ in range(LONG if is_long(seed) else length)]
     if further:
         steps = further_steps(seed, steps, keys, partitioned)
     if wide is not None:

@@ -135,6 +135,11 @@ def is_wide(seed: int) -> bool:
     return seed >= FIRST and seed % 3 == 0
 
 
+def is_long(seed: int) -> bool:
+    """Return whether the story has many steps, and large batches beside single rows."""
+    return seed >= FIRST and seed % 60 == 0
+
+
 def wider(seed: int, kind: str, options: Mapping[str, str], columns: Sequence[Column]) -> Wide:
     """Return the table of a seed with further options and columns."""
     draw = random.Random(f"{seed} wider")

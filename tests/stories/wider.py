@@ -94,7 +94,6 @@ HINTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lookup-compact", ("GENTLE",)),
     ("data-file.thin-mode", ("true", "false")),
     ("metadata.stats-mode", ("none",)),
-    ("row-tracking.enabled", ("true", "false")),
     ("data-file.prefix", ("e-",)),
 )
 TRAVELS = ("scan.snapshot-id", "scan.version", "scan.timestamp-millis", "scan.tag-name")

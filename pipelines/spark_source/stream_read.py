@@ -36,9 +36,10 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import CONSUMER_ID, RANGE_KEYS
 from penstock.table.options.spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
 from penstock.table.options.table_options import TableOptions
+from penstock.table.read.consumer_place import ConsumerPlace
 from penstock.table.read.follow import follows_overwrite, is_another, next_snapshot, snapshot_splits
 from penstock.table.read.scan import Scan
-from penstock.table.read.stream_start import consumer_files, level_of_state, starting
+from penstock.table.read.stream_start import level_of_state, starting
 from penstock.table.read.time_travel import ReadPoint
 from penstock.table.read.update_pairs import packed_updates, whole_updates
 from penstock.table.system.streamed import BINLOG
@@ -87,16 +88,19 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.most_rows = TableOptions(self.place.options)[READ_STREAM_MAX_ROWS_PER_TRIGGER]
         self.target = arrow_target(schema)
         self.until: int | None = None
-        self._kept: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
         # The reader is pickled to tasks. `cached_property` keeps the open store, with its clients, among the
         # attributes.
-        return {name: value for name, value in self.__dict__.items() if name != "store"}
+        return {name: value for name, value in self.__dict__.items() if name not in {"store", "_consumer"}}
 
     @cached_property
     def store(self) -> TableStore:
         return self.place.store()
+
+    @cached_property
+    def _consumer(self) -> ConsumerPlace:
+        return ConsumerPlace(self.store, TableOptions(self.place.options)[CONSUMER_ID] or None)
 
     # called by the planner
 
@@ -112,7 +116,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             start = starting(self.store, self.place.table_options)
             # The consumer is stored before the first batch, so that the snapshots with which the stream begins do
             # not expire.
-            self._keep_place(start.state or start.first)
+            self._consumer.keep(start.state or start.first)
         # `begins` marks the offset before the first batch, at which the rows of snapshot `state` are still to be
         # read.
         return {"begins": 1, **self._offset(start.state, start.first, start.first)}
@@ -148,8 +152,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         with plain_errors():
-            if not start.get("begins"):
-                self._keep_place(start["next"])
+            begins = start.get("begins") and (start["state"] or start["first"])
+            self._consumer.keep(begins or start["next"])
             end = self._end(start["next"], None if isinstance(limit, ReadAllAvailable) else self.most_rows)
             if end == start["next"] and not (start.get("begins") and start["state"]):
                 return start
@@ -206,13 +210,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         with plain_errors():
-            self._keep_place(end["next"])
-
-    def _keep_place(self, next_id: int) -> None:
-        consumer = TableOptions(self.place.options)[CONSUMER_ID]
-        if consumer and self._kept != next_id:
-            consumer_files(self.store).put(consumer, next_id)
-            self._kept = next_id
+            self._consumer.keep(end["next"])
 
     # called in tasks
 

@@ -23,8 +23,9 @@ from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing
 from penstock.table.options.scans import CONSUMER_ID
+from penstock.table.read.consumer_place import ConsumerPlace
 from penstock.table.read.follow import next_snapshot
-from penstock.table.read.stream_start import Start, consumer_files, starting
+from penstock.table.read.stream_start import Start, starting
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class TableSource:
 
     settings: TableSourceSettings
     _opened: dict[str, Upstream] = field(default_factory=dict, repr=False, compare=False)
-    _kept: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    _places: dict[str, ConsumerPlace] = field(default_factory=dict, repr=False, compare=False)
     _at_barrier: bool = field(default=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[TableSource], tuple[TableSourceSettings]]:
@@ -99,6 +100,8 @@ class TableSource:
             return self._emptied(before, self.settings.tables, ())
         is_new = ends.keys() != before.tables.keys()
         if not is_new and all(ends[name].is_empty for name in self.settings.tables):
+            for name in self.settings.tables:
+                self._place(self.upstream(name)).renew(before.tables[name].keep)
             return start
         return SourceProgress(ends, before.reread).to_json()
 
@@ -162,7 +165,7 @@ class TableSource:
         return self._started(table, starting(table.store, {**table.options, **consumer}))
 
     def _started(self, table: Upstream, start: Start) -> TableProgress:
-        self._keep(table, start.state or start.first)
+        self._place(table).keep(start.state or start.first)
         splits, mark = 0, 0
         if start.state:
             snapshot = table.snapshot(start.state)
@@ -253,15 +256,16 @@ class TableSource:
         """Move the consumers to the start of the batch that these offsets end: a restart may read it again."""
         for name, progress in SourceProgress.from_json(offsets).tables.items():
             if name in self.settings.tables:
-                self._keep(self.upstream(name), progress.keep)
+                self._place(self.upstream(name)).keep(progress.keep)
 
-    def _keep(self, table: Upstream, snapshot: int) -> None:
-        if self.settings.consumer is not None and self._kept.get(table.name) != snapshot:
-            consumer_files(table.store).put(self.settings.consumer, snapshot)
-            self._kept[table.name] = snapshot
+    def _place(self, table: Upstream) -> ConsumerPlace:
+        if table.name not in self._places:
+            self._places[table.name] = ConsumerPlace(table.store, self.settings.consumer)
+        return self._places[table.name]
 
     def close(self) -> None:
         self._opened.clear()
+        self._places.clear()
 
 
 def _from(table: Upstream, number: int) -> Iterator[Snapshot]:

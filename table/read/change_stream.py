@@ -17,12 +17,13 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import CONSUMER_ID
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.changes import writes_changelog
+from penstock.table.read.consumer_place import ConsumerPlace
 from penstock.table.read.follow import check_follows, follows_overwrite, next_snapshot, snapshot_splits
 from penstock.table.read.plan import plan_state
 from penstock.table.read.pruning import possible_changes
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.read.stream_start import Start, consumer_files, level_of_state, starting
+from penstock.table.read.stream_start import Start, level_of_state, starting
 from penstock.table.schema.table_schema import TableSchema
 
 
@@ -63,7 +64,7 @@ class ChangeStream:
         )
         # A query of constants has as many rows as the changes.
         self.reader = SplitReader(store, Layout.of(schema), wanted or schema.fields[:1], kinds=True)
-        self.consumer = TableOptions(options)[CONSUMER_ID]
+        self._place = ConsumerPlace(store, TableOptions(options)[CONSUMER_ID] or None)
         start = starting(store, options) if position is None else Start(0, position + 1)
         self._state, self._next = start.state, start.first
         # The snapshot before: the table may be rolled back before the first changes are read.
@@ -71,7 +72,7 @@ class ChangeStream:
         if not self._state:
             next_snapshot(store, self._next)  # refuses a position behind the newest snapshot: a rollback
         # Before the first read, so that the snapshots with which the stream begins do not expire.
-        self._keep_place(self._state or self._next)
+        self._place.keep(self._state or self._next)
 
     @property
     def schema(self) -> TableSchema:
@@ -95,6 +96,7 @@ class ChangeStream:
             return SnapshotBatches(snapshot, self._state_rows(snapshot))
         following = next_snapshot(self.store, self._next)
         if following is None:
+            self._place.keep(self._next)
             return None
         # As in `follow`: ids are used again after a rollback.
         check_follows(self.store, self._last, self._created)
@@ -104,11 +106,7 @@ class ChangeStream:
     def advance(self, snapshot: Snapshot) -> None:
         """Continue after the snapshot, which is processed."""
         self._state, self._next, self._last = 0, snapshot.id + 1, snapshot
-        self._keep_place(self._next)
-
-    def _keep_place(self, next_id: int) -> None:
-        if self.consumer:
-            consumer_files(self.store).put(self.consumer, next_id)
+        self._place.keep(self._next)
 
     def _state_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         reader = SplitReader(self.store, self.reader.layout, self.reader.wanted)

@@ -17,6 +17,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.read.changes import change_splits, snapshot_or_changelog, writes_changelog
+from penstock.table.read.consumer_place import ConsumerPlace
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
@@ -61,19 +62,16 @@ def follow(
     """
     consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     next_id = _start(store, consumers, from_snapshot, consumer_id)
-
-    def store_position(next_snapshot_id: int) -> None:
-        if consumer_id is not None:
-            consumers.put(consumer_id, next_snapshot_id)
-
+    place = ConsumerPlace(store, consumer_id)
     # Before the first read: from here on the next snapshot does not expire.
-    store_position(next_id)
+    place.keep(next_id)
     last = store.snapshots.find(next_id - 1)  # the table may be rolled back before the first changes are read
     created = store.schemas.created_millis()
 
     while until is None or next_id <= until:
         snapshot = next_snapshot(store, next_id)
         if snapshot is None:
+            place.keep(next_id)
             store.ambient.sleep(poll_seconds)
             continue
         # After a rollback ids are assigned again: the next id may belong to another history.
@@ -82,9 +80,9 @@ def follow(
         last = snapshot
         rows = _changes_of(store, snapshot)
         if rows.num_rows:
-            yield SnapshotChanges(snapshot.id, rows, partial(store_position, next_id + 1))
+            yield SnapshotChanges(snapshot.id, rows, partial(place.keep, next_id + 1))
         next_id += 1
-        store_position(next_id)
+        place.keep(next_id)
 
 
 def _start(store: TableStore, consumers: ConsumerFiles, from_snapshot: int | None, consumer_id: str | None) -> int:

@@ -66,10 +66,14 @@ class BucketCompaction:
         return None if result.is_empty else compactor.message(result)
 
     def units(self, snapshot: Snapshot, only: Selection) -> list[BucketUnit]:
-        """Return the selected buckets at a snapshot; of tables with keys, only the due ones."""
+        """Return the selected buckets at a snapshot, and those that must be compacted with them.
+
+        Of tables with keys, only the due ones.
+        """
         entries = [entry for entry in live_entries(self.store, snapshot) if entry.bucket >= 0]
         state = TableState(self.store, snapshot)
         places = only.buckets_of(self.store, entries)
+        places = sorted({*places, *self._shown_together(entries, set(places))})
         state.load({partition for partition, _ in places})
         self._check_all_chosen(entries, set(places))
         whole = [BucketUnit(*place, state.bucket(*place)) for place in places]
@@ -80,6 +84,18 @@ class BucketCompaction:
             return [part for unit in whole for part in _parts(unit, AppendPolicy.of(layout.schema.typed).target_size)]
         # The metadata shows what is due. A task that finds nothing to do would cost more than reading it.
         return [unit for unit in whole if self.full or not layout.has_keys or self._compactor(unit).is_due()]
+
+    def _shown_together(self, entries: Iterable[ManifestEntry], places: Set[Bucket]) -> Set[Bucket]:
+        """Return all buckets with rows that wait for a compaction to be shown, if some of them are selected.
+
+        Where keys move between partitions, the compaction of a commit may have been lost or rolled back. That of one
+        bucket alone would show the new row of a key beside the old one, whose delete waits in another bucket.
+        """
+        spec = CompactionSpec.of(self.schema) if self.layout.has_keys else None
+        if spec is None or not (spec.shows_by_compaction and spec.keys_move):
+            return set()
+        waiting = {(entry.partition, entry.bucket) for entry in entries if entry.file.level == 0}
+        return waiting if waiting & places else set()
 
     def _check_all_chosen(self, entries: Iterable[ManifestEntry], places: Set[Bucket]) -> None:
         """Raise ConfigError if the changelog would have the new row of a key before its delete in another partition.

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.storage.base import Entry, Storage, file_exists, put_if_absent
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder, numbered
 from penstock.table.schema.parsed_files import ParsedFiles
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import Field, field_json, parse_field
+from penstock.table.values.types import (
+    ArrayType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    field_json,
+    parse_field,
+)
 
 
 def schema_json(schema: TableSchema) -> bytes:
@@ -57,7 +68,10 @@ _SCHEMAS = ParsedFiles(_parsed, files=256, largest=16 << 10)
 
 
 def _check_whole(schema: TableSchema, where: str) -> TableSchema:
-    """Raise TableCorrupt for duplicate columns and for keys that are not columns: readers would fail on them later."""
+    """Raise TableCorrupt for duplicate columns and ids, and for keys that are not columns.
+
+    Values are found by the ids of their columns: readers would fail later, or return nulls or the values of others.
+    """
     names = [column.name for column in schema.fields]
     # Counting takes quadratic time, so only names of a schema that has a duplicate are counted.
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -65,7 +79,40 @@ def _check_whole(schema: TableSchema, where: str) -> TableSchema:
     if twice or missing:
         flaw = f"duplicate columns: {', '.join(twice)}" if twice else f"keys are not columns: {', '.join(missing)}"
         raise TableCorrupt(f"the schema is invalid: {flaw}", file=where)
+    _check_ids(schema.fields, "columns", where)
+    # The next column that is added would get the id of this one. Members of rows are left out: no value is mistaken if
+    # a column has the id of a member.
+    last = max(schema.fields, key=lambda column: column.id, default=None)
+    if last is not None and last.id > schema.highest_field_id:
+        raise TableCorrupt(
+            f"the schema is invalid: highestFieldId {schema.highest_field_id} is below the id {last.id} of the column"
+            f" {last.name}",
+            file=where,
+        )
     return schema
+
+
+def _check_ids(fields: Sequence[Field], kind: str, where: str) -> None:
+    """Raise TableCorrupt if two columns of the table, or two members of one row, have the same id."""
+    by_id: dict[int, str] = {}
+    for field in fields:
+        if field.id in by_id:
+            raise TableCorrupt(
+                f"the schema is invalid: the {kind} {by_id[field.id]}, {field.name} have one id, {field.id}", file=where
+            )
+        by_id[field.id] = field.name
+        _check_ids_inside(field.type, where)
+
+
+def _check_ids_inside(type_: DataType, where: str) -> None:
+    match type_:
+        case ArrayType(inner) | MultisetType(inner):
+            _check_ids_inside(inner, where)
+        case MapType(key, value):
+            _check_ids_inside(key, where)
+            _check_ids_inside(value, where)
+        case RowType(fields):
+            _check_ids(fields, "members", where)
 
 
 def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:

@@ -106,6 +106,14 @@ def test_a_cut_schema_names_its_file(cut: int) -> None:
         parse_schema(WRITTEN_BY_JAVA.encode()[:cut], "t/schema/schema-2")
 
 
+def column(number: int, name: str, type_: object = "INT") -> dict[str, object]:
+    return {"id": number, "name": name, "type": type_}
+
+
+MEMBERS_OF_ONE_ID = {"type": "ROW", "fields": [column(7, "a"), column(7, "b")]}
+DEEP = {"type": "MAP", "key": "INT", "value": {"type": "ARRAY", "element": MEMBERS_OF_ONE_ID}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -118,6 +126,15 @@ def test_a_cut_schema_names_its_file(cut: int) -> None:
         ({"options": {"bucket": 1}}, "'options' should be text"),
         ({"primaryKeys": [1]}, "'primaryKeys' should be text"),
         ({"highestFieldId": "3"}, "'highestFieldId' should be a whole number"),
+        ({"highestFieldId": 1}, "highestFieldId 1 is below the id 2 of the column nested"),
+        ({"fields": [column(0, "k"), column(1, "money"), column(1, "c")]}, "the columns money, c have one id, 1"),
+        (
+            {"fields": [column(0, "k"), column(1, "money"), column(2, "r", MEMBERS_OF_ONE_ID)]},
+            "members a, b have one id, 7",
+        ),
+        ({"fields": [column(0, "k"), column(1, "money"), column(2, "r", DEEP)]}, "members a, b have one id, 7"),
+        ({"primaryKeys": ["k", "gone"]}, "keys are not columns: gone"),
+        ({"partitionKeys": ["gone"]}, "keys are not columns: gone"),
     ],
 )
 def test_invalid_schemas_are_refused_with_the_reason(change: dict[str, object], message: str) -> None:
@@ -125,6 +142,13 @@ def test_invalid_schemas_are_refused_with_the_reason(change: dict[str, object], 
     with pytest.raises(TableCorrupt, match=message) as refused:
         parse_schema(json.dumps(node).encode(), "schema-2")
     assert refused.value.facts["file"] == "schema-2"
+
+
+def test_members_may_have_ids_of_columns_and_above_the_highest() -> None:
+    """Readers look for a member among its siblings only, so such a file of another writer is read without harm."""
+    members = {"type": "ROW", "fields": [column(number, f"m{number}") for number in range(9)]}
+    node = json.loads(WRITTEN_BY_JAVA) | {"fields": [column(0, "k"), column(1, "money"), column(2, "r", members)]}
+    assert parse_schema(json.dumps(node | {"highestFieldId": 2}).encode(), "schema-2").highest_field_id == 2
 
 
 def test_the_latest_schema_has_the_greatest_number_among_other_files() -> None:
@@ -181,11 +205,14 @@ types = st.recursive(
 
 
 def _whole(schema: TableSchema) -> TableSchema:
-    """Columns stand once, and keys are columns."""
-    columns = tuple({column.name: column for column in schema.fields}.values())
+    """Columns and ids stand once, and keys are columns."""
+    by_name = {column.name: column for column in schema.fields}.values()
+    columns = tuple({column.id: column for column in by_name}.values())
+    highest = max([schema.highest_field_id, *(column.id for column in columns)])
     keys = tuple(column.name for column in columns)
     counts = len(schema.partition_keys), len(schema.primary_keys)
-    return replace(schema, fields=columns, partition_keys=keys[: counts[0]], primary_keys=keys[: counts[1]])
+    whole = replace(schema, fields=columns, highest_field_id=highest)
+    return replace(whole, partition_keys=keys[: counts[0]], primary_keys=keys[: counts[1]])
 
 
 fields = st.builds(

@@ -143,7 +143,7 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "table_is_parked": ("named at each start until it is released", "`penstock run --retry`"),
         "batch_caught_up": ("a parked table received a batch that it had missed", ""),
         "late_rows_passed_over": (
-            "rows or values of such a batch are not in the table, or not as they came",
+            "the table lacks rows or values of a batch that it received late, or has them changed; `counts` has the reasons",
             "",
         ),
         "table_released": ("a parked table has all batches, and takes part again", ""),

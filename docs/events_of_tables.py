@@ -11,8 +11,8 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "rows_renumbered": ("another job committed to the bucket first; the rows get greater sequence numbers", ""),
         "rows_not_committed": ("a writer was closed before its rows were committed; they are deleted", "call `commit`"),
         "rows_of_older_commit_dropped": (
-            "rows came with an identifier below that of the user's last commit, and are taken for rows that the table"
-            " has",
+            "rows came with an identifier below that of the user's last commit. They were dropped as rows that the"
+            " table already has",
             "number commits upwards; choose a commit user for each job, and a new one for a job that begins again",
         ),
         "files_left_as_orphans": (
@@ -84,8 +84,8 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "SQL, Spark and streams": {
         "job_place_expired": (
-            "a streaming INSERT finds no commit of its own in a target whose first snapshots have expired: a job that"
-            " was stopped for more than a week has lost its place, and begins where a new one does",
+            "a streaming INSERT finds no commit of its own in a target whose first snapshots have expired. If the job"
+            " was stopped for more than a week, it has lost its place and begins where a new job does",
             "nothing for a new job; otherwise stop it, empty the target, and begin again",
         ),
         "argument_without_effect": ("an argument of a procedure that has no effect here", ""),

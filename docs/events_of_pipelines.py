@@ -143,7 +143,8 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "table_is_parked": ("named at each start until it is released", "`penstock run --retry`"),
         "batch_caught_up": ("a parked table received a batch that it had missed", ""),
         "late_rows_passed_over": (
-            "the table lacks rows or values of a batch that it received late, or has them changed; `counts` has the reasons",
+            "the table lacks rows or values of a batch that it received late, or has them changed; `counts` has the"
+            " reasons",
             "",
         ),
         "table_released": ("a parked table has all batches, and takes part again", ""),

@@ -1,6 +1,6 @@
-"""The rows of each source schema as one batch, where messages of several layouts have them.
+"""One batch for each source schema, joined from the batches of several message layouts.
 
-Each batch has a fixed cost in everything that follows: transforms, rules, and a cast of each column.
+Each batch has a fixed cost in all later steps: transforms, rules, and a cast of each column.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch, SourceSchema
 
-# Joined columns have 32-bit offsets, and far less than 2 GiB.
+# Offsets in joined columns have 32 bits, so that a column must stay below 2 GiB.
 MOST_BYTES = 256 << 20
 
 
 def joined_batches(batches: list[ChangeBatch]) -> list[ChangeBatch]:
-    """Return the batches with those of one source schema as one, whose rows are in message order."""
+    """Return one batch for each source schema, with its rows in message order."""
     by_schema: dict[SourceSchema, list[ChangeBatch]] = {}
     for batch in batches:
         by_schema.setdefault(batch.schema, []).append(batch)
@@ -35,7 +35,7 @@ def _joined(parts: list[ChangeBatch]) -> list[ChangeBatch]:
     places = pa.array(order)
     columns = list(zip(*(part.rows.columns for part in parts), strict=True))
     if not columns or any(len({column.type for column in alike}) > 1 for alike in columns):
-        return parts  # the values of a message may decide the type of a column
+        return parts  # values decide the type of such a column
     joined = [pc.take(pa.concat_arrays(alike), places, boundscheck=False) for alike in columns]
     rows = pa.RecordBatch.from_arrays(joined, names=[field.name for field in parts[0].schema.fields])
     kinds = np.concatenate([part.kinds for part in parts])[order]

@@ -199,7 +199,7 @@ class ObjectStorage:
         return pa.PythonFile(Output(upload, lambda: self._request("write", path)), "w")
 
 
-# Stores of this process that refuse to create a file that exists, and the one that is tried, which creates files too.
+# Stores that were found to refuse the creation of an existing file, and the store under test, which also creates files.
 _CHECKED: set[ObjectStorage] = set()
 _BEING_CHECKED: set[ObjectStorage] = set()
 _CHECK = threading.RLock()
@@ -210,10 +210,10 @@ def _key(path: str) -> str:
 
 
 def _delete_all(client: Any, keys: Sequence[str]) -> None:
-    """Delete objects, of which others may delete some at the same time.
+    """Delete objects, some of which other processes may delete at the same time.
 
-    Google and Azure answer that those are missing, as they answer a repeated request whose first answer was lost. The
-    client stops at the first such answer: others are not deleted then, or their errors are not seen.
+    Google and Azure then answer "not found", also to a repeated request whose first answer was lost. The client stops
+    at the first such answer, so that the other objects are not deleted, or their errors are not seen.
     """
     try:
         obstore.delete(client, keys)

@@ -1,4 +1,4 @@
-"""The client of one bucket, and the address that it asks where that is not the cloud's own."""
+"""The client of one bucket, and its address if this is not the cloud's own."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.errors import ConfigError
 from penstock.storage.object_store_errors import CREDENTIALS
 
 _ENVIRONMENT = {"s3": "AWS_", "gs": "GOOGLE_", "abfs": "AZURE_"}
-# Ends of the names of options that give an address, after `aws_` and the like. Other endpoints, such as those for
-# logins, are none: AWS_STS_REGIONAL_ENDPOINTS is set in every container of Amazon's Kubernetes.
+# Ends of the names of options with the store's address, after `aws_` and the like. Other endpoints, such as those for
+# logins, do not count: AWS_STS_REGIONAL_ENDPOINTS is set in every container of Amazon's Kubernetes.
 _ADDRESSES = {"endpoint", "endpoint_url", "endpoint_url_s3", "storage_endpoint", "base_url"}
 # Options of Azure that are true for a server on this machine.
 _EMULATOR = "use_emulator"
@@ -55,7 +55,7 @@ def new_client(kind: str, bucket: str, config: Mapping[str, str]) -> Any:
 def own_addresses(kind: str, config: Mapping[str, str]) -> list[str]:
     """Return the addresses that replace the cloud's: those of options, of the environment and of a key of Google.
 
-    Others than the cloud may run a server there, so nothing is known of what it does.
+    The server there may be of another make, so it is unknown whether it obeys conditional creates.
     """
     prefix = _ENVIRONMENT[kind]
     around = {name.removeprefix(prefix).lower(): text for name, text in os.environ.items() if name.startswith(prefix)}

@@ -48,7 +48,7 @@ _CURES = {
     "AuthorizationHeaderMalformed": _REGION,
     "PermanentRedirect": _REGION,
 }
-# The last one is what a gateway of Versity answers to an access key that it does not know, with 404.
+# Versity's gateway answers the last one, with 404, to an unknown access key.
 _LASTING = {"NoSuchBucket", "ContainerNotFound", "XAdminUserNotFound"}
 
 

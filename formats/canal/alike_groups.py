@@ -1,6 +1,6 @@
-"""Groups of messages with the same columns, as parts of one table have them, whose rows are decoded together.
+"""Groups of messages with the same columns, such as those of the parts of a table, whose rows are decoded together.
 
-Each column of each group has a fixed cost on its own, which the few messages of one table of many do not repay.
+Each column of a group has a fixed cost, which is high beside the few messages that each of many tables has.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from penstock.formats.canal.same_layout import MOST_BYTES, same_layout_rows
 from penstock.formats.change import DecodeOptions, DecodeResult, ImageRule, Messages, SourceSchema
 from penstock.formats.json_envelope import UNREADABLE
 
-# Groups that have more messages are decoded alone, and no more are decoded together: an odd row among them leaves all
-# to be decoded alone.
+# A group with more messages than the first is decoded alone, and at most the second number is decoded together: because
+# of one odd row, all groups with it are decoded alone.
 MOST_ALONE, MOST_TOGETHER = 1_000, 4_000
 # The same-layout path pays off for fewer rows than Arrow's reader, because it has no parser to set up. Before images
 # have a further fixed cost.

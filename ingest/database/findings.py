@@ -37,10 +37,10 @@ class ConnectionLost(SourceError):
 
 
 class DamagedData(SourceError):
-    """The server sent data that contradict their checksum or their format.
+    """The server sent data that contradicts its checksum or its format.
 
-    They are requested again, because they may have been damaged on their way. If the server has them in this form,
-    every attempt fails.
+    The data is requested again, because the network may have damaged it. If it is damaged on the server, every attempt
+    fails.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, retryable: bool = True, **facts: object) -> None:

@@ -80,7 +80,7 @@ def is_unknown_topic(error: KafkaError) -> bool:
 
 
 def illegible() -> KafkaError:
-    """Return the error of an answer with text that the client cannot decode, for which it raises UnicodeDecodeError."""
+    """Return the error for a broker's answer that the client cannot decode as text (UnicodeDecodeError)."""
     return KafkaError(KafkaError._BAD_MSG, "the answer of a Kafka broker has text that is not UTF-8")
 
 
@@ -125,7 +125,7 @@ _UNREACHABLE = (
 # The checksum of records does not match, or an answer ends too early.
 _GARBLED = {KafkaError._BAD_MSG, KafkaError._UNDERFLOW}
 _DAMAGED = (
-    "it is read again with the next attempt; if this happens again, check the network and proxies on the way, and the "
+    "the next attempt reads the data again; if this happens again, check the network and proxies on the way, and the "
     "log files of the broker with  kafka-dump-log.sh --deep-iteration --files <file>"
 )
 _GRANT = "grant the user of the pipeline the operation {} of the {}, for example with  kafka-acls --add"
@@ -139,7 +139,7 @@ _HINTS = {**dict.fromkeys(_AWAY, _UNREACHABLE), **_RIGHTS, **dict.fromkeys(_GARB
 
 
 def is_garbled(error: KafkaError) -> bool:
-    """Return whether what a broker has sent is damaged."""
+    """Return whether the error means that a broker's data arrived damaged."""
     return error.code() in _GARBLED
 
 

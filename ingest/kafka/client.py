@@ -148,7 +148,7 @@ def consumer(properties: Mapping[str, str], changed: Mapping[str, str] | None = 
     """
     given = client_properties(properties)
     # librdkafka creates no consumer without a group id, even if the consumer joins no group.
-    # Of itself it does not look at the checksums of records, which the Java client checks.
+    # By default, this client does not check the checksums of records; the Java client does.
     unless_given = {
         "group.id": "penstock",
         "receive.message.max.bytes": str(_largest_answer(given)),
@@ -161,7 +161,7 @@ def consumer(properties: Mapping[str, str], changed: Mapping[str, str] | None = 
 
 
 def consumed(client: Consumer, most: int, seconds: float) -> list[Message]:
-    """Return what the client has within this time, at most so many messages."""
+    """Return the messages that the client has within this time, at most `most`."""
     try:
         found: list[Message] = client.consume(most, seconds)
     except UnicodeDecodeError as error:

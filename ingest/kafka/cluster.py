@@ -177,7 +177,7 @@ class KafkaCluster:
     def bounds(self, places: Iterable[Place]) -> tuple[dict[Place, int], dict[Place, int], dict[Place, int]]:
         """Return the earliest offsets, the latest ones, and the leader epochs of partitions whose brokers know them.
 
-        All are asked for at once: with a slow network, each answer takes seconds. Without TLS they are asked for twice.
+        All are requested at once: with a slow network, each answer takes seconds. Without TLS they are requested twice.
         """
         wanted, specs = list(places), [OffsetSpec.earliest(), OffsetSpec.latest()]
         specs *= 1 if has_tls(self._properties) else 2

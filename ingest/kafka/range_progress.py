@@ -123,8 +123,8 @@ class RangeProgress:
         elif is_passing(error) or is_unknown_topic(error):
             self._complaint = error
         elif is_garbled(error) and (is_ours := self._is_ours(message)) is not None:
-            # It may be about an offset before the first one that is read, at which the records begin that are sent
-            # together. Behind the end it says nothing: it may be of an earlier assignment, and no record has come yet.
+            # The error may name an offset before the first one that is read: a broker sends the whole batch of records
+            # around it. An error behind the end is ignored: it may belong to an earlier assignment.
             if is_ours and (message.offset() or -1) < self.end:
                 raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
         else:

@@ -1,6 +1,6 @@
-"""Answers of brokers that are asked for twice: without TLS nothing shows that one was changed on its way.
+"""Answers of brokers that are requested twice: without TLS nothing else shows that a network changed one of them.
 
-Records have checksums, and answers about offsets have none. A wrong offset would go into the checkpoint, and stay.
+Records have checksums, but answers about offsets have none. A wrong offset would stay in the checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def has_tls(properties: Mapping[str, str]) -> bool:
 
 
 def confirmed(ask: Callable[[], _T], agree: Callable[[_T], bool]) -> _T:
-    """Return the first answers that agree; SourceError if none of a few attempts has any."""
+    """Return the first answers that agree. Raise SourceError if they agree in none of a few attempts."""
     for _ in range(_ATTEMPTS):
         found = ask()
         if agree(found):
@@ -31,8 +31,8 @@ def confirmed(ask: Callable[[], _T], agree: Callable[[_T], bool]) -> _T:
         "the answers of Kafka brokers contradict each other",
         attempts=_ATTEMPTS,
         retryable=True,
-        hint="the next attempt asks again; if this happens again, check the network and proxies on the way to the "
-        "brokers, and use TLS (properties.security.protocol=SSL), with which changed bytes are noticed",
+        hint="the next attempt sends the requests again; if this happens again, check the network and proxies on the "
+        "way to the brokers, and use TLS (properties.security.protocol=SSL), which detects changed bytes",
     )
 
 

@@ -225,7 +225,7 @@ class KafkaSource:
         return self._cluster.partitions(self.topics())
 
     def _partitions_after(self, start: Offsets) -> tuple[list[Place], dict[str, str]]:
-        """Return partitions and ids of the topics. What differs from the last batch is asked for twice."""
+        """Return partitions and ids of the topics. If they differ from the last batch, they are requested twice."""
         found = self._partitions()
         if has_tls(self.settings.properties) or found[1].items() <= start.get("ids", {}).items():
             return found
@@ -236,7 +236,7 @@ class KafkaSource:
     def _bounds(
         self, places: list[Place], known: Mapping[Place, int]
     ) -> tuple[dict[Place, int], dict[Place, int], dict[Place, int]]:
-        """Return the bounds of the partitions. If records seem to be lost, they are asked for again."""
+        """Return the bounds of the partitions. If records seem to be lost, the bounds are requested again."""
         found = self._cluster.bounds(places)
         firsts, ends, _ = found
         is_lost = any(not firsts[place] <= known[place] <= ends[place] for place in places if place in known)
@@ -245,7 +245,7 @@ class KafkaSource:
     def _configured(self, places: list[Place]) -> dict[Place, int]:
         """Return where a new pipeline begins, if that is not the first record of all partitions.
 
-        Without TLS the lower one of two answers, after which no record is left out.
+        Without TLS, the lower of two answers decides, so that no record is left out.
         """
         if self.settings.startup.mode == "earliest-offset":
             return {}

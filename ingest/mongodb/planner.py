@@ -145,8 +145,8 @@ def _after_now(connection: MongoConnection) -> ClusterTime:
 def check_progress(connection: MongoConnection, progress: MongoProgress, settings: MongoSettings | None = None) -> None:
     """Raise PositionLost if the server is another one, or no longer has the log after this position.
 
-    With settings that read collections again in this case, the stream itself is asked if the oplog may not be read:
-    otherwise the loss would be an error of the task, after the plan. A position of this minute is not asked about: a
+    If `settings` read collections again in this case and the user may not read the oplog, a stream is opened as a test:
+    otherwise the loss would be an error of the task, after the plan. Positions of the last minute are not tested: a
     running pipeline would open a stream for each batch.
     """
     name = server_name(connection)

@@ -77,7 +77,7 @@ class LateChunks(logging.Filter):
 class DamagedEntries(logging.Filter):
     """The entries that clients dropped because their checksum does not match, or their messages cannot be divided.
 
-    The client writes this to its log only, before a later message arrives.
+    The client reports such an entry only in its log, before a later message arrives.
     """
 
     _LINE = re.compile(r"\[(\S+), [^\]]*\] Discarding corrupted message at (\d+):(\d+)")
@@ -103,8 +103,8 @@ class DamagedEntries(logging.Filter):
                 topic=topic,
                 entry=f"{ledger}:{entry}",
                 retryable=True,
-                hint="they are read again with the next attempt; if this happens again, check the network and proxies "
-                "on the way to the broker, and its log",
+                hint="the next attempt reads the messages again; if this happens again, check the network and proxies "
+                "on the way to the broker, and the broker's log",
             )
 
     def _of(self, topic: str, first: Position, last: Position) -> list[tuple[str, int, int]]:

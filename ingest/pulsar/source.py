@@ -196,7 +196,7 @@ class PulsarSource:
             case "earliest":
                 return START
             case "latest":
-                # Nothing else shows that an answer was changed on its way. The lower one leaves out no message.
+                # Nothing else shows that the network changed an answer. The lower position leaves out no message.
                 last = min(last, self._cluster.last(place))
                 return last.after if last != START else START
             case "publish-time":

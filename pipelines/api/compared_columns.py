@@ -214,7 +214,7 @@ def differing_keys(
         "extra": [key for key in ours if key not in theirs],
         "changed": [key for key, hashed in theirs.items() if ours.get(key, hashed) != hashed],
         "doubled": list(source.doubled),
-        # As a row that moved to another partition, and whose old row is still there.
+        # For example, a row has moved to another partition, and its old row is still there.
         "repeated": list(table.doubled),
     }
     shown = [

@@ -146,9 +146,9 @@ def ended(spec: PipelineSpec, writer: str) -> None:
 
 
 def given_up(folder: CheckpointFolder, table: Table | None, pipeline: str) -> None:
-    """Forget a replay that has not ended if none of its letters is left, as after they were dropped.
+    """Forget a replay that has not ended if all of its letters are gone, as after `penstock dlq drop`.
 
-    It may be one that cannot be finished. `table` is that of the letters, None if it does not exist.
+    So a replay that cannot be finished can end. `table` has the letters; None if it does not exist.
     """
     begun = BegunReplay.of(folder)
     if begun is None:

@@ -12,7 +12,7 @@ _VERIFYING = {"verify_ca", "verify_identity", "verify-ca", "verify-full"}
 
 
 def unverified_catalog(catalog: CatalogConfig) -> list[SourceFinding]:
-    """Return a warning if somebody between this machine and the catalog could read or change what it says."""
+    """Return a warning if somebody between this machine and the catalog could read or change the answers."""
     uri = resolve(catalog.options.get("uri", ""))
     scheme, _, rest = uri.removeprefix("jdbc:").partition("://")
     if not rest:

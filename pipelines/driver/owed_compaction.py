@@ -16,9 +16,9 @@ from penstock.table.options.compaction import WRITE_ONLY
 
 @dataclass(frozen=True, slots=True)
 class CommittedTable:
-    """A table that has the rows of a batch: the schema and messages of the batch, and whether it is `whole`.
+    """A table that has the rows of a batch, with the schema and messages of the batch.
 
-    Without `whole` the compaction that the batch's own tasks did may be missing.
+    `whole` is False if the compaction by the batch's own tasks may be missing.
     """
 
     warehouse: CatalogSettings

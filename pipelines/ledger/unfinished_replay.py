@@ -9,7 +9,7 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 def check_replay(checkpoint: CheckpointFolder) -> None:
     """Raise CheckpointInUse if dead letters are being replayed, or a replay was interrupted.
 
-    Emptied tables would count as having the rows of the replay, whose letters the next replay deletes.
+    The next replay would take an emptied table for one that has the rows of this replay, and delete their letters.
     """
     if checkpoint.begun_replay() is None:
         return
@@ -17,5 +17,5 @@ def check_replay(checkpoint: CheckpointFolder) -> None:
         "a replay of dead letters has not ended: tables that are emptied now would lose its rows; nothing was changed",
         checkpoint=checkpoint.location,
         hint="penstock dlq FILE replay  finishes it, also if it was killed; then start again. "
-        "If that cannot be,  penstock dlq FILE drop  deletes its letters, and ends it",
+        "If it cannot be finished,  penstock dlq FILE drop  deletes its letters and ends the replay",
     )

@@ -1,4 +1,4 @@
-"""Partitions that a metastore does not show as the tables have them: the process that committed them was stopped."""
+"""Partitions in which a metastore differs from the tables, because the process that committed them was stopped."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from penstock.pipelines.monitor.pipeline_state import PipelineState
 from penstock.table.catalog.settings import CatalogSettings
 
 _NAMED = 3
-# A look reads the lists of all files, and all partitions of the metastore. `status --watch` shows the state much more
-# often.
+# A comparison reads the lists of all files, and all partitions of the metastore. `status --watch` shows the state much
+# more often.
 _AGAIN_S = 60.0
 
 
 @dataclass(slots=True)
 class OwedPartitions:
-    """The warnings of the last look at the tables, which is repeated once a minute at most."""
+    """The warnings of the last comparison with the tables, which is repeated once a minute at most."""
 
     _found: tuple[str, ...] = ()
     _again_at: float = float("-inf")
@@ -31,7 +31,7 @@ class OwedPartitions:
 
 
 def owed(state: PipelineState, warehouse: CatalogSettings) -> Iterator[str]:
-    """Yield a sentence for each table of a pipeline whose catalog lacks partitions, or has others."""
+    """Yield a sentence for each table of a pipeline whose catalog lacks partitions, or has too many."""
     for table in state.tables:
         if table.error is not None or table.table in state.parked:
             continue  # it may not exist, or be unreadable
@@ -39,7 +39,7 @@ def owed(state: PipelineState, warehouse: CatalogSettings) -> Iterator[str]:
             store = warehouse.store(table.table)
             folders = store.commits.owed_partitions(store)
         except PenstockError as error:
-            yield f"{table.table}: its partitions in the metastore are not known: {error.message}"
+            yield f"{table.table}: its partitions in the metastore cannot be read:  {error.message}"
             continue
         if folders:
             named = ", ".join(folders[:_NAMED]) + (", ..." if len(folders) > _NAMED else "")

@@ -88,7 +88,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _check_order(self, messages: Messages, number: int) -> None:
         """Raise CheckpointMismatch if the table has a later batch of the stream: Spark repeats only the last one.
 
-        The rows would be dropped, as those of a batch that the table has.
+        Otherwise the rows would be dropped, as if they were those of a batch that the table already has.
         """
         store = self.table.place.store()
         newest = Committer(store, self.user).newest_own()

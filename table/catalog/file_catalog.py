@@ -133,7 +133,7 @@ class FileCatalog(CatalogBackend):
                         "there is a table of the new name since this rename began",
                         table=name,
                         path=target,
-                        hint=f"it may be {name} itself, from an earlier rename: look at the tables",
+                        hint=f"it may be {name} itself, from an earlier attempt of the rename: compare the two tables",
                     ) from taken
                 raise ConfigError(
                     "the folder of the new name contains files without a table",

@@ -186,7 +186,7 @@ class RestCatalog(CatalogBackend):
             return self._create(name, schema)
         except RestMissing:
             self._create_missing(database)
-            # Once: a server that still says that something is missing does not mean the database.
+            # Only once: if the server still answers "not found", it does not mean the database.
             return self._create(name, schema)
 
     def _create(self, name: str, schema: TableSchema) -> bool:

@@ -140,7 +140,7 @@ def check_not_overwritten(
 ) -> None:
     """Raise CommitConflict when an overwrite, other than the snapshot `own`, deleted files of a compacted bucket.
 
-    The same if the table was rolled back meanwhile; with `own`, the first half of the commit was checked for that.
+    Raise it also when the table was rolled back meanwhile; with `own`, the first half of the commit has checked this.
     A compaction also reads files that it does not replace, because it looks keys up in them. If these files are gone,
     the rows that it merged with their rows, or dropped because of them, are wrong.
     """

@@ -65,8 +65,8 @@ class TableKeys:
     def forgets_deleted(self) -> bool:
         """Return whether a key that a -D row has removed may come back in any partition.
 
-        Otherwise an engine that combines rows would put it into the partition where it was. If keys move, the place of
-        a removed key only adds a delete there. Without the option, a -D row does not remove its key.
+        With the option for this, an engine that combines rows must not put such a key into its old partition. If keys
+        move, the place of a removed key only adds a delete there. Without the option, a -D row does not remove its key.
         """
         return merge_spec(self.layout.schema).remove_on_delete
 

@@ -133,7 +133,7 @@ def settled(run: KeyRun, *, with_deleted: bool = False) -> KeyRun:
     """Return the final place of each key, from rows of several buckets in order of arrival in each bucket.
 
     A key that was deleted in one place was moved to another: only the place whose last row added the key counts.
-    `with_deleted`: a key that has no such place was deleted, and is returned with stamp 0.
+    A key without such a place was deleted; `with_deleted` returns it with stamp 0.
     """
     if (run.stamps > 0).all():
         return united([run])

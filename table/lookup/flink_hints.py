@@ -18,7 +18,7 @@ _WITHOUT_EFFECT = {
     "capacity": (None, _TOGETHER),
     "shuffle": ("false", "one process looks up all rows"),
 }
-# Nothing is said about output-mode: both values are obeyed, since allow_unordered permits any order, also the same.
+# output-mode is not logged: both values are obeyed, since allow_unordered permits any order, also the original one.
 HINTS = (*_WITHOUT_EFFECT, "output-mode")
 HINT_VALUES = {
     "async": ("true", "false"),

@@ -50,7 +50,7 @@ def other_branches(store: TableStore) -> list[TableStore]:
 def snapshots_of(store: TableStore, listed: Iterable[int] | None = None) -> Iterator[Snapshot]:
     """Yield every snapshot, oldest first; one that expires in the meantime is skipped.
 
-    A listing, which is `listed` if it was made just now, may lag behind the latest commits, and the files of a missing
+    `listed` is a listing made just now. A listing may lag behind the latest commits, and the files of a missing
     snapshot would be deleted as unused. So the hints are read too.
     """
     folder, ids = store.snapshots.folder, set(store.snapshots.ids() if listed is None else listed)

@@ -223,7 +223,8 @@ class SnapshotFiles:
     def newest_first(self, newest: Snapshot | None = None) -> Iterator[Snapshot]:
         """Yield the snapshots from the newest to the oldest. `newest` is the newest one if it has just been read.
 
-        The iteration ends early at a snapshot that expires meanwhile. Far back, several files are read at a time.
+        The iteration ends early at a snapshot that expires meanwhile. Beyond the newest ones, several files are read at
+        a time.
         """
         found, seen, last = [newest or self.latest()], 0, 0
         while found:

@@ -84,10 +84,9 @@ class TableCommits(Protocol):
         ...
 
     def owed_partitions(self, store: TableStore) -> list[str]:
-        """Return the partitions that the catalog shows to others and that differ there from the table, as folders.
+        """Return the folders of partitions in which the catalog differs from the table.
 
-        They are left by a process that died between a commit and its request to the catalog, or by a request that
-        failed.
+        The cause is a process that died between a commit and its request to the catalog, or a failed request.
         """
         ...
 

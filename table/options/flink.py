@@ -31,8 +31,10 @@ COLUMN_NAME = acts(
 COLUMN_EXPRESSION = acts(f"{_COLUMN}expr", TEXT, None, "The expression by which Flink computes the column.")
 COLUMN_TYPE = acts(f"{_COLUMN}data-type", TEXT, None, "The type of a column that Flink computes.")
 COLUMN_COMMENT = acts(f"{_COLUMN}comment", TEXT, None, "The comment of a column that Flink computes.")
-COLUMN_METADATA = acts(f"{_COLUMN}metadata", TEXT, None, "The metadata of rows that are a column in Flink.")
-COLUMN_VIRTUAL = acts(f"{_COLUMN}virtual", FLAG, "false", "Whether a column of metadata is not written.")
+COLUMN_METADATA = acts(f"{_COLUMN}metadata", TEXT, None, "The name of the metadata that Flink shows as this column.")
+COLUMN_VIRTUAL = acts(
+    f"{_COLUMN}virtual", FLAG, "false", "Whether Flink leaves this metadata column out when it writes."
+)
 WATERMARK_COLUMN = acts("schema.watermark.0.rowtime", TEXT, None, "The column of Flink's watermark.")
 WATERMARK_EXPRESSION = acts("schema.watermark.0.strategy.expr", TEXT, None, "The expression of Flink's watermark.")
 WATERMARK_TYPE = acts("schema.watermark.0.strategy.data-type", TEXT, None, "The type of Flink's watermark.")

@@ -130,7 +130,7 @@ def _full(reader: SplitReader) -> SplitReader:
 
 
 def _keys_may_move(store: TableStore, start: Snapshot | None, end: Snapshot | None) -> bool:
-    """Return whether a key may be in another bucket of its partition since: dynamic buckets and numbers of buckets."""
+    """Return whether a key may have changed its bucket since then: dynamic buckets, or another number of buckets."""
     if start is None or end is None:
         return False
     between = (store.snapshots.find(number) for number in range(start.id + 1, end.id + 1))

@@ -91,7 +91,7 @@ def watermark_options(column: str, expression: str, type_: str | None) -> dict[s
 
 
 def flink_columns(options: Mapping[str, str], physical: Sequence[str]) -> list[FlinkColumn]:
-    """Return the columns of Flink's, by their places; those of `physical` are columns of the table itself."""
+    """Return the columns that Flink computes, by their places. `physical` names the columns of the table itself."""
     typed = TableOptions(options)
     found = []
     for place, option in typed.matching(COLUMN_NAME):
@@ -112,7 +112,7 @@ def watermark(options: Mapping[str, str]) -> tuple[str, str] | None:
 def without_flink_columns(
     options: Mapping[str, str], physical: Sequence[str], *, columns: bool = True, watermarks: bool = True
 ) -> dict[str, str]:
-    """Return the options of the table itself: without those of Flink's columns, and of the watermark."""
+    """Return the options of the table itself, without those of Flink's columns and watermark."""
     gone = {option.key for option in _OF_WATERMARK} if watermarks else set()
     for column in flink_columns(options, physical) if columns else ():
         gone |= column.options.keys()
@@ -120,10 +120,10 @@ def without_flink_columns(
 
 
 def with_flink_columns(schema: TableSchema, before: TableSchema) -> TableSchema:
-    """Return a changed schema whose columns of Flink's are still among its columns.
+    """Return the changed schema with the places of Flink's columns moved to fit its own columns.
 
     Flink numbers all columns together, and cannot open a table with a number that is too great. ConfigError if a
-    column is gone that an expression needs, or if a new column has the name of one of Flink's.
+    column is gone that an expression needs, or if a new column has the name of a column of Flink.
     """
     names = [field.name for field in schema.fields]
     former = [field.name for field in before.fields]
@@ -186,7 +186,7 @@ def _check_watermark(schema: TableSchema, columns: Sequence[FlinkColumn]) -> Non
         )
     if type_ is not None and "." not in column and not may_have_watermark(type_):
         raise ConfigError(
-            f"the column {column!r} cannot have a watermark of Flink's", type=type_, hint=WATERMARK_COLUMN_TYPES
+            f"the column {column!r} cannot have a watermark in Flink", type=type_, hint=WATERMARK_COLUMN_TYPES
         )
 
 

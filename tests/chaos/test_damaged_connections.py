@@ -35,8 +35,8 @@ __all__ = ["guarded", "mariadb", "mariadb_11_8", "mysql", "postgres", "pulsar", 
 
 pytestmark = [pytest.mark.slow]
 ROWS = 2000
-# One bit in so many bytes from the server: some connections arrive whole. What has no checksum, such as the list of
-# topics, is small, and comes first.
+# One changed bit in so many bytes from the server: some connections have none. Data without a checksum, such as the
+# list of topics, is small, and comes first.
 DAMAGE, SPARED = (0, 60_000), 3000
 STUCK_S = 5.0
 
@@ -69,7 +69,7 @@ def attempt(proxy: Proxy, sync: KafkaSync | PulsarSync, topic: str, **conf: str)
 
 @contextmanager
 def ended_if_stuck(proxy: Proxy) -> Iterator[None]:
-    """End connections that wait for more bytes than there are, after a changed length: it takes minutes without."""
+    """End connections that wait for missing bytes after a changed length; by themselves they end after minutes."""
     cutting = threading.Timer(STUCK_S, proxy.cut_open)
     cutting.start()
     try:
@@ -135,14 +135,14 @@ def test_messages_of_pulsar_on_a_damaged_network_are_right(pulsar: PulsarBroker,
         proxy.spared = SPARED
         for _ in repeated(5, lambda: proxy.damaged > 5, "changed bits"):
             attempt(proxy, sync, topic, pulsar__client__operationTimeoutMs="5000")
-            proxy.cut_open()  # the lengths of what follows may be lost, which a client notices after a minute
+            proxy.cut_open()  # a client notices a changed length only after a minute
     sync = PulsarSync(pulsar, tmp_path, "json")
     run(sync.spec(topic, "--table", "t"))
     check_rows(sync)
 
 
 def test_rows_of_a_binlog_on_a_damaged_network_are_right(server: Playground, tmp_path: Path) -> None:
-    """Its events have checksums. Answers to queries have none, and what is read from them is an error by name."""
+    """Events have checksums. Answers to queries have none, and a damaged one is an error by name."""
     server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(100))")
     direct = MySqlSync(server, tmp_path, "t", conf=["table-name=t"], flags=["--max-batch-rows", "500"])
     direct.run()

@@ -27,7 +27,7 @@ start() {
     local dir port; mkdir -p "$1"; dir=$(cd "$1" && pwd); port=$2; shift 2
     install
     alive "$dir" && return 0
-    # The client speaks versions of the protocol that the emulator does not know yet; it serves what it knows of them.
+    # The client uses newer versions of the protocol than the emulator. Its requests work when the check is skipped.
     (cd "$dir" && AZURITE_ACCOUNTS=${ACCOUNTS:-} exec setsid node "$HOME_DIR/node_modules/azurite/dist/src/blob/main.js" \
         --blobHost 127.0.0.1 --blobPort "$port" --location "$dir/data" --silent --disableTelemetry --skipApiVersionCheck "$@" \
         </dev/null >"$dir/azurite.log" 2>&1) &

@@ -27,7 +27,7 @@ EMAIL = "penstock@project.iam.gserviceaccount.com"
 TOKEN = "a-token"
 _ERROR = "<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{code}.</Message></Error>"
 
-# moto looks for a signature, and does not check it.
+# moto requires a signature, but does not verify it.
 _OF_MOTO = "AWS4-HMAC-SHA256 Credential=A/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 
 

@@ -176,8 +176,8 @@ def _pymongo_errors(server: MongoAddress) -> Iterator[None]:
             retryable=True,
             server=server.where,
             reason=str(error),
-            hint="it is asked again with the next attempt; if this happens again, check the network and proxies on the "
-            "way, and use TLS, with which changed bytes are noticed",
+            hint="the next attempt sends the request again; if this happens again, check the network and proxies on "
+            "the way, and use TLS, which detects changed bytes",
         ) from error
     except (OSError, PyMongoError) as error:
         raise refused(server, error) from error

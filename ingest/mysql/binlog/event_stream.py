@@ -142,8 +142,8 @@ class SegmentCutter:
                 size=int(headers.size[first]),
                 packet=int(length[first]),
                 file=self._count.file,
-                hint="the data was damaged in transit or changed by a proxy: start again; if it happens again, connect "
-                "to the server directly",
+                hint="the data was damaged in transit or changed by a proxy: start again; if this happens again, "
+                "connect to the server directly",
             )
 
     def _piece(self, raw: bytearray | memoryview, start: Int64s, headers: Headers, in_file: Bools) -> Iterator[Segment]:

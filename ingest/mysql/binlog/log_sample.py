@@ -99,7 +99,7 @@ def continued(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[
 def require_same_log(server: ServerAddress, position: LogPosition, server_id: int) -> None:
     """Raise BinlogReset if the server's log is not the one of the position's sample.
 
-    It is read twice before: events that were damaged on their way are others only once.
+    The log is read a second time before the error: damage on the way changes an event only once.
     """
     sample = position.sample
     if sample is None:

@@ -79,7 +79,8 @@ class LocatedImages:
     def windowed(self, data: Bytes, column: int) -> tuple[Bytes, EvenPlaces] | None:
         """Return the cells of a column in a buffer with those of its neighbours, if they are at the same distances.
 
-        So they are in all images, if they have fixed widths and no nulls. Their bytes are fetched once for a run.
+        Columns of fixed width without nulls are at the same distances in all images. The bytes of neighbours are
+        fetched together.
         """
         if not self._is_even(column):
             return None

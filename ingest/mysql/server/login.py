@@ -41,7 +41,7 @@ else:  # pymysql's class is generic only for the type checker
 # TCP probes a connection without traffic after this many seconds, repeats that at this interval, and gives up after
 # this many probes without an answer.
 _PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-# For the rest of a packet, in seconds; as long as the probes take, or a server that is only paused.
+# The wait for the rest of a packet, in seconds: as long as the probes take, because a server may only be paused.
 _REST_S = 120.0
 # Errors of PyMySQL while it reads an answer that is not as the protocol wants it.
 _UNREADABLE = (AssertionError, LookupError, OverflowError, TypeError, ValueError, struct.error)
@@ -86,7 +86,7 @@ class GuardedConnection(PyMySqlConnection):
 
     @contextmanager
     def _reading_answer(self) -> Iterator[None]:
-        """Close the connection if an answer cannot be read: what follows begins nobody knows where."""
+        """Close the connection if an answer cannot be read: the beginning of the next answer is unknown then."""
         try:
             yield
         except _UNREADABLE as error:
@@ -94,9 +94,9 @@ class GuardedConnection(PyMySqlConnection):
             raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, f"{type(error).__name__}: {error}") from error
 
     def _read_bytes(self, count: int) -> bytes:
-        """Wait less long for the rest of a packet than for its beginning, for which the server may have to work.
+        """Wait less long for the rest of a packet than for its beginning, which the server may have to compute.
 
-        A length that was changed on its way asks for bytes that the server does not have.
+        A length that the network has changed asks for bytes that the server never sends.
         """
         before = self._sock.gettimeout()
         shorter = count != HEADER and (before is None or before > _REST_S)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 # 1053: the server shuts down. 1927: MariaDB killed the connection.
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
-# The server admits nobody now: it has as many connections as it may, of all users or of one; it is in offline mode, or
-# not available. A node of a Galera cluster without a majority says so with the code of an unknown command.
+# The server accepts no login for now: its limit of connections, or that of the user, is reached; it is in offline mode,
+# or not available. A Galera node without a majority answers with the code of an unknown command.
 _NOT_NOW = {ER.CON_COUNT_ERROR, ER.TOO_MANY_USER_CONNECTIONS, 3032, 3168}
 _NO_MAJORITY = "WSREP has not yet prepared node"
-# The client, or the server, does not understand what the other one sends. 1835: the server's own name of it.
+# The client, or the server, does not understand what the other one sends. 1835 is the server's code for this.
 _GARBLED = {CR.CR_MALFORMED_PACKET, CR.CR_COMMANDS_OUT_OF_SYNC, ER.UNKNOWN_COM_ERROR, 1835}
 # 1142, 1143, 1370: a table, a column or a routine is denied. 1227: a privilege of the whole server is missing.
 _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
@@ -83,8 +83,8 @@ def refused(
             retryable=True,
             server=where,
             reason=text,
-            hint="it is asked again with the next attempt; if this happens again, check the network and proxies on the "
-            "way, and use TLS, with which changed bytes are noticed: ssl: {mode: verify-identity, ca: FILE}",
+            hint="the next attempt sends the request again; if this happens again, check the network and proxies on "
+            "the way, and use TLS, which detects changed bytes: ssl: {mode: verify-identity, ca: FILE}",
         )
     if code in _DENIED:
         hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"

@@ -188,7 +188,7 @@ def _open(server: PgAddress, *, replication: bool) -> PgConnection:
         raise ConfigError(why, hint="pip install psycopg psycopg-binary") from error
     given = server.parameters(replication=replication)
     conninfo = " ".join(f"{key}={_quoted(value)}" for key, value in given.items())
-    # A login by Kerberos without PGGSSENCMODE: that its default is not to encrypt is in the docs.
+    # libpq warns of a Kerberos login without PGGSSENCMODE; the docs name this setting.
     warnings.filterwarnings("ignore", "the connection was obtained using the GSSAPI", RuntimeWarning)
     try:
         # libpq's own way to connect keeps all threads of this process waiting.

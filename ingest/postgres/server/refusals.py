@@ -24,9 +24,9 @@ _NO_TICKET = (
     "the login is by Kerberos: klist shows whether there is a valid ticket for the user wherever the pipeline reads "
     "(KRB5CCNAME), kinit gets one; krbsrvname in a service of libpq, or PGKRBSRVNAME, sets the name of the server"
 )
-_NO_SERVICE = "correct PGSERVICE and PGSERVICEFILE wherever the pipeline reads, or unset PGSERVICE: empty is a name too"
-# What a server says before it looks at the login, while it starts or ends, or has as many connections as it may. With
-# sslmode=prefer, libpq then tries without TLS, and the same server may refuse that login for want of TLS by then.
+_NO_SERVICE = "correct PGSERVICE and PGSERVICEFILE wherever the pipeline reads, or unset PGSERVICE, even if empty"
+# Answers of a server before it checks the login: while it starts or ends, or when its limit of connections is reached.
+# With sslmode=prefer, libpq then tries again without TLS, and the server may refuse that login because TLS is missing.
 _NOT_NOW = re.compile(
     r"database system is (?:starting up|shutting down|in recovery mode|not (?:yet )?accepting connections)"
     r"|too many (?:clients|connections)|remaining connection slots"

@@ -122,7 +122,7 @@ def _generated(columns: Sequence[Field], options: dict[str, str]) -> str:
     rows = min(counts, default=None)
     if rows is None:
         raise ConfigError(
-            "datagen without an end makes rows for ever, and a query reads all of them",
+            "datagen without an end makes rows for ever, and a query would read all of them",
             hint="'number-of-rows' = '1000', or a field with 'kind' = 'sequence', 'start' and 'end'",
         )
     values = ", ".join(

@@ -168,7 +168,7 @@ def copied_column(column: Field) -> Field:
 def drop_table(context: SqlContext, statement: DropTable) -> pa.Table:
     """Run DROP TABLE. A temporary table of files or made-up rows is a view of the session.
 
-    ConfigError if the name means a temporary table to queries, and another one in the catalog: either may be meant.
+    Raise ConfigError if the name is that of a temporary table and of a table in the catalog: either may be meant.
     """
     (*database, name) = statement.name
     if not database and name.lower() in context.session.views:

@@ -212,7 +212,7 @@ def _add_flink_options(cursor: Cursor, parts: _TableParts) -> None:
             cursor.fail(f"the watermark is of a column {column!r} that the table does not have")
         refused = [field for field in parts.columns if field.name == column and not may_have_watermark(field.type)]
         if refused:
-            cursor.fail(f"the column {column!r} cannot have a watermark of Flink's", hint=WATERMARK_COLUMN_TYPES)
+            cursor.fail(f"the column {column!r} cannot have a watermark in Flink", hint=WATERMARK_COLUMN_TYPES)
         parts.options |= watermark_options(column, expression, types.get(column))
 
 

@@ -1,4 +1,4 @@
-"""The way out for a query that names a column which Flink computes: the expression of the column."""
+"""The hint for a query that names a column which Flink computes: the expression of the column."""
 
 from __future__ import annotations
 

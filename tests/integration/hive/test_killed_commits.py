@@ -1,4 +1,4 @@
-"""Writers that are killed between a commit and the metastore's partitions: what is owed is named, and mended."""
+"""Writers that are killed between a commit and the metastore's partitions: missing ones are named, and added later."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_a_repeated_batch_counts_its_bad_rows_once(
 def test_no_table_is_emptied_before_an_interrupted_replay_is_finished(
     server: PgPlayground, tmp_path: Path, again: dict[str, Any]
 ) -> None:
-    """The replay takes the rows that it wrote for those of the table, and would delete their letters."""
+    """The replay takes its rows as present in the table, and would delete their letters."""
     server.create("t", "id int PRIMARY KEY, n int NOT NULL")
     server.run("INSERT INTO t SELECT i, i FROM generate_series(0, 9) i")
     sync = PgSync(server, tmp_path, flags=["--on-bad-record", "dead-letter", "--max-bad-share", "100%"])

@@ -46,7 +46,7 @@ def _google(folder: Path, open_things: ExitStack) -> Place:
 def gateway(folder: Path, open_things: ExitStack) -> str:
     """Return the address of Versity's gateway with the bucket `lake`.
 
-    Skip the test where it is not built: that takes minutes, which no test has.
+    Skip the test if the gateway is not built: building takes minutes, too long for a test.
     """
     if subprocess.run([launch.HERE / "versitygw.sh", "is-built"], check=False).returncode:
         pytest.skip("CANNOT RUN HERE: Versity's S3 gateway is not built:  python -m tests.prepare --night  builds it")

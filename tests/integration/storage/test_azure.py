@@ -108,7 +108,7 @@ def test_wrong_credentials_are_refused_by_name(endpoint: str, options: dict[str,
 def test_an_endpoint_of_the_environment_is_probed(
     endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It is no option, and others than Azure run it all the same."""
+    """The address is not in the options, but the server is not Azure's either."""
     monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", endpoint)
     probed: list[str] = []
     monkeypatch.setattr(object_store, "probe", lambda _storage, folder: probed.append(folder))

@@ -1,4 +1,4 @@
-"""Partitions that a metastore lacks are looked for once a minute."""
+"""Tables and metastore are compared once a minute, to find missing partitions."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_each_changed_bit_of_an_event_that_is_no_row_is_an_error_that_may_pass(l
             damaged = [*sent[:place], replace(sent[place], raw=bytes(changed)), *sent[place + 1 :]]
             failed, found = _tried(damaged, from_start(log))
             assert failed is None or failed.retryable, (place, bit, failed)
-            # Nothing reads the rest of what a server makes up for the dump.
+            # The other fields of events that a server creates for the dump are not read.
             assert failed or places(found) == places(list(segments(sent, from_start(log)))), (place, bit)
             assert {segment.file for segment in found} <= {f"{log}.000001"}
 

@@ -49,7 +49,7 @@ def test_a_plan_knows_what_is_prepared_at_its_end_and_no_later(log: str) -> None
     second = planned(f"{log}.000002", first.prepared)
     assert (second.prepared, second.lone_commits) == ((), ())
     assert rows(f"{log}.000002") == [{"id": 2}]
-    # Of a log whose first file is purged, the commit is alone: nobody has its rows.
+    # If the first file of the log is purged, only the commit is left, without its rows.
     (alone,) = planned(f"{log}.000002", ()).lone_commits
     assert alone.name == left
     assert alone.file == f"{log}.000002"

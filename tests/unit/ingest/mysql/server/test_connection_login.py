@@ -181,7 +181,7 @@ def test_only_the_key_of_the_file_is_used(play: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "no key", PEM.decode()[:200]])
 def test_a_file_without_a_public_key_is_an_error_of_the_configuration(content: str, tmp_path: Path) -> None:
-    """It is not an answer that cannot be read, which would be asked for again."""
+    """Otherwise it would be an unreadable answer of the server, which is requested again."""
     file = tmp_path / "key.pem"
     file.write_text(content)
     with pytest.raises(ConfigError, match="public key") as refused:

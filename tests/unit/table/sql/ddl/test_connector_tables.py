@@ -1,4 +1,4 @@
-"""Temporary tables of Flink's connectors: files and made-up rows are read, others are refused with the way out."""
+"""Temporary tables of Flink's connectors: files and made-up rows are read, others are refused with an alternative."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Every task is a process of its own, as under Spark, with files between reading and writing; nothing is committed. They
 are forked off a process that has imported all, as Spark's daemon forks them. A quarter of the table is read first, so
 that what tasks hold can be compared. At the end every row is changed, and the tasks share the log of these changes,
-each with a connection of its own. The CPU of the server is printed as well: it uses the same cores, and so it is a part
-of the time that reading takes at least.
+each with a connection of its own. The CPU of the server is printed as well: the server uses the same cores, so this CPU
+is a part of the shortest possible time of reading.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How long a source takes of a trigger: from its first question to the source until all rows of a small batch are read.
+"""The time that a source takes in a trigger: from the first request to the source until a small batch is read.
 
     python -m benchmarks.source_share [KIND ...] [--rows ROWS_PER_BATCH] [--batches N] [--warm N]
                                        all            10                   40            10
 
 One batch of each kind in turn, without Spark, on an idle table: rows are inserted and acknowledged, then the end of the
-batch is chosen and its rows are read, decoded and fitted to the table. What follows is not counted: sorting, files and
-the commit are the same for all sources. The first `--warm` batches of each kind are not counted either.
+batch is chosen and its rows are read, decoded and fitted to the table. Later steps are not counted: sorting, files
+and the commit are the same for all sources. The first `--warm` batches of each kind are not counted either.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The messages of one layout by source table. Tables that are alike are cut out together.
 
-Each column of each table has a fixed cost on its own, which the few messages of one table of many do not repay.
+Each column of a table has a fixed cost, which is high beside the few messages that each of many tables has.
 """
 
 from __future__ import annotations

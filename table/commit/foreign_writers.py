@@ -89,7 +89,7 @@ def _base(store: TableStore, written: Sequence[CommitMessage], latest: Snapshot)
 def _replaced_base(store: TableStore, messages: Iterable[CommitMessage], latest: Snapshot) -> int | None:
     """Return the id of a snapshot that these messages build on, if another snapshot has the id now.
 
-    After a rollback, commits of others use ids again. A snapshot that has expired cannot be compared.
+    After a rollback, commits of other jobs reuse the ids. A snapshot that has expired cannot be compared.
     """
     for number, mark in sorted({(message.base_snapshot, message.base_mark) for message in messages}):
         found = latest if number == latest.id else store.snapshots.find(number) if number and mark else None

@@ -15,7 +15,7 @@ from penstock.table.schema.numbered_files import branch_folder, numbers_in
 
 HINT_TRIES = 3
 _READ_AT_ONCE = 8
-# Most searches end within these: more files at a time would be read for nothing.
+# Most searches end within this number of snapshots, for which reading several files at a time would be wasted.
 _READ_ONE_BY_ONE = 50
 
 

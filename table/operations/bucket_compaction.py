@@ -100,7 +100,7 @@ class BucketCompaction:
     def _check_all_chosen(self, entries: Iterable[ManifestEntry], places: Set[Bucket]) -> None:
         """Raise ConfigError if the changelog would have the new row of a key before its delete in another partition.
 
-        A full compaction writes the changes of its buckets; those of buckets that wait would come later.
+        A full compaction writes the changes of its own buckets; the changes of waiting buckets would come later.
         """
         spec = CompactionSpec.of(self.schema) if self.layout.has_keys else None
         if not self.full or spec is None or not (spec.full_changelog and spec.keys_move):

@@ -85,7 +85,7 @@ class OverwriteWriter(TableWriter):
         return super().prepare(identifier)
 
     def _left_waiting(self) -> set[Bucket]:
-        return set()  # any bucket opened here would be overwritten with nothing
+        return set()  # a bucket opened here would be overwritten with no rows
 
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:
         # Only written buckets: any other bucket opened here would be overwritten with nothing.

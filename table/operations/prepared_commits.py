@@ -81,7 +81,7 @@ class PreparedCommits:
         return CompletionResult((*done.snapshots, *rest.snapshots), rest.owed)
 
     def _warn_of_older(self, messages: Sequence[CommitMessage], number: int, newest: Snapshot) -> None:
-        """Warn of rows that are dropped although they may be others than those of the earlier commit.
+        """Warn of dropped rows that may differ from the rows of the earlier commit.
 
         A job that repeats a commit repeats its last one. One that numbers its commits from the start again, or two jobs
         with one user, lose their rows.

@@ -216,7 +216,7 @@ class TableWriter:
         return {(entry.partition, entry.bucket) for entry in entries if entry.file.level == 0}
 
     def _completes_an_append(self, snapshot: Snapshot) -> bool:
-        """Return whether this is the compaction of a commit that made up for what was missing before it.
+        """Return whether this is the compaction of the append just before it, after which no bucket waits.
 
         An overwrite and a compaction by another job leave other buckets as they are.
         """

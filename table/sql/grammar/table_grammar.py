@@ -209,7 +209,7 @@ def _add_flink_options(cursor: Cursor, parts: _TableParts) -> None:
     if parts.watermark is not None:
         column, expression = parts.watermark
         if column not in types and column not in parts.computed:
-            cursor.fail(f"the watermark is of a column {column!r} that the table does not have")
+            cursor.fail(f"the watermark names a column {column!r} that the table does not have")
         refused = [field for field in parts.columns if field.name == column and not may_have_watermark(field.type)]
         if refused:
             cursor.fail(f"the column {column!r} cannot have a watermark in Flink", hint=WATERMARK_COLUMN_TYPES)

@@ -42,7 +42,7 @@ class Kdc:
 
 @pytest.fixture(scope="module")
 def kdc(server_port: int) -> Iterator[Kdc]:
-    """Have a realm with the server and the pipeline's user in it."""
+    """Start a realm that contains the server and the pipeline's user."""
     # Not below pytest's folders: the server reads its key as a user of its own.
     with tempfile.TemporaryDirectory(prefix="penstock-kerberos-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)

@@ -130,7 +130,7 @@ class FileCatalog(CatalogBackend):
             except FileExistsError as taken:
                 if self.has_table(new_name):  # a rename that was given up may arrive late
                     raise ConfigError(
-                        "there is a table of the new name since this rename began",
+                        "a table with the new name has appeared since this rename began",
                         table=name,
                         path=target,
                         hint=f"it may be {name} itself, from an earlier attempt of the rename: compare the two tables",

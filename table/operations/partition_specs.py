@@ -62,7 +62,7 @@ class PartitionSpecs:
         if found is None:
             if self._doubted is not None and self._doubted.covers(partition):
                 raise ConfigError(
-                    "the name of the default partition means null, and a partition has that name as its text",
+                    "the name of the default partition means null, and a partition has this text as its value",
                     columns=", ".join(self._columns),
                     hint="for null pass NULL in SQL, or None in Python; for the text pass pyarrow.scalar(text) in "
                     "Python, or delete its rows by a condition: DELETE FROM t WHERE column = 'text'",

@@ -154,7 +154,7 @@ def _check_whole(columns: Sequence[FlinkColumn], before: Sequence[FlinkColumn]) 
             and not {_last(COLUMN_EXPRESSION.key), _last(COLUMN_METADATA.key)} & column.texts.keys()
         ):
             raise ConfigError(
-                f"the column {column.name!r} of Flink's has no expression",
+                f"the computed column {column.name!r} has no expression, so Flink cannot open the table",
                 hint=f"SET or RESET schema.{column.place}.name and schema.{column.place}.expr together",
             )
 
@@ -173,7 +173,7 @@ def _check_watermark(schema: TableSchema, columns: Sequence[FlinkColumn]) -> Non
     marked = watermark(schema.options)
     if marked is None:
         raise ConfigError(
-            "the watermark of Flink's has no column or no expression",
+            "the watermark has no column or no expression, so Flink cannot open the table",
             options=", ".join(given),
             hint="ALTER TABLE t DROP WATERMARK removes all of its options",
         )
@@ -181,7 +181,7 @@ def _check_watermark(schema: TableSchema, columns: Sequence[FlinkColumn]) -> Non
     type_ = next((field.type for field in schema.fields if field.name == column.partition(".")[0]), None)
     if type_ is None and column not in [computed.name for computed in columns]:
         raise ConfigError(
-            f"the watermark of Flink's is of a column {column!r} that the table does not have",
+            f"the watermark names a column {column!r} that the table does not have",
             hint="ALTER TABLE t MODIFY WATERMARK FOR c AS c, with one of its columns; DROP WATERMARK removes it",
         )
     if type_ is not None and "." not in column and not may_have_watermark(type_):
@@ -213,7 +213,7 @@ def _check_unneeded(name: str, columns: Sequence[FlinkColumn], marked: tuple[str
     for user, expression in expressions.items():
         if mentions_column(expression, name):
             raise ConfigError(
-                f"{user} of Flink's needs the column {name!r}",
+                f"{user}, which Flink uses, needs the column {name!r}",
                 expression=expression,
                 hint="DROP WATERMARK first"
                 if user == "the watermark"

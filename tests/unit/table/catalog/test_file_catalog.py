@@ -14,6 +14,6 @@ def test_a_table_that_appears_during_a_rename_is_not_called_files_without_a_tabl
     catalog.create_database("d")
     for name in ("d.t", "d.u"):
         catalog.create_table(name, [("k", "INT NOT NULL")], ["k"], options={"bucket": "1"})
-    with pytest.raises(ConfigError, match="there is a table of the new name") as caught:
+    with pytest.raises(ConfigError, match="a table with the new name has appeared") as caught:
         catalog.backend.rename_table("d.t", "d.u")  # without the check of the new name that comes before
     assert "delete" not in (caught.value.hint or "")

@@ -58,7 +58,7 @@ def test_the_name_of_the_default_partition_is_refused_beside_rows_with_that_text
     """The rows without a value were deleted, although a text of that name may be meant."""
     name = "__DEFAULT_PARTITION__"
     list(interpreter.run(f"INSERT INTO t VALUES (4, '{name}', NULL)"))
-    with pytest.raises(ConfigError, match="means null, and a partition has that name as its text"):
+    with pytest.raises(ConfigError, match="means null, and a partition has this text as its value"):
         list(interpreter.run(f"{statement} (p = '{name}')"))
     assert ids(interpreter) == [1, 2, 3, 4]
     list(interpreter.run(f"{statement} (p = NULL)"))

@@ -139,6 +139,11 @@ class HiveCommits(FileCommits):
         """Add the tags of the table to the metastore as partitions, if it shows them, and drop the removed ones."""
         self.partitions.follow_tags(store, removed)
 
+    def follow_history(self, store: TableStore, removed: Sequence[str]) -> None:
+        """Make the partitions, or tags, in the metastore those of the table after a rollback or fast-forward."""
+        self.partitions.follow_tags(store, removed)
+        self.partitions.follow_history(store)
+
     def owed_partitions(self, store: TableStore) -> list[str]:
         """Return the partitions, or tags, that differ between the metastore and the table."""
         return self.partitions.owed(store)

@@ -77,6 +77,18 @@ class HivePartitions:
         gone = {layout.partition_dir(partition) for partition in removed - left}
         return self._change(store, _values(layout, added | left), known, gone & known)
 
+    def follow_history(self, store: TableStore) -> None:
+        """Compare all partitions after a rollback or fast-forward. If this fails, the next commit compares them."""
+        if store.paths.branch is not None or not shows_partitions(store.schema()):
+            return
+        with _lock:
+            for key in [key for key in _known if key[:2] == (self.metastore, store.paths.root)]:
+                del _known[key]
+        try:
+            self.compare(store)
+        except (ConfigError, OSError) as error:
+            log.warning("event=partitions_not_in_metastore table=%s reason=%s", store.name, error)
+
     def compare(self, store: TableStore) -> set[str]:
         """Add and drop all partitions that differ from the table. Return the partitions that exist afterwards."""
         # The names first: another writer adds a partition after its commit, so a newer state has its rows.

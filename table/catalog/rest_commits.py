@@ -113,6 +113,9 @@ class RestCommits:
     def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
         """Do nothing: tags are files, and the server lists them."""
 
+    def follow_history(self, store: TableStore, removed: Sequence[str]) -> None:
+        """Do nothing: the server has replaced the snapshots itself."""
+
     def owed_partitions(self, store: TableStore) -> list[str]:
         """Return nothing: the server receives the partitions with the snapshot."""
         return []

@@ -142,7 +142,7 @@ def fast_forward(store: TableStore, name: str) -> RollbackResult:
     main, branch = store.on_branch(None), store.on_branch(name)
     with main.commits.exclusive(main):
         undone = _fast_forward(main, branch, name)
-    main.commits.follow_tags(main, removed=undone.tags)
+    main.commits.follow_history(main, removed=undone.tags)
     publish_if_enabled(main, again=True)  # ids name other snapshots now
     return undone
 

@@ -76,7 +76,7 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
         else:
             _delete_after(store, snapshot)
         set_consumers_back(store, snapshot.id + 1)
-    store.commits.follow_tags(store, removed=undone.tags)
+    store.commits.follow_history(store, removed=undone.tags)
     publish_if_enabled(store)
     if undone:
         log.warning("event=rolled_back table=%s snapshot=%d note=%s", store.name, snapshot.id, undone)

@@ -83,6 +83,13 @@ class TableCommits(Protocol):
         """
         ...
 
+    def follow_history(self, store: TableStore, removed: Sequence[str]) -> None:
+        """Show the partitions and tags of the table where the catalog shows them, after a rollback or fast-forward.
+
+        It has `removed` these tags. A failure is logged, because the table has changed already.
+        """
+        ...
+
     def owed_partitions(self, store: TableStore) -> list[str]:
         """Return the folders of partitions in which the catalog differs from the table.
 
@@ -118,6 +125,9 @@ class FileCommits:
 
     def follow_tags(self, store: TableStore, removed: Sequence[str] = ()) -> None:
         """Do nothing: tags are files, and readers list them."""
+
+    def follow_history(self, store: TableStore, removed: Sequence[str]) -> None:
+        """Do nothing: readers find partitions in the snapshot, and list tags."""
 
     def owed_partitions(self, store: TableStore) -> list[str]:
         """Return nothing: partitions are folders, and readers find them in the snapshot."""

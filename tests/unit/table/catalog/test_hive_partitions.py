@@ -1,9 +1,9 @@
-"""Partitions in a Hive metastore while two writers commit to a table."""
+"""Partitions in a Hive metastore while two writers commit to a table, and after its history has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.errors import StoreError
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.hive_commits import HiveCommits
 from penstock.table.catalog.hive_partitions import HivePartitions
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
@@ -68,6 +70,50 @@ def test_the_first_commit_of_a_process_keeps_partitions_that_another_writer_has_
     metastore.folders = {"day=2"}
     HivePartitions(metastore).follow(table.store, first, ())
     assert metastore.folders == {"day=1", "day=2"}
+
+
+def test_the_partitions_of_snapshots_that_are_rolled_back_are_dropped_at_once(table: Table) -> None:
+    metastore: Any = Metastore()
+    lake = Table(replace(table.store, commits=HiveCommits(metastore)))
+    write(lake, "1")
+    lake.delete("day = '1'")
+    write(lake, "2")
+    assert metastore.folders == {"day=2"}
+    lake.rollback_to(1)
+    assert metastore.folders == {"day=1"}
+    # The process has not kept what the metastore had before.
+    write(lake, "2")
+    assert metastore.folders == {"day=1", "day=2"}
+
+
+def test_the_partitions_of_a_fast_forwarded_branch_are_added_at_once(table: Table) -> None:
+    metastore: Any = Metastore()
+    lake = Table(replace(table.store, commits=HiveCommits(metastore)))
+    write(lake, "1")
+    lake.create_tag("one")
+    lake.create_branch("dev", "one")
+    write(lake.branch("dev"), "3")
+    assert metastore.folders == {"day=1"}
+    lake.fast_forward("dev")
+    assert metastore.folders == {"day=1", "day=3"}
+
+
+def test_a_rollback_is_done_when_the_metastore_fails(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    metastore: Any = Metastore()
+    lake = Table(replace(table.store, commits=HiveCommits(metastore)))
+    write(lake, "1")
+    write(lake, "2")
+
+    def refuse() -> None:
+        raise StoreError("the metastore does not answer")
+
+    metastore.between = refuse
+    lake.rollback_to(1)
+    assert newest(lake).id == 1
+    assert "event=partitions_not_in_metastore" in caplog.text
+    metastore.between = lambda: None
+    write(lake, "3")
+    assert metastore.folders == {"day=1", "day=3"}
 
 
 def test_a_partition_that_gets_rows_again_while_it_is_dropped_is_added_again(table: Table) -> None:

@@ -170,15 +170,15 @@ class SchemaFiles:
 
     def created_millis(self) -> int:
         """Return the time of the first version, as it is in the store now. Another time means another table."""
-        return self.get(min(self.ids())).time_millis
+        return self.get(min(self.ids(), default=0)).time_millis
 
     def latest(self) -> TableSchema | None:
         """Return the newest version that exists now, or None when the table does not exist."""
         ids = self.ids()
-        if not ids:
+        # A listing may lag behind the latest writes, also behind the creation of the table.
+        if not ids and not file_exists(self._storage, self.path(0)):
             return None
-        newest = ids[-1]
-        # A listing may lag behind the latest writes.
+        newest = ids[-1] if ids else 0
         while file_exists(self._storage, self.path(newest + 1)):
             newest += 1
         return self.get(newest)

@@ -12,6 +12,7 @@ import pytest
 
 import penstock
 from penstock.errors import CommitConflict, ConfigError
+from penstock.storage.local import LocalStorage
 from penstock.table.catalog.clone import clone_table, copy_table
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -150,6 +151,17 @@ def test_tables_are_cloned_and_copied_into_a_catalog(catalog: penstock.Catalog, 
     assert catalog.tables("shop") == ["cloned", "copied"]
     put(catalog.table("shop.copied"), 3)
     check_invariants(catalog.table("shop.copied"))
+
+
+def test_a_table_is_cloned_although_no_listing_shows_it_yet(
+    catalog: penstock.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = penstock.create_table(f"{tmp_path}/source", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+    put(source, 1, 2)
+    listed = LocalStorage.list
+    stale = "cloned/schema"
+    monkeypatch.setattr(LocalStorage, "list", lambda self, path: [] if path.endswith(stale) else listed(self, path))
+    assert ids(clone_table(source, catalog, "shop.cloned")) == [1, 2]
 
 
 def test_a_branch_is_copied_into_a_table(catalog: penstock.Catalog, tmp_path: Path) -> None:

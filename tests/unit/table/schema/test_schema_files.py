@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import TableCorrupt
-from penstock.storage.base import Storage
+from penstock.storage.base import Entry, Storage
 from penstock.table.schema.json_file import pretty_json
 from penstock.table.schema.schema_files import SchemaFiles, parse_schema, schema_json
 from penstock.table.schema.table_schema import TableSchema
@@ -161,6 +161,36 @@ def test_the_latest_schema_has_the_greatest_number_among_other_files() -> None:
 
 def test_a_folder_without_schema_is_not_a_table() -> None:
     assert store_with({})[1].latest() is None
+
+
+class StaleStore(MemoryStore):
+    """Its listings do not show anything yet. It counts the requests."""
+
+    requests = 0
+
+    def list(self, path: str) -> list[Entry]:
+        self.requests += 1
+        return []
+
+    def size(self, path: str) -> int:
+        self.requests += 1
+        return super().size(path)
+
+
+def test_a_table_that_a_listing_does_not_show_yet_exists() -> None:
+    store = StaleStore()
+    files = SchemaFiles(store, "/w/t")
+    assert files.latest() is None
+    assert store.requests == 2
+    for number in range(3):
+        assert files.create(small_schema(number))
+    assert files.latest() == small_schema(2)
+    assert files.created_millis() == small_schema().time_millis
+
+
+def test_a_table_that_was_dropped_has_no_time_of_creation() -> None:
+    with pytest.raises(TableCorrupt, match="schema 0 is missing"):
+        store_with({})[1].created_millis()
 
 
 def test_a_schema_version_is_created_once() -> None:

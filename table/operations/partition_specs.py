@@ -41,8 +41,9 @@ class PartitionSpecs:
         The name of the default partition means null. A comparison with a partition whose text is that name raises
         ConfigError: the user may mean either.
         """
-        default, fields, specs = layout.schema.typed[PARTITION_DEFAULT_NAME], layout.partition_fields, [*given]
-        meant = [partition_values(spec, fields, default) for spec in mappings(specs, "partitions")]
+        default, fields = layout.schema.typed[PARTITION_DEFAULT_NAME], layout.partition_fields
+        specs = mappings(given, "partitions")
+        meant = [partition_values(spec, fields, default) for spec in specs]
         as_texts = [as_text for spec in specs if (as_text := _as_text(spec, layout, default))]
         doubted = [partition_values(spec, fields, default) for spec in as_texts]
         return cls(layout, meant, cls(layout, doubted) if doubted else None)

@@ -141,6 +141,7 @@ OTHER_KEYS = {
     ("pipelines/commands", "consumer-id"),  # flags of commands
     ("table/meta/avro_blocks.py", "avro.codec"),  # metadata of an Avro file
     ("table/meta/avro_blocks.py", "avro.schema"),
+    ("table/sql/ddl/connector_tables.py", "csv.null-literal"),  # an option of Flink's temporary tables
     ("table/sql", "auto-create"),  # a word of CREATE TABLE, which tables do not store
 }
 

@@ -190,7 +190,7 @@ def test_a_partition_with_the_default_name_as_text_is_not_null(tmp_path: Path) -
     table = new_table(tmp_path, columns, keys=(), partitions=("p",), options={"bucket": "-1"})
     write(table, (None, 1), (name, 2))
     with (
-        pytest.raises(ConfigError, match="means null, and a partition has that name"),
+        pytest.raises(ConfigError, match="means null, and a partition has this text"),
         table.overwrite(partition={"p": name}) as writer,
     ):
         writer.write(rows(table, (None, 3)))

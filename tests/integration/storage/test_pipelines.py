@@ -142,7 +142,7 @@ def test_a_pipeline_that_is_killed_loses_and_doubles_nothing(store: Place, tmp_p
     done(tmp_path, "run", "shop.yaml", "--until-caught-up")
     orders = table(store, "killed")
     assert found(store, "killed") == rows
-    assert len(orders.snapshots) <= 6 < snapshots(store, "killed")  # others have expired
+    assert orders.snapshots[0].id > 1  # others have expired
     assert "COMPACT" in {snapshot.commit_kind for snapshot in orders.snapshots}
     check_invariants(orders)
 

@@ -66,6 +66,26 @@ def check_we_use_a_table_of_java(lake: SharedCatalog) -> None:
         lake.java("read", table="shop.sales")
 
 
+def check_java_uses_a_table_of_ours(lake: SharedCatalog) -> None:
+    """Check that Java reads, writes, alters, renames and drops a table that we created."""
+    ours = lake.ours
+    ours.create_database("shop", properties={"owner": "me"})
+    put(ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"}), 1, 2)
+    assert lake.java("tables")["tables"] == ["shop.orders"]
+    assert lake.java("database", database="shop")["options"]["owner"] == "me"
+    assert lake.java_rows("shop.orders") == [[1, "1"], [2, "2"]]
+    lake.java("write", table="shop.orders", rows=[["+I", 3, "java"]])
+    assert ids(ours.table("shop.orders")) == [1, 2, 3]
+    lake.java("alter", table="shop.orders", changes=[{"kind": "add", "name": "more", "type": "INT"}])
+    assert lake.java_rows("shop.orders") == [[1, "1", None], [2, "2", None], [3, "java", None]]
+    assert ours.table("shop.orders").scan().to_arrow().column_names == ["id", "v", "more"]
+    lake.java("rename_table", table="shop.orders", to="shop.sales")
+    assert (ours.tables("shop"), ids(ours.table("shop.sales"))) == (["sales"], [1, 2, 3])
+    check_invariants(ours.table("shop.sales"), oracle=lake.oracle)
+    lake.java("drop_table", table="shop.sales")
+    assert ours.tables("shop") == []
+
+
 def create_events(lake: SharedCatalog) -> Table:
     """Create shop.events without keys, whose snapshots all stay, for commits of both at the same time."""
     lake.ours.create_database("shop")

@@ -20,13 +20,12 @@ from tests.interop.shared_catalog import (
     COLUMNS,
     SharedCatalog,
     check_commits_of_both,
+    check_java_uses_a_table_of_ours,
     check_java_waits,
     check_we_use_a_table_of_java,
     create_events,
-    ids,
     put,
 )
-from tests.invariants import check_invariants
 
 __all__ = ["mysql", "server_port"]
 pytestmark = pytest.mark.slow
@@ -75,21 +74,7 @@ def lake(request: pytest.FixtureRequest, oracle: Oracle, tmp_path: Path) -> Lake
 
 
 def test_java_uses_our_catalog(lake: Lake) -> None:
-    ours = lake.ours
-    ours.create_database("shop", properties={"owner": "me"})
-    put(ours.create_table("shop.orders", COLUMNS, primary_keys=["id"], options={"bucket": "1"}), 1, 2)
-    assert lake.java("tables")["tables"] == ["shop.orders"]
-    assert lake.java("database", database="shop")["options"]["owner"] == "me"
-    lake.java("write", table="shop.orders", rows=[["+I", 3, "java"]])
-    change = {"kind": "add", "name": "more", "type": "INT"}
-    lake.java("alter", table="shop.orders", changes=[change])
-    assert lake.java_rows("shop.orders") == [[1, "1", None], [2, "2", None], [3, "java", None]]
-    assert ours.table("shop.orders").scan().to_arrow().column_names == ["id", "v", "more"]
-    lake.java("rename_table", table="shop.orders", to="shop.sales")
-    assert (ours.tables("shop"), ids(ours.table("shop.sales"))) == (["sales"], [1, 2, 3])
-    check_invariants(ours.table("shop.sales"), oracle=lake.oracle)
-    lake.java("drop_table", table="shop.sales")
-    assert ours.tables("shop") == []
+    check_java_uses_a_table_of_ours(lake)
     assert lake.rows("SELECT * FROM paimon_distributed_locks") == []
 
 

@@ -210,7 +210,7 @@ def _key(path: str) -> str:
 
 
 def _delete_all(client: Any, keys: Sequence[str]) -> None:
-    """Delete objects, some of which other processes may delete at the same time.
+    """Delete objects. Other processes may delete some of them at the same time.
 
     Google and Azure then answer "not found", also to a repeated request whose first answer was lost. The client stops
     at the first such answer, so that the other objects are not deleted, or their errors are not seen.

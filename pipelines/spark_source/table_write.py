@@ -193,7 +193,7 @@ class TableWrite:
             self.drop(parts, job)
 
     def drop(self, parts: Sequence[TaskRows | None], job: str) -> None:
-        """Delete the rows of tasks, of which none is committed."""
+        """Delete the rows of all tasks. None of them may be committed."""
         store = self.place.store()
         clear_staged(store, job, _paths(parts))
         discard(store, (message for part in parts if part is not None for message in part.messages))

@@ -162,7 +162,7 @@ class OverwriteWriter(TableWriter):
             return contents(self.store, base, covers)
 
     def refuse_unseen_partitions(self) -> None:
-        """Raise RowsUnread for partitions that have rows, all of which are hidden from scans of the base.
+        """Raise RowsUnread if a partition has rows, and scans of the base show none of them.
 
         The query of a dynamic overwrite that changes all rows of its own table has no rows for them, so they would stay
         as they are. Partitions with some rows that are shown are checked at the end, when they are replaced.

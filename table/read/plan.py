@@ -124,7 +124,7 @@ def waiting_partitions(
 
 
 def unseen_partitions(store: TableStore, layout: Layout, snapshot: Snapshot) -> set[bytes]:
-    """Return the partitions that have rows, all of which are hidden from scans until a compaction."""
+    """Return the partitions that have rows of which scans show none until a compaction."""
     waits = invisible_level_0(layout)
     if not waits and layout.mode is not BucketMode.POSTPONE:
         return set()

@@ -23,7 +23,7 @@ def encoded(messages: list[Any]) -> Messages:
 
 
 def changes() -> list[Any]:
-    """Updates of as many tables by turns, of which every fourth moves its key."""
+    """Return updates of `TABLES` tables in turn. Every fourth round of updates changes the key."""
     messages = []
     for number in range(TABLES * ROWS):
         before = {"id": number + (number // TABLES % 4 == 0), "name": f"old {number}"}

@@ -13,7 +13,7 @@ from penstock.table.meta.store import TableMissing
 
 
 class Warehouse:
-    """The stores of a warehouse, of which `gone` was dropped since the state was read."""
+    """The stores of a warehouse. The table `gone` was dropped after the state had been read."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,7 +1,7 @@
 """A table of MariaDB, and changes of it through the log: ours under Spark, then Flink CDC with Java Paimon.
 
     python -m benchmarks.mysql_job ROWS CHANGES [--less SIZE] [--tasks 2] [--only ours|flink]
-        [--server mariadb|mysql]
+        [--server mariadb|mysql] [--work snapshot|log]
 
 Both get the same flags of `mysql-sync-table`: once to read the table, once to follow the log from where the changes
 begin. What they leave is counted and summed against the server. CPU seconds are those of all processes of the job from
@@ -151,14 +151,19 @@ def has_all(table: penstock.Table, last: int, rows: int, versions: int) -> bool:
     return len(found) == rows and pc.sum(found["version"]).as_py() == versions
 
 
-def works(server: Server, rows: int, changes: int, less: int) -> Sequence[Sequence[Callable[[], Work]]]:
+def works(
+    server: Server, rows: int, changes: int, less: int, only: str | None
+) -> Sequence[Sequence[Callable[[], Work]]]:
     """Return how the work is made: of a table and of the log, each in its whole size and maybe in a small one."""
+    if only == "log":
+        server.snapshot("orders", rows)  # the changes need the table
     snapshots = [lambda: server.snapshot("orders", rows)]
     logs = [lambda: server.log(rows, changes)]
     if less:
         snapshots.append(lambda: server.snapshot("fewer", less))
         logs.append(lambda: server.log(rows, less))
-    return (snapshots, logs) if changes else (snapshots,)
+    chosen = {"snapshot": snapshots, "log": logs} if changes else {"snapshot": snapshots}
+    return [chosen[only]] if only else list(chosen.values())
 
 
 def measured(made: Work, runs: Sequence[str], folder: Path, tasks: int) -> dict[str, Cost]:
@@ -196,11 +201,16 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=2)
     parser.add_argument("--server", choices=["mariadb", "mysql"], default="mariadb")
     parser.add_argument("--only", choices=list(RUNS))
+    parser.add_argument("--work", choices=list(NAMES), help="the one of both that is measured")
     parser.add_argument("--keep", type=Path, help="a folder for tables and logs")
     arguments = parser.parse_args()
+    sizes_of = {"snapshot": arguments.rows, "log": arguments.changes}
+    smallest = sizes_of[arguments.work] if arguments.work else min(filter(None, sizes_of.values()))
+    if arguments.less >= smallest:
+        parser.error(f"--less {arguments.less} has to be smaller than {smallest}, the size of the larger run")
     runs = [arguments.only] if arguments.only else ["ours"] if arguments.server == "mysql" else list(RUNS)
     with tempfile.TemporaryDirectory() as scratch, launch.running(arguments.server, Path(scratch) / "server") as port:
-        for sizes in works(Server.at(port), arguments.rows, arguments.changes, arguments.less):
+        for sizes in works(Server.at(port), arguments.rows, arguments.changes, arguments.less, arguments.work):
             done = []
             for work in sizes:
                 made = work()

@@ -52,7 +52,7 @@ class RowComparison:
     def step(self, step: Step) -> ComparedRows:
         """Merge a step and compare its keys with their previous rows."""
         if not self.spec.looks_up:
-            return self._with_the_top(step)
+            return self._with_shown_rows(step)
         if self.spec.merge.engine.oldest_wins:
             return self._first_rows(step)
         return self._with_upper_levels(step)
@@ -65,17 +65,17 @@ class RowComparison:
             rows, levels = rows.filter(pa.array(kept)), levels[kept]
         return group_rows(self.spec.merge, rows), levels
 
-    def _with_the_top(self, step: Step) -> ComparedRows:
-        """Compare for the changelog of full compactions: readers of the changelog know the rows of the top level."""
-        top = self.levels.max_level
+    def _with_shown_rows(self, step: Step) -> ComparedRows:
+        """Compare for the changelog of full compactions: readers of the changelog know the rows of one level."""
+        shown = self.levels.shown_level
         # Readers of the changelog know these rows, and nothing changes them.
-        if step.levels == (top,):
+        if step.levels == (shown,):
             return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
         merged = merge_groups(self.spec.merge, groups, levels=levels if self.spec.merge.lookup else None).table()
         # Rows of the levels between have never been in the changelog. As level 0 they are not taken for the old
         # row.
-        old = lowest_rows(groups, np.where(levels == top, levels, 0))
+        old = lowest_rows(groups, np.where(levels == shown, levels, 0))
         changed = (groups.counts > 1) | (old < 0)
         return ComparedRows(merged, self._diff(groups, merged, old, changed))
 

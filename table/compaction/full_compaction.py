@@ -5,12 +5,12 @@ The schedule is derived from the table's snapshots.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.compaction.policy import Policy
-from penstock.table.meta.entries import Bucket
+from penstock.table.meta.entries import Bucket, ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -57,7 +57,7 @@ class FullCompaction:
     def buckets(self, state: TableState, identifier: int | None, written: set[Bucket]) -> set[Bucket]:
         """Return the buckets written now and since the last full compaction; empty if no full compaction is due.
 
-        If snapshots since then have expired, or keys move, these are all buckets with files below the highest level.
+        If snapshots since then have expired, or keys move, these are all buckets that wait for one.
         """
         if not self.is_due(identifier):
             return set()
@@ -84,7 +84,16 @@ class FullCompaction:
 
     def _not_compacted(self, snapshot: Snapshot | None) -> set[Bucket]:
         entries = live_entries(self.store, snapshot, to_commit=True) if snapshot is not None else []
-        highest = Policy.of(self.store.schema().typed).num_levels - 1
-        return {
-            (entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0 and entry.file.level < highest
-        }
+        return waiting_buckets(entries)
+
+
+def waiting_buckets(entries: Iterable[ManifestEntry]) -> set[Bucket]:
+    """Return the buckets with rows that no full compaction has compacted since they were written.
+
+    They are not on the highest level that has files. Postponed rows are in no bucket, and wait for none.
+    """
+    levels: dict[Bucket, set[int]] = {}
+    for entry in entries:
+        if entry.bucket >= 0:
+            levels.setdefault((entry.partition, entry.bucket), set()).add(entry.file.level)
+    return {place for place, found in levels.items() if len(found) > 1 or 0 in found}

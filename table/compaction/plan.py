@@ -123,6 +123,7 @@ class _Planning:
     def __init__(self, spec: CompactionSpec, levels: Levels, pick: Pick) -> None:
         self._spec, self._pick = spec, pick
         self._to_top = pick.level == levels.max_level
+        self._shown = levels.shown_level
         # Files that are already on the target level were picked because their rows must change.
         self._forced = all(file.level == pick.level for file in pick.files)
 
@@ -169,7 +170,8 @@ class _Planning:
     def _rise(self, section: Section, file: DataFile) -> Unit:
         spec = self._spec
         if not spec.looks_up:
-            return Unit((section,), rewrite=False, compare=spec.full_changelog and self._to_top)
+            new = self._to_top and file.level != self._shown
+            return Unit((section,), rewrite=False, compare=spec.full_changelog and new)
         if file.level != 0:
             return Unit((section,), rewrite=False, compare=False)
         # With deletion vectors all -D rows are dropped above level 0, which needs a rewrite.

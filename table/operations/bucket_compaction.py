@@ -11,8 +11,8 @@ from penstock.table.buckets.bucket_state import BucketState, TableState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.compaction.append_policy import AppendPolicy
 from penstock.table.compaction.bucket_compactor import BucketCompactor
+from penstock.table.compaction.full_compaction import waiting_buckets
 from penstock.table.compaction.plan import CompactionSpec
-from penstock.table.compaction.policy import Policy
 from penstock.table.compaction.row_order import RowOrder
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import Bucket, CommitMessage, ManifestEntry
@@ -105,8 +105,7 @@ class BucketCompaction:
         spec = CompactionSpec.of(self.schema) if self.layout.has_keys else None
         if not self.full or spec is None or not (spec.full_changelog and spec.keys_move):
             return
-        highest = Policy.of(self.schema.typed).num_levels - 1
-        waiting = {(entry.partition, entry.bucket) for entry in entries if entry.file.level < highest}
+        waiting = waiting_buckets(entries)
         left = sorted(waiting - places)
         if left and waiting & places:
             raise ConfigError(

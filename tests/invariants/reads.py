@@ -8,7 +8,7 @@ from functools import cache
 import pyarrow as pa
 
 from penstock.table.compaction.changelog import ChangelogSpec
-from penstock.table.compaction.policy import Policy
+from penstock.table.compaction.full_compaction import waiting_buckets
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -77,12 +77,11 @@ def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
     """Return whether the changelog contains all changes up to this snapshot."""
     if producer == "input":
         return True
-    levels = {entry.file.level for entry in live_entries(table.store, snapshot)}
+    entries = live_entries(table.store, snapshot)
     if producer == "lookup":
-        return 0 not in levels
-    # Compactions below the top level write no changelog.
-    top = Policy.of(table.definition.typed).num_levels - 1
-    return min(levels, default=top) >= top
+        return all(entry.file.level > 0 for entry in entries)
+    # Other compactions than those of all files of a bucket write no changelog.
+    return all(entry.bucket >= 0 for entry in entries) and not waiting_buckets(entries)
 
 
 def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snapshot, *, strict: bool) -> Iterator[str]:

@@ -374,6 +374,28 @@ def test_forced_lookups_compact_level_0_as_soon_as_it_has_a_file(tmp_path: Path,
     assert 0 not in {entry.file.level for entry in live_entries(table.store, table.snapshots[-1])}
 
 
+@pytest.mark.parametrize("trigger", ["9", "2"])
+@pytest.mark.parametrize("altered", [True, False], ids=["altered", "one compaction"])
+def test_rows_are_not_shown_again_if_the_number_of_levels_changes(
+    tmp_path: Path, trigger: str, *, altered: bool
+) -> None:
+    options = {"bucket": "1", "changelog-producer": "full-compaction", "write-only": "true"}
+    table = new_table(tmp_path, options=options)
+    changed = {"num-sorted-run.compaction-trigger": trigger}
+    for number, values in enumerate([[(1, "a", None), (2, "b", None)], [(2, "c", None)]]):
+        with table.writer() as writer:
+            writer.write(rows(table, *values))
+            writer.commit()
+        if number and altered:
+            table.store.evolve([SetOption(name, value) for name, value in changed.items()], check_usable)
+        table.compact(options=changed if number and not altered else {})
+    last = table.snapshots[-1].id
+    shown = table.changes(last - 1, last, "changelog").select(["rowkind", "id", "name"]).to_pylist()
+    assert [tuple(row.values()) for row in shown] == [("-U", 2, "b"), ("+U", 2, "c")]
+    table.compact()  # with the levels that the table has now
+    assert len(table.changes(last, table.snapshots[-1].id, "changelog")) == 0
+
+
 PARTIAL = {"bucket": "1", "merge-engine": "partial-update", "changelog-producer": "full-compaction"}
 FORCED = {"force-lookup": "true", "write-only": "true"}
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from penstock.errors import PenstockError
 from penstock.pipelines.driver.batch_context import BatchContext, FailurePolicy
 from penstock.pipelines.driver.compaction import commit_compactions
-from penstock.pipelines.driver.owed_compaction import CommittedTable
+from penstock.pipelines.driver.owed_compaction import CommittedTable, buckets_left_waiting
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.tasks.batch_report import BatchReport
 from penstock.pipelines.tasks.batch_result import BatchResult
+from penstock.table.buckets.bucket_files import discard
 from penstock.table.commit.rows_of_others import HINT, rows_of_others
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
@@ -87,7 +88,7 @@ class CommitPhase:
         snapshots: dict[str, Snapshot] = {}
         before: dict[str, Snapshot | None] = {}
         for attempt in range(1, MOST_FOREIGN + 2):
-            done = run.commits.commit(identity, messages, watermarks)
+            done = run.commits.commit(identity, self._with_left_waiting(messages), watermarks)
             run.targets.put(done.schemas)
             run.targets.received.update(done.schemas)
             uncompacted |= done.uncompacted
@@ -103,6 +104,24 @@ class CommitPhase:
             # The next attempt commits only these tables; the others have the batch.
             messages = self.reread(frozenset(done.foreign)).messages
         return uncompacted, snapshots, before
+
+    def _with_left_waiting(
+        self, messages: Mapping[str, Sequence[CommitMessage]]
+    ) -> Mapping[str, Sequence[CommitMessage]]:
+        """Return the messages of the batch with those of compactions that were missing in its tables before it."""
+        run, warehouse = self.run, self.run.reader.warehouse
+        together = dict(messages)
+        for table, made in messages.items():
+            waiting = buckets_left_waiting(warehouse, table, run.targets.schemas[table], made) if made else []
+            if not waiting:
+                continue
+            try:
+                together[table] = [*made, *run.compact(waiting).get(table, ())]
+            except PenstockError as error:
+                if not self.policy.parks(table, error):
+                    raise
+                discard(warehouse.store(table), together.pop(table))
+        return together
 
     def _name_rows_of_others(self, tables: Collection[str]) -> None:
         """Warn of tables that another job filled, before a new pipeline adds rows to them."""

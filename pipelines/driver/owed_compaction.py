@@ -6,12 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.pipelines.driver.compaction import DueBucket, all_buckets, due_buckets
+from penstock.pipelines.mapping.target_tables import TargetVersion
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.compaction.waiting_buckets import left_waiting
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.options.compaction import WRITE_ONLY
+
+
+def buckets_left_waiting(
+    warehouse: CatalogSettings, table: str, schema: int, messages: Sequence[CommitMessage]
+) -> list[DueBucket]:
+    """Return the buckets, other than those of these messages, whose compaction was lost or rolled back before.
+
+    The messages of a batch must be committed together with it: see `left_waiting`. Most tables have none.
+    """
+    store, layout = warehouse.store(table), warehouse.layout(table, schema)
+    base = min((message.base_snapshot for message in messages), default=0)
+    found = left_waiting(store, layout, store.snapshots.find(base)) if base else set()
+    own = {(message.partition, message.bucket) for message in messages}
+    return [DueBucket(table, TargetVersion(schema, base), *place) for place in sorted(found - own)]
 
 
 @dataclass(frozen=True, slots=True)

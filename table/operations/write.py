@@ -20,16 +20,14 @@ from penstock.table.commit.committer import CommittedSnapshots, Committer
 from penstock.table.commit.completion import CompletionResult
 from penstock.table.commit.shared_buckets import SharedBuckets
 from penstock.table.compaction.full_compaction import FullCompaction
-from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.compaction.waiting_buckets import left_waiting
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.meta.entries import Bucket, CommitMessage
-from penstock.table.meta.live import live_entries
-from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Base, CommitKind, Snapshot, base_snapshot
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Base, Snapshot, base_snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.expiry_options import refuse_other_expiry
 from penstock.table.operations.prepared_commits import PreparedCommits, newest_of_same_table
-from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, optional_text, optional_whole_number
 from penstock.table.values.buffers import rows_at
@@ -201,32 +199,8 @@ class TableWriter:
         return messages if self._assigner is None else self._assigner.with_index(messages)
 
     def _left_waiting(self) -> set[Bucket]:
-        """Return the buckets with rows whose compaction is missing, if keys move and compactions show rows.
-
-        A job died before the compaction, or a rollback removed it. The new row of a key and its delete in another
-        bucket must become visible at the same time.
-        """
-        snapshot = self._state.snapshot
-        if self.layout.mode is not BucketMode.CROSS_PARTITION or snapshot is None or self._options[WRITE_ONLY]:
-            return set()
-        # The last step of a complete commit is its compaction, so most commits need no list of all files.
-        if not CompactionSpec.of(self.layout.schema).shows_by_compaction or self._completes_an_append(snapshot):
-            return set()
-        entries = live_entries(self.store, snapshot, to_commit=True)
-        return {(entry.partition, entry.bucket) for entry in entries if entry.file.level == 0}
-
-    def _completes_an_append(self, snapshot: Snapshot) -> bool:
-        """Return whether this is the compaction of the append just before it, after which no bucket waits.
-
-        An overwrite and a compaction by another job leave other buckets as they are.
-        """
-        if snapshot.commit_kind is not CommitKind.COMPACT:
-            return False
-        before = self.store.snapshots.find(snapshot.id - 1)
-        if before is None or before.commit_kind is not CommitKind.APPEND:
-            return False
-        made = (snapshot.commit_user, snapshot.commit_identifier)
-        return made == (before.commit_user, before.commit_identifier)
+        """Return the buckets with rows whose compaction was lost before, and which this commit makes up for."""
+        return left_waiting(self.store, self.layout, self._state.snapshot)
 
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:
         """Return the buckets that this commit compacts into a single run."""

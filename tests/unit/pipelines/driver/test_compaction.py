@@ -32,6 +32,7 @@ from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from tests.here import run
+from tests.invariants import check_invariants
 from tests.shop import Shop, insert
 
 BEHIND = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", "num-sorted-run.stop-trigger": "5"}
@@ -314,6 +315,31 @@ def test_a_key_that_moves_is_deleted_before_its_new_row_by_full_compactions(shop
     changes = table.changes(0, table.snapshots[-1].id).to_pylist()
     moved = [(row["rowkind"], row["name"]) for row in changes if row["id"] == 1]
     assert moved == [("+I", "a"), ("-D", "a"), ("+I", "b")]
+
+
+@pytest.mark.parametrize("options", [AT_ONCE["lookup"], AT_ONCE["vectors"]], ids=["lookup", "vectors"])
+def test_a_batch_makes_up_for_a_compaction_of_moved_keys_that_was_rolled_back(
+    shop: Shop, options: dict[str, str]
+) -> None:
+    sink = {"primary-keys": ["id"], "partition-keys": ["name"], "table-options": {"bucket": "-1", **options}}
+
+    def batch(number: int, *keys: tuple[int, str]) -> None:
+        shop.put(f"{number}.json", insert("orders", *({"id": key, "name": name} for key, name in keys)))
+        # The checkpoint knows the compaction that is rolled back.
+        run(shop.spec(sink=sink, pipeline={"accept-gap": "true"}))
+
+    batch(0, (1, "a"), (2, "a"))
+    batch(1, (1, "b"), (2, "c"))
+    table = shop.table("orders")
+    table.rollback_to(max(made.id for made in table.snapshots if made.commit_kind is CommitKind.APPEND))
+    # Nothing of the partitions "a" and "b" is in this batch.
+    batch(2, (2, "c"))
+    assert [(row["id"], row["name"]) for row in shop.rows("orders")] == [(1, "b"), (2, "c")]
+    append, compact = shop.table("orders").snapshots[-2:]
+    assert (append.commit_kind, compact.commit_kind) == (CommitKind.APPEND, CommitKind.COMPACT)
+    assert append.commit_user == compact.commit_user
+    assert all(file.level > 0 for file in shop.live("orders"))
+    check_invariants(shop.table("orders"))
 
 
 def test_maintenance_runs_by_time_for_idle_tables(shop: Shop) -> None:

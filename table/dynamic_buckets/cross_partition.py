@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.row_kinds import DELETE, RowKinds
@@ -34,6 +35,8 @@ from penstock.table.meta.store import TableStore
 from penstock.table.values.buffers import Ints, one_batch
 from penstock.table.values.fingerprints import Fingerprints
 from penstock.table.values.internal import from_internal
+
+_REMOVED = UNKNOWN - 1  # the place of a key that a row of this commit has removed
 
 
 @dataclass(slots=True)
@@ -99,6 +102,7 @@ class KeyPlacer:
         left = np.flatnonzero(places == UNKNOWN)
         if len(left):
             places[left] = self.index.find(Fingerprints(keys.high[left], keys.low[left]), self._second)
+        places[places == _REMOVED] = UNKNOWN
         return places
 
     @property
@@ -188,12 +192,41 @@ class KeyPlacer:
         return self._placed(both.take(pa.array(order)), kinds[order], np.concatenate((places, old))[order])
 
     def _stayed(self, batch: KeyedRows, known: Ints) -> PlacedRows:
-        """Place all rows of a key in the partition that it has, or in the partition of its first row."""
-        places = self._settled(batch, known)
-        by_row = batch.spread(places)
+        """Place all rows of a key in the partition that it has, or in the partition of its first row.
+
+        After a -D row that removes the key, the next row is a first one.
+        """
+        removed = batch.kinds[batch.order] == DELETE
+        if removed.any() and merge_spec(self.layout.schema).delete_removes_key:
+            by_row = self._stayed_until_removed(batch, known, removed)
+        else:
+            by_row = batch.spread(self._settled(batch, known))
         if (partition_of(by_row) == batch.partitions).all():
             return self._placed(batch.rows, batch.kinds, by_row)
         return self._placed(self._in_partitions(batch.rows, partition_of(by_row)), batch.kinds, by_row)
+
+    def _stayed_until_removed(self, batch: KeyedRows, known: Ints, removed: npt.NDArray[np.bool_]) -> Ints:
+        """Return the place of each row; `removed` are the rows in key order that remove their key."""
+        first = np.zeros(len(removed), np.bool_)
+        first[batch.starts] = True
+        opens = first.copy()
+        opens[1:] |= removed[:-1]
+        # A stay is a series of rows of a key up to the one that removes it; it begins at this place in key order.
+        stays = np.flatnonzero(opens)
+        ends = np.append(stays[1:], len(removed))
+        key = np.cumsum(first[stays]) - 1
+        places = np.full(len(stays), UNKNOWN, np.int64)
+        places[first[stays]] = known
+        new = np.flatnonzero(places == UNKNOWN)
+        places[new] = self._destinations(batch, known, key[new], stays[new])
+        gone = np.flatnonzero(removed[ends - 1])
+        self.index.count(places[gone], -1)
+        self._remember_left(batch.keys, key[gone], places[gone])
+        lasts = np.append(np.flatnonzero(np.diff(key)), len(key) - 1)
+        self._remember(batch.keys, known, np.where(removed[ends[lasts] - 1], _REMOVED, places[lasts]))
+        by_row = np.empty(len(removed), np.int64)
+        by_row[batch.order] = np.repeat(places, np.diff(stays, append=len(removed)))
+        return by_row
 
     def _first(self, batch: KeyedRows, known: Ints) -> PlacedRows:
         by_row = batch.spread(self._settled(batch, known))

@@ -22,6 +22,7 @@ from penstock.table.dynamic_buckets.index_runs import (
     UNKNOWN,
     KeyRun,
     Shards,
+    in_several_places,
     merged_pieces,
     partition_of,
     places_of,
@@ -68,7 +69,7 @@ class TableKeys:
         With the option for this, an engine that combines rows must not put such a key into its old partition. If keys
         move, the place of a removed key only adds a delete there. Without the option, a -D row does not remove its key.
         """
-        return merge_spec(self.layout.schema).remove_on_delete
+        return merge_spec(self.layout.schema).delete_removes_key
 
     @property
     def second(self) -> int:
@@ -76,8 +77,9 @@ class TableKeys:
         return self.store.ambient.now_millis() // 1000
 
     def visible(self, snapshot: Snapshot, partitions: Collection[bytes] | None = None) -> Iterator[KeyRun]:
-        """Yield every key that a reader would see, and the keys on level 0 that wait for their compaction.
+        """Yield every key that a reader would see, then the keys on level 0 that wait for their compaction.
 
+        Waiting rows that delete have stamp 0.
         As in Java, splits whose files are all older than `cross-partition-upsert.index-ttl` are skipped.
         """
         plan = plan_state(self.store, self.layout, snapshot)
@@ -91,8 +93,7 @@ class TableKeys:
             for place, entries in grouped([e for e in waiting if e.bucket >= 0 and e.file.level == 0]).items():
                 files = sorted((entry.file for entry in entries), key=_sequence)
                 if self._is_young(files):
-                    runs = self._in_files(place, files)
-                    yield from runs if self.forgets_deleted else (run[run.stamps > 0] for run in runs)
+                    yield from self._in_files(place, files)
 
     def added(self, snapshot: Snapshot, without: Collection[bytes] = ()) -> Iterator[KeyRun]:
         """Yield the keys of an APPEND snapshot, in order of arrival in each bucket; deleted keys have stamp 0."""
@@ -209,18 +210,21 @@ class IndexAdvance:
 
     def _read(self, index: KeyIndex, snapshot: Snapshot, partitions: set[bytes] | None) -> None:
         keys = TableKeys(self.store, self.layout, index.number)
+        several: list[int] = []
+
+        def current(pieces: Iterator[KeyRun]) -> Iterator[KeyRun]:
+            for piece in pieces:
+                several.append(in_several_places(piece))
+                # Buckets come in any order: a delete may follow the row with which its key came back.
+                forgets = keys.forgets_deleted
+                yield settled(piece, with_deleted=True) if forgets else united([piece[piece.stamps > 0]])
+
         with self._shards() as shards:
-            read = 0
             for run in keys.visible(snapshot, partitions):
                 shards.add(run)
-                read += int(np.count_nonzero(run.stamps))
-            before = len(index)
-            # Buckets come in any order: a delete may follow the row with which its key came back.
-            forgets = keys.forgets_deleted
-            pieces = (settled(piece, with_deleted=True) if forgets else united([piece]) for piece in shards.pieces())
-            self._add(index, pieces, keys.second)
-        if partitions is None and len(index) - before < read:
-            log.warning("event=keys_in_two_partitions table=%s keys=%d", self.store.name, read - len(index) + before)
+            self._add(index, current(shards.pieces()), keys.second)
+        if partitions is None and any(several):
+            log.warning("event=keys_in_two_partitions table=%s keys=%d", self.store.name, sum(several))
 
     @contextmanager
     def _shards(self) -> Iterator[Shards]:

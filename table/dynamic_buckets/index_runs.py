@@ -137,14 +137,27 @@ def settled(run: KeyRun, *, with_deleted: bool = False) -> KeyRun:
     """
     if (run.stamps > 0).all():
         return united([run])
-    # Ordered by key, then by place. The sort is stable, so the last row of a key in a place is the last that
-    # arrived there.
-    order = np.lexsort((run.places, run.low, run.high))
-    run = run[order]
+    last = _last_in_places(run)
+    added = last[last.stamps > 0]
+    return united([last[last.stamps == 0], added] if with_deleted else [added])
+
+
+def in_several_places(run: KeyRun) -> int:
+    """Return the number of keys that are in several places, from rows in order of arrival in each place."""
+    if len(united([run])) == len(run):
+        return 0
+    last = _last_in_places(run)
+    added = last[last.stamps > 0]
+    return len(added) - len(united([added]))
+
+
+def _last_in_places(run: KeyRun) -> KeyRun:
+    """Return the last row of each key in each place, ordered by key, then by place."""
+    # The sort is stable, so the last row of a key in a place is the last that arrived there.
+    run = run[np.lexsort((run.places, run.low, run.high))]
     last = np.ones(len(run), np.bool_)
     last[:-1] = (run.high[1:] != run.high[:-1]) | (run.low[1:] != run.low[:-1]) | (run.places[1:] != run.places[:-1])
-    added = run[last & (run.stamps > 0)]
-    return united([run[last & (run.stamps == 0)], added] if with_deleted else [added])
+    return run[last]
 
 
 def merged_pieces(runs: Sequence[KeyRun]) -> Iterator[KeyRun]:

@@ -102,6 +102,14 @@ class MergeSpec:
         """Return whether a -D row deletes the row of its key."""
         return self.engine.accepts_deletes or self.remove_on_delete or any(group.removes for group in self.groups)
 
+    @property
+    def delete_removes_key(self) -> bool:
+        """Return whether each -D row removes its key, although the engine combines rows.
+
+        With a sequence field, or by a sequence group, one with a smaller sequence than the row of the key does not.
+        """
+        return self.remove_on_delete and not self.sequence_fields
+
     def type_of(self, column: str) -> DataType:
         """Return the type of a column."""
         return next(field.type for field in self.fields if field.name == column)

@@ -24,6 +24,7 @@ from penstock.table.dynamic_buckets import index_folder
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.dynamic_buckets.index_build import IndexAdvance
 from penstock.table.dynamic_buckets.index_folder import IndexFolder
+from penstock.table.dynamic_buckets.index_runs import UNKNOWN
 from penstock.table.handle import Table
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.meta.snapshot import CommitKind
@@ -294,6 +295,71 @@ def test_a_key_that_came_back_is_known_beside_its_waiting_delete(
     write(table, ("1", "c", 3))
     table.compact(full=True, options={"write-only": "false"})
     assert content(table) == [("1", "a", 3), ("2", "a", 1), ("3", "a", 1)]
+
+
+@pytest.mark.parametrize("together", ["one write", "one commit"])
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_a_removed_key_may_be_inserted_into_any_partition_by_the_same_commit(
+    tmp_path: Path, engine: str, together: str
+) -> None:
+    table = moving_table(tmp_path, **{"merge-engine": engine, f"{engine}.remove-record-on-delete": "true"})
+    write(table, ("1", "a", 1), ("2", "a", 1))
+    changes = [("-D", "1", "a", 1), ("+I", "1", "b", 2), ("+I", "3", "a", 3), ("-D", "3", "a", 3), ("+I", "3", "c", 4)]
+    changes += [("-D", "2", "a", 1), ("+I", "2", "a", 5), ("-D", "3", "c", 4), ("+I", "1", "c", 6), ("-D", "1", "b", 6)]
+    changes += [("+I", "1", "b", 7)]
+    groups = [changes] if together == "one write" else [[change] for change in changes]
+    with table.writer() as writer:
+        for group in groups:
+            writer.write(rows(table, *(change[1:] for change in group)), [change[0] for change in group])
+        writer.commit()
+    assert content(table) == [("1", "b", 7), ("2", "a", 5)]
+    write(table, ("1", "a", None), ("2", "b", None), ("3", "b", 8))
+    assert content(table) == [("1", "b", 7), ("2", "a", 5), ("3", "b", 8)]
+    check_invariants(table)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation"])
+def test_a_late_delete_of_a_row_with_a_sequence_leaves_the_key_in_its_partition(
+    tmp_path: Path, keys_folder: Path, engine: str, lost: bool
+) -> None:
+    options = {"merge-engine": engine, f"{engine}.remove-record-on-delete": "true", "sequence.field": "v"}
+    table = moving_table(tmp_path, **options)
+    write(table, ("1", "a", 5))
+    write(table, ("1", "a", 3), kinds=["-D"])
+    if lost:
+        shutil.rmtree(keys_folder, ignore_errors=True)
+    write(table, ("1", "b", 6))
+    assert [row[:2] for row in content(table)] == [("1", "a")]
+
+
+@pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str)
+def test_rows_that_wait_in_the_partition_of_their_key_are_no_second_place(
+    tmp_path: Path, keys_folder: Path, options: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    table = moving_table(tmp_path, **options, **{"write-only": "true"})
+    write(table, ("1", "a", 1), ("2", "a", 1), ("3", "a", 1))
+    table.compact(options={"write-only": "false"})
+    write(table, ("1", "a", 2), ("2", "b", 2))
+    shutil.rmtree(keys_folder, ignore_errors=True)
+    write(table, ("4", "a", 1))
+    assert "event=keys_in_two_partitions" not in caplog.text
+
+
+def test_keys_in_two_partitions_are_counted(
+    tmp_path: Path, keys_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1), ("2", "a", 1))
+    shutil.rmtree(keys_folder, ignore_errors=True)
+    with pytest.MonkeyPatch.context() as patch:
+        # As a program writes that knows no keys of other partitions.
+        patch.setattr(KeyPlacer, "_known", lambda _, keys: np.full(len(keys.high), UNKNOWN, np.int64))
+        write(table, ("1", "b", 2), ("1", "c", 2), ("2", "c", 2))
+    shutil.rmtree(keys_folder, ignore_errors=True)
+    write(table, ("4", "a", 1))
+    assert "event=keys_in_two_partitions table=" in caplog.text
+    assert "keys=2" in caplog.text
 
 
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation"])

@@ -6,7 +6,6 @@ system catalog; the property `location` of a database is written as Java does, a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -16,19 +15,12 @@ from penstock.storage.base import Storage
 from penstock.storage.environment import Environment
 from penstock.table.catalog.base import split_name
 from penstock.table.catalog.file_catalog import FileCatalog
-from penstock.table.catalog.jdbc_database import DatabaseConnection, DuplicateRow, JdbcDatabase
+from penstock.table.catalog.jdbc_database import DuplicateRow, JdbcDatabase
 from penstock.table.catalog.jdbc_lock import JdbcLocks, LockedCommits
+from penstock.table.catalog.jdbc_names import JdbcNames
 from penstock.table.meta.store import TableCommits, TableMissing, TableStore
 from penstock.table.schema.table_schema import TableSchema
 
-TABLES = "paimon_tables"
-PROPERTIES = "paimon_database_properties"
-_NAME = "catalog_key VARCHAR(255) NOT NULL,database_name VARCHAR(255) NOT NULL,"
-_TABLE_COLUMNS = f"{_NAME}table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, table_name)"
-_PROPERTY_COLUMNS = f"{_NAME}property_key VARCHAR(255),property_value VARCHAR(1000),"
-_PROPERTY_COLUMNS += "PRIMARY KEY (catalog_key, database_name, property_key)"
-_THIS_DATABASE = "catalog_key = ? AND database_name = ?"
-_THIS_TABLE = f"{_THIS_DATABASE} AND table_name = ?"
 _EXISTS, _LOCATION = "exists", "location"
 
 
@@ -52,8 +44,7 @@ class JdbcCatalog(FileCatalog):
     ) -> None:
         """Use the names that `database` keeps for the catalog `key`. Commits hold `locks`, if there are any."""
         super().__init__(storage, root, ambient, warehouse=warehouse)
-        self._database_of_names, self._key, self._locks = database, key, locks
-        self._prepared, self._preparing = False, threading.Lock()
+        self._names, self._locks = JdbcNames(database, key, locks), locks
 
     def is_missing(self) -> bool:
         return False  # the database with the names is there, and the first table creates the warehouse's folder
@@ -61,14 +52,11 @@ class JdbcCatalog(FileCatalog):
     def check(self) -> str:
         """Check the warehouse as a file system catalog does, and that the database has Paimon's tables."""
         warehouse = super().check()
-        with self._session():
-            return f"{self._database_of_names} answers; {warehouse}"
+        self._names.prepare()
+        return f"{self._names} answers; {warehouse}"
 
     def databases(self) -> list[str]:
-        # A database may be known by its tables alone.
-        both = f"SELECT database_name FROM {TABLES} WHERE catalog_key = ?"
-        both += f" UNION SELECT database_name FROM {PROPERTIES} WHERE catalog_key = ?"
-        return sorted(name for (name,) in self._texts(both, self._key, self._key))
+        return self._names.databases()
 
     def has_database(self, database: str) -> bool:
         return database in self.databases()
@@ -82,28 +70,18 @@ class JdbcCatalog(FileCatalog):
         if not self._insert_database(database, properties):
             raise ConfigError(
                 f"database {database!r} exists already",
-                catalog=str(self._database_of_names),
+                catalog=str(self._names),
                 hint="use it, or create it only if it does not exist (ignore_if_exists, IF NOT EXISTS)",
             )
 
     def _insert_database(self, database: str, properties: Mapping[str, str]) -> bool:
         location = self._warehouse.rstrip("/") + self._database(database).removeprefix(self._root)
         rows = {_EXISTS: "true", _LOCATION: location} | dict(properties)
-        # One statement, because each is committed by itself: if two processes create the database, one of them inserts
-        # all rows and the other inserts no row.
-        places = ",".join(["(?,?,?,?)"] * len(rows))
-        into = f"INSERT INTO {PROPERTIES} (catalog_key, database_name, property_key, property_value) VALUES {places}"
-        values = (value for key, text in rows.items() for value in (self._key, database, key, text))
-        with self._session() as session:
-            try:
-                return session.execute(into, *values) > 0
-            except DuplicateRow:
-                return False
+        return self._names.insert_database(database, rows)
 
     def database_properties(self, database: str) -> dict[str, str]:
-        query = f"SELECT property_key, property_value FROM {PROPERTIES} WHERE {_THIS_DATABASE}"
-        query += " AND property_value IS NOT NULL"  # the column allows NULL: such a property is not set
-        return {key: text for key, text in self._texts(query, self._key, database) if key != _EXISTS}
+        found = self._names.properties(database)
+        return {key: text for key, text in found.items() if key != _EXISTS}
 
     def alter_database(self, database: str, changes: Mapping[str, str | None]) -> None:
         # Before the others: each statement is committed by itself.
@@ -113,45 +91,26 @@ class JdbcCatalog(FileCatalog):
                 database=database,
                 hint="leave it out: Paimon marks databases with it",
             )
-        with self._session() as session:
-            for key, text in changes.items():
-                if text is None:
-                    where = f"{_THIS_DATABASE} AND property_key = ?"
-                    session.execute(f"DELETE FROM {PROPERTIES} WHERE {where}", self._key, database, key)
-                else:
-                    self._set_property(session, database, key, text)
-
-    def _set_property(self, session: DatabaseConnection, database: str, key: str, text: str) -> None:
-        names = "catalog_key, database_name, property_key"
-        into = f"INSERT INTO {PROPERTIES} (property_value, {names}) VALUES (?,?,?,?)"
-        place = (self._key, database, key)
-        try:
-            session.execute(into, text, *place)
-        except DuplicateRow:
-            update = f"UPDATE {PROPERTIES} SET property_value = ? WHERE {_THIS_DATABASE} AND property_key = ?"
-            session.execute(update, text, *place)
+        self._names.change_properties(database, changes)
 
     def drop_database(self, database: str) -> None:
         """Delete the tables of the database, and then its properties. Folders that are not tables of it remain."""
         for table in self.tables(database):
             self.drop_table(f"{database}.{table}")
-        with self._session() as session:
-            session.execute(f"DELETE FROM {PROPERTIES} WHERE {_THIS_DATABASE}", self._key, database)
+        self._names.delete_database(database)
 
     def tables(self, database: str) -> list[str]:
-        query = f"SELECT table_name FROM {TABLES} WHERE {_THIS_DATABASE}"
-        return sorted(name for (name,) in self._texts(query, self._key, database))
+        return self._names.tables(database)
 
     def possible_tables(self, database: str) -> list[str]:
         return self.tables(database)
 
     def has_table(self, name: str) -> bool:
-        with self._session() as session:
-            return bool(session.rows(f"SELECT 1 FROM {TABLES} WHERE {_THIS_TABLE}", self._key, *split_name(name)))
+        return self._names.has_table(name)
 
     def open(self, name: str, branch: str | None) -> TableStore:
         if not self.has_table(name):
-            raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
+            raise TableMissing("there is no table", table=name, catalog=str(self._names))
         commits: TableCommits | None = LockedCommits(self._locks) if self._locks else None
         try:
             return TableStore.open(self._storage, self._table(name), branch, self._ambient, commits, name)
@@ -185,16 +144,16 @@ class JdbcCatalog(FileCatalog):
             # Does nothing if the database exists.
             self._insert_database(database, {})
             if not registered:
-                self._register(name)
+                self._names.insert_table(name)
             try:
                 return super().create_table(name, schema)
             except ConfigError:
-                self._unregister(name)
+                self._names.delete_table(name)
                 raise
 
     def drop_table(self, name: str) -> None:
         # The name first: a crash in between leaves a folder that no catalog names, never a name without a table.
-        self._unregister(name)
+        self._names.delete_table(name)
         super().drop_table(name)
 
     def rename_table(self, name: str, new_name: str) -> None:
@@ -206,8 +165,8 @@ class JdbcCatalog(FileCatalog):
         _check_case(split_name(new_name)[1], "table")
         with self._locked(name):
             if not self.has_table(name):
-                raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
-            if self.has_table(new_name):
+                raise TableMissing("there is no table", table=name, catalog=str(self._names))
+            if not self._names.is_free(new_name, name):
                 raise _is_taken(new_name)
             if not super().has_table(name) and super().has_table(new_name):
                 self._update(name, new_name)  # an earlier call has moved the folder
@@ -230,49 +189,15 @@ class JdbcCatalog(FileCatalog):
             ) from error
 
     def _update(self, name: str, new_name: str) -> None:
-        update = f"UPDATE {TABLES} SET database_name = ?, table_name = ? WHERE {_THIS_TABLE}"
-        with self._session() as session:
-            try:
-                if not session.execute(update, *split_name(new_name), self._key, *split_name(name)):
-                    raise TableMissing("there is no table", table=name, catalog=str(self._database_of_names))
-            except DuplicateRow as error:
-                raise _is_taken(new_name) from error
-
-    def _register(self, name: str) -> None:
-        into = f"INSERT INTO {TABLES} (catalog_key, database_name, table_name) VALUES (?,?,?)"
-        with self._session() as session:
-            try:
-                session.execute(into, self._key, *split_name(name))
-            except DuplicateRow:
-                return  # another process creates the table too; the schema file decides which one did
-
-    def _unregister(self, name: str) -> None:
-        with self._session() as session:
-            session.execute(f"DELETE FROM {TABLES} WHERE {_THIS_TABLE}", self._key, *split_name(name))
+        try:
+            if not self._names.rename_table(name, new_name):
+                raise TableMissing("there is no table", table=name, catalog=str(self._names))
+        except DuplicateRow as error:
+            raise _is_taken(new_name) from error
 
     def _locked(self, name: str) -> AbstractContextManager[None]:
-        self._prepare()
+        self._names.prepare()
         return self._locks.held(name, self._ambient) if self._locks else nullcontext()
-
-    def _texts(self, query: str, *values: object) -> list[tuple[str, ...]]:
-        self._prepare()
-        return self._database_of_names.texts(query, *values)
-
-    def _session(self) -> AbstractContextManager[DatabaseConnection]:
-        self._prepare()
-        return self._database_of_names.session()
-
-    def _prepare(self) -> None:
-        """Create Paimon's tables in the database, once, unless they exist."""
-        with self._preparing:
-            if self._prepared:
-                return
-            with self._database_of_names.session() as session:
-                session.create_table(TABLES, _TABLE_COLUMNS)
-                session.create_table(PROPERTIES, _PROPERTY_COLUMNS)
-                if self._locks:
-                    self._locks.create_table(session)
-            self._prepared = True
 
 
 def _check_case(name: str, kind: str) -> None:

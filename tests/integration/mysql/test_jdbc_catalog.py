@@ -110,3 +110,24 @@ def test_the_password_is_not_sent_to_an_unverified_server(mysql: Playground, tmp
     assert catalog(mysql, tmp_path, **trusting).databases() == []
     assert catalog(mysql, tmp_path, jdbc__sslMode="REQUIRED").databases() == []
     mysql.run("DROP DATABASE names", "DROP USER lake@'%'")
+
+
+def test_names_that_the_server_takes_for_one_are_told_apart(names: Playground, tmp_path: Path) -> None:
+    lake = catalog(names, tmp_path)
+    lake.create_database("shop")
+    append(lake.create_table("shop.orders", [("id", "INT")]), 1)
+    lake.create_table("shop.sales", [("id", "INT")])
+    for alike in ("shop.Orders", "shop.örders"):
+        assert not lake.table_exists(alike)
+        lake.drop_table(alike, ignore_if_missing=True)
+    with pytest.raises(ConfigError, match=r"takes 'shop.örders' and 'shop.orders' for one name"):
+        lake.create_table("shop.örders", [("id", "INT")])
+    with pytest.raises(ConfigError, match=r"takes 'shop.örders' and 'shop.orders' for one name"):
+        lake.rename_table("shop.sales", "shop.örders")
+    with pytest.raises(ConfigError, match=r"takes 'shöp' and 'shop' for one name"):
+        lake.create_database("shöp")
+    assert lake.databases() == ["shop"]
+    assert lake.tables("shop") == ["orders", "sales"]
+    assert lake.table("shop.orders").count() == 1
+    lake.rename_table("shop.orders", "shop.örders")
+    assert lake.table("shop.örders").count() == 1

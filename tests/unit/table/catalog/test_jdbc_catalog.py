@@ -214,6 +214,64 @@ def test_names_with_upper_case_are_refused(tmp_path: Path, name: str) -> None:
         lake.rename_table("shop.orders", "shop.Sales")
 
 
+@pytest.fixture
+def alike(tmp_path: Path) -> penstock.Catalog:
+    """Return a catalog whose database does not distinguish case, as MySQL's usual collations."""
+    with sqlite3.connect(tmp_path / "names.db") as names:
+        text = "VARCHAR(255) NOT NULL COLLATE NOCASE"
+        place = f"catalog_key {text}, database_name {text}"
+        names.execute(
+            f"CREATE TABLE paimon_tables ({place}, table_name {text},"
+            " PRIMARY KEY (catalog_key, database_name, table_name))"
+        )
+        names.execute(
+            f"CREATE TABLE paimon_database_properties ({place}, property_key {text}, property_value VARCHAR(1000),"
+            " PRIMARY KEY (catalog_key, database_name, property_key))"
+        )
+    names.close()
+    lake = catalog(tmp_path)
+    lake.create_database("shop", properties={"owner": "me"})
+    lake.create_table("shop.orders", COLUMNS)
+    return lake
+
+
+def test_a_name_that_is_alike_for_the_database_is_another_table(alike: penstock.Catalog, tmp_path: Path) -> None:
+    assert not alike.table_exists("shop.Orders")
+    for use in (alike.drop_table, alike.table, lambda name: alike.rename_table(name, "shop.sales")):
+        with pytest.raises(TableMissing, match="there is no table"):
+            use("shop.Orders")
+    alike.drop_table("shop.Orders", ignore_if_missing=True)
+    assert alike.backend.tables("Shop") == []
+    assert alike.backend.database_properties("Shop") == {}
+    alike.backend.drop_database("Shop")
+    other = catalog(tmp_path, catalog_key="JDBC")
+    assert other.databases() == other.backend.tables("shop") == []
+    other.backend.drop_database("shop")
+    assert alike.tables("shop") == ["orders"]
+    assert alike.database_properties("shop")["owner"] == "me"
+    assert alike.table("shop.orders").schema.names == ["id", "v"]
+
+
+def test_a_name_that_is_alike_for_the_database_is_refused(alike: penstock.Catalog, tmp_path: Path) -> None:
+    """The row of the existing table would stand for both, and be deleted with either."""
+    alike.create_table("shop.sales", COLUMNS)
+    with sqlite3.connect(tmp_path / "names.db") as names:
+        names.execute("UPDATE paimon_tables SET table_name = 'Orders' WHERE table_name = 'orders'")
+    names.close()
+    (tmp_path / "warehouse" / "shop.db" / "orders").rename(tmp_path / "warehouse" / "shop.db" / "Orders")
+    with pytest.raises(ConfigError, match=r"takes 'shop.orders' and 'shop.Orders' for one name"):
+        alike.create_table("shop.orders", COLUMNS)
+    with pytest.raises(ConfigError, match=r"takes 'shop.orders' and 'shop.Orders' for one name"):
+        alike.rename_table("shop.sales", "shop.orders")
+    assert alike.tables("shop") == ["Orders", "sales"]
+    assert alike.table("shop.sales").schema.names == ["id", "v"]
+    with pytest.raises(ConfigError, match="takes 'JDBC' and 'jdbc' for one name"):
+        catalog(tmp_path, catalog_key="JDBC").create_database("shop")
+    alike.rename_table("shop.Orders", "shop.orders")
+    assert alike.tables("shop") == ["orders", "sales"]
+    assert alike.table("shop.orders").schema.names == ["id", "v"]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

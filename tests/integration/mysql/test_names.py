@@ -71,3 +71,45 @@ def test_a_server_that_folds_names_is_followed_in_any_case(kind: Kind, tmp_path:
         with pytest.raises(StatementBinlogError) as refused:
             excluding.run()
         assert refused.value.facts["table"] == "play.newer"
+
+
+def test_tables_whose_names_differ_in_case_only_are_told_apart(server: Playground, tmp_path: Path) -> None:
+    server.run(
+        "CREATE TABLE Orders (id INT PRIMARY KEY, a INT)",
+        "CREATE TABLE orders (id INT PRIMARY KEY, b VARCHAR(9))",
+        "CREATE TABLE ORDERS (id INT, c INT)",
+        "INSERT INTO Orders VALUES (1, 10)",
+        "INSERT INTO orders VALUES (1, 'x'), (2, 'y')",
+        "INSERT INTO ORDERS VALUES (7, 70)",
+    )
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run("INSERT INTO Orders VALUES (3, 30)", "INSERT INTO ORDERS VALUES (8, 80)")
+    sync.run()
+    assert sync.tables() == ["Orders", "orders"]
+    assert sync.rows("Orders") == [{"id": 1, "a": 10}, {"id": 3, "a": 30}]
+    assert sync.rows("orders") == [{"id": 1, "b": "x"}, {"id": 2, "b": "y"}]
+    assert sorted(verdict.table for verdict in sync.verified() if verdict.is_equal) == ["ods.Orders", "ods.orders"]
+
+
+def test_keys_that_the_server_takes_for_one_follow_their_spelling(server: Playground, tmp_path: Path) -> None:
+    server.run(
+        "CREATE TABLE t (k VARCHAR(9) COLLATE utf8mb4_general_ci, p CHAR(3) COLLATE utf8mb4_general_ci, v INT,"
+        " PRIMARY KEY (k, p))",
+        "INSERT INTO t VALUES " + ", ".join(f"('key {n:02}', '{'aB'[n % 2]}', {n})" for n in range(40)),
+    )
+    sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=7"])
+    sync.run()
+    server.run(
+        "UPDATE t SET k = UPPER(k), v = -v WHERE v % 3 = 0",
+        "REPLACE INTO t VALUES ('Key 01', 'b', 100), ('kEY 02', 'A', 200)",
+        "INSERT INTO t VALUES ('KÉY 04', 'a', 0) ON DUPLICATE KEY UPDATE v = 400, k = VALUES(k)",
+        "DELETE FROM t WHERE k = 'KEY 05'",
+        "INSERT INTO t VALUES ('KEY 05', 'b', 500)",
+        "UPDATE t SET p = UPPER(p) WHERE v > 30",
+    )
+    sync.run()
+    assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    found = sorted((row["k"], row["p"], row["v"]) for row in sync.rows("t", "k"))
+    assert found == sorted(server.rows("SELECT k, p, v FROM t"))
+    assert len(found) == 40

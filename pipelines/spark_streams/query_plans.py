@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 from penstock.errors import ConfigError
 
 Node: TypeAlias = Any  # a node of a plan, an expression or a list of them, in the JVM
-# A plan, made of the plan of the table's changes and the column with their numbers.
-Build: TypeAlias = Callable[[Node, Node], Node]
+# A plan, made of the plan of the table's changes and the column with their numbers. If the table has old rows and
+# deletes, these meet conditions that have another result each time.
+Build: TypeAlias = Callable[[Node, Node, bool], Node]
+MOVING = ""  # stands among the columns that a value depends on if it is another one each time, as that of now()
 _ONCE = "run the query once: SET 'execution.runtime-mode' = 'batch'"
 _AGGREGATES = (
     "write the rows into a table WITH ('merge-engine' = 'aggregation', 'fields.c.aggregate-function' = 'sum'), "
@@ -86,23 +88,49 @@ class QueryPlans:
         below = self.selects(node.child())
         if name == "Project":
             return [self._projected(plan, node.projectList()) for plan in below]
-        return [_filtered(plan, node, self._plans) for plan in below] if name == "Filter" else below
+        return [self._filtered(plan, node) for plan in below] if name == "Filter" else below
 
     def _table(self, relation: Node) -> StreamPlan:
         columns = items(relation.output())
         origins = {id_of(column): frozenset([str(column.name())]) for column in columns}
-        return StreamPlan(relation, lambda table, _: table, columns, origins, frozenset(), frozenset())
+        return StreamPlan(relation, lambda table, *_: table, columns, origins, frozenset(), frozenset())
 
     def _projected(self, below: StreamPlan, listed: Node) -> StreamPlan:
         columns = items(listed)
-        origins = {**below.origins, **{id_of(column): _origins(below, column) for column in columns}}
-        named = frozenset().union(*(_origins(below, column) for column in columns))
+        own = {id_of(column): self._origins(below, column) for column in columns}
+        origins, named = {**below.origins, **own}, frozenset().union(*own.values())
 
-        def build(table: Node, change: Node) -> Node:
-            return self._plans.Project(self.seq([*columns, change]), below.build(table, change))
+        def build(table: Node, change: Node, has_old: bool) -> Node:
+            return self._plans.Project(self.seq([*columns, change]), below.build(table, change, has_old))
 
         outputs = tuple(column.toAttribute() for column in columns)
         return StreamPlan(below.relation, build, outputs, origins, below.filtered_by, below.reads | named)
+
+    def _filtered(self, below: StreamPlan, node: Node) -> StreamPlan:
+        condition = node.condition()
+        named = self._origins(below, condition)
+
+        def build(table: Node, change: Node, has_old: bool) -> Node:
+            own = self._or_old(condition, change) if has_old and MOVING in named else condition
+            return self._plans.Filter(own, below.build(table, change, has_old))
+
+        filtered_by = below.filtered_by | named
+        return StreamPlan(below.relation, build, below.columns, below.origins, filtered_by, below.reads | named)
+
+    def _or_old(self, condition: Node, change: Node) -> Node:
+        """Return the condition that an old row or a delete meets too: it was another time when the row was written."""
+        parser = getattr(self._jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$")
+        # Spark resolves the name, and chooses the types.
+        is_old = getattr(parser, "MODULE$").parseExpression(f"`{change.name()}` % 2 = 1")
+        return self._expressions.Or(condition, is_old)
+
+    def _origins(self, below: StreamPlan, expression: Node) -> frozenset[str]:
+        """Return the columns of the table that a value depends on."""
+        named = items(expression.references().toSeq())
+        clock = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+        moves = not expression.deterministic() or expression.containsPattern(clock)
+        own = frozenset([MOVING]) if moves else frozenset[str]()
+        return own.union(*(below.origins.get(id_of(column), frozenset()) for column in named))
 
     def _renamed(self, below: StreamPlan, outputs: Sequence[Node]) -> StreamPlan:
         pairs = zip(below.columns, outputs, strict=True)
@@ -127,17 +155,6 @@ class QueryPlans:
         return self._plans.Project(self.seq(columns), child)
 
 
-def _filtered(below: StreamPlan, node: Node, plans: Any) -> StreamPlan:
-    condition = node.condition()
-    named = _origins(below, condition)
-
-    def build(table: Node, change: Node) -> Node:
-        return plans.Filter(condition, below.build(table, change))
-
-    filtered_by = below.filtered_by | named
-    return StreamPlan(below.relation, build, below.columns, below.origins, filtered_by, below.reads | named)
-
-
 def items(seq: Node) -> tuple[Node, ...]:
     """Return the items of a list of Scala."""
     return tuple(seq.apply(place) for place in range(seq.size()))
@@ -146,8 +163,3 @@ def items(seq: Node) -> tuple[Node, ...]:
 def id_of(column: Node) -> int:
     """Return the id by which a plan knows a column."""
     return int(column.exprId().id())
-
-
-def _origins(below: StreamPlan, expression: Node) -> frozenset[str]:
-    named = items(expression.references().toSeq())
-    return frozenset().union(*(below.origins.get(id_of(column), frozenset()) for column in named))

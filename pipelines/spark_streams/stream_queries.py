@@ -12,7 +12,7 @@ from penstock.pipelines.spark_catalog.session_reads import session_reads
 from penstock.pipelines.spark_source.change_numbers import CHANGE
 from penstock.pipelines.spark_source.spark_options import CATALOG_TABLE, STREAM_RANGE, STREAM_TABLE
 from penstock.pipelines.spark_source.table_place import CatalogTable
-from penstock.pipelines.spark_streams.query_plans import Node, QueryPlans, StreamPlan, id_of, items
+from penstock.pipelines.spark_streams.query_plans import MOVING, Node, QueryPlans, StreamPlan, id_of, items
 from penstock.pipelines.spark_streams.query_text import StreamedText
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -118,7 +118,7 @@ class StreamQuery:
         plans = self.session.plans
         pairs = zip(read, columns, strict=True)
         leaf = plans.project([change, *(plans.alias(read_column, column) for read_column, column in pairs)], table)
-        return self.session.frame(self.plan.build(leaf, change))
+        return self.session.frame(self.plan.build(leaf, change, self.source.changes_rows))
 
     def _columns(self) -> list[Node]:
         """Return the columns that are read: those the query names, and the key by which updates are known."""
@@ -158,6 +158,8 @@ def stream_queries(session: StreamSession, text: StreamedText, plan: Node, place
             lookups=(),
             looked_up=(False,) * len(origins),
             filters_lookups=False,
+            filter_moves=MOVING in select.filtered_by,
+            moving=tuple(MOVING in named for named in origins),
             reads=None,
         )
         _, _, system = _parts(name)

@@ -50,7 +50,8 @@ class JoinedRow:
     """The columns that a SELECT can name: the row of the stream, and the dimensions that are joined with it.
 
     `outputs` are the columns of the stream's row with whether they come from a dimension; None if they are not known.
-    `times` are the columns that are PROCTIME(). `conditions` are those that the joins add to the WHERE clause.
+    `times` are the columns that are PROCTIME(). `conditions` are those that the joins add to the WHERE clause. `moving`
+    are the columns, in small letters, that have another value each time.
     """
 
     alias: str
@@ -59,6 +60,12 @@ class JoinedRow:
     direct: bool
     dimensions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     conditions: list[Node] = field(default_factory=list)
+    moving: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> set[str]:
+        """Return the names of all columns, as far as they are known, in small letters."""
+        return {name.lower() for name, _ in self.outputs or ()}.union(*map(_lower, self.dimensions.values()))
 
     def is_own(self, ref: Node) -> bool:
         """Return whether a column is known to come from the stream, and from no dimension."""

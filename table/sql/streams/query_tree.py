@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -11,6 +11,10 @@ from penstock.table.values.optional import duckdb_module
 
 Node: TypeAlias = dict[str, Any]
 NO_PLACE = (1 << 64) - 1  # what DuckDB writes where a node has no place
+# Functions without brackets, which DuckDB's parser takes for columns.
+_CLOCKS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
+# Of the functions whose values DuckDB does not call constant, these are constant during a job.
+_SETTLED = frozenset({"current_setting", "current_schema", "current_schemas", "error", "getvariable", "in_search_path"})
 
 
 class QueryUnreadable(Exception):
@@ -51,6 +55,28 @@ class QueryTrees:
         """Return the names of aggregate functions."""
         query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
         return frozenset(name for [name] in self._connection.execute(query).fetchall())
+
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """Return the names of functions that have another value each time, such as now() and random()."""
+        query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+        return frozenset(name for [name] in self._connection.execute(query).fetchall()) - _SETTLED
+
+    def moves(self, tree: object, columns: Collection[str], moving: Collection[str]) -> bool:
+        """Return whether an expression has another value each time.
+
+        The row has these `columns`, in small letters, of which some are `moving`.
+        """
+        return any(
+            self._is_moving_column(node["column_names"], columns, moving)
+            if node["class"] == "COLUMN_REF"
+            else node["class"] == "FUNCTION" and str(node["function_name"]).lower() in self.moving
+            for node in expressions(tree)
+        )
+
+    def _is_moving_column(self, names: Sequence[object], columns: Collection[str], moving: Collection[str]) -> bool:
+        name = str(names[-1]).lower()
+        return name in moving or (len(names) == 1 and name in _CLOCKS and name not in columns)
 
 
 def expressions(tree: object) -> Iterator[Node]:

@@ -25,6 +25,8 @@ class StreamBranch:
     `depends_on` has for each other column the columns of the table that its value depends on, and None for all columns
     of the table in their order; it is None if that is not known. `filtered_by` are the columns of the conditions.
     `looked_up` says of each column whether it depends on a lookup, `filters_lookups` whether a condition does.
+    `filter_moves` says whether a condition has another result each time, as by now() or random(), and `moving` of each
+    column whether it has another value each time: no flags if none has, None if that is not known.
     `reads` has the columns of the table that the SELECT needs, in small letters, and may have further names; None: all.
     """
 
@@ -37,7 +39,13 @@ class StreamBranch:
     lookups: tuple[LookupJoin, ...]
     looked_up: tuple[bool, ...] | None
     filters_lookups: bool
+    filter_moves: bool
+    moving: tuple[bool, ...] | None
     reads: frozenset[str] | None
+
+    def moves(self, column: int) -> bool:
+        """Return whether a column of the query may have another value each time."""
+        return self.moving is None or (bool(self.moving) and self.moving[column])
 
     def origins(self) -> list[frozenset[str]] | None:
         """Return for each column of the query the columns of the table that it depends on; None if not known."""
@@ -95,6 +103,8 @@ def _branch(text: StreamText, node: Node) -> StreamBranch:
         tuple(select.lookups),
         None if outputs is None else tuple(looked_up for _, looked_up in outputs),
         select.filters_lookups,
+        select.filter_moves,
+        select.moving,
         _names_read(text, select, node),
     )
 

@@ -73,7 +73,8 @@ class StreamReader:
     def _condition(self) -> pc.Expression | None:
         """Return a condition that each row must match to be in the result, as DuckDB pushes it down; None: unknown."""
         # From lookups without rows DuckDB derives conditions that do not hold for the rows to come.
-        if self.lookups.opened or self.packs_updates:  # nor do conditions on lists hold for their values
+        # Nor do conditions on lists hold for their values, and those on the time hold for now only.
+        if self.lookups.opened or self.packs_updates or self.branch.filter_moves:
             return None
         asked: list[pc.Expression | None] = []
 

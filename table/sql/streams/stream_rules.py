@@ -77,6 +77,8 @@ def check_target(branch: StreamBranch, table: Table, columns: Mapping[str, int])
         raise refused(branch.place, f"{table.name} has no primary key, and rows of it are not updated", hint)
     if branch.lookups and branch.source.changes_rows:
         _check_lookup_target(branch, table, columns)
+    if branch.source.changes_rows:
+        _check_moving_target(branch, table, columns)
     if branch.source.has_old_rows:
         return
     spec = merge_spec(table.definition)
@@ -84,6 +86,19 @@ def check_target(branch: StreamBranch, table: Table, columns: Mapping[str, int])
         why = f"{table.name} needs the old rows of updates, and {branch.source.name} has no changelog"
         raise refused(branch.place, why, _PRODUCER)
     _check_keys(branch, table, columns)
+
+
+def _check_moving_target(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:
+    """Refuse targets in which an old row is not found, as functions such as now() have another value for it."""
+    for name in table.primary_keys:
+        if name in columns and branch.moves(columns[name]):
+            why = f"the key {name!r} of {table.name} has another value each time, so that an update finds no old row"
+            hint = f"make the key of columns of {branch.source.name}, without functions such as now() and random()"
+            raise refused(branch.place, why, hint)
+    if branch.filter_moves and needs_old_rows(table.definition):
+        why = f"{table.name} needs the old rows that were written, and the condition has another result each time"
+        hint = "INSERT INTO a table WITH ('changelog-producer' = 'lookup') first, and fill this one from there"
+        raise refused(branch.place, why, f"leave functions such as now() and random() out of it; or {hint}")
 
 
 def _check_keys(branch: StreamBranch, table: Table, columns: Mapping[str, int]) -> None:

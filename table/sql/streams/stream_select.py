@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from penstock.table.sql.streams.lookup_joins import JOINS, JoinedRow, LookupJoin, and_of, lookup_join
 from penstock.table.sql.streams.query_tree import NO_PLACE, Node, expressions, stars
 from penstock.table.sql.streams.stream_text import BATCH, ONCE, ROW, StreamText, refused
+from penstock.table.values.sql_text import quoted
 
 _AGGREGATES = (
     "write the rows into a table WITH ('merge-engine' = 'aggregation', 'fields.c.aggregate-function' = 'sum'), "
@@ -49,6 +50,8 @@ class StreamSelect:
     lookups: list[LookupJoin] = field(default_factory=list)
     filters_lookups: bool = False
     outputs: list[tuple[str, bool]] | None = None
+    filter_moves: bool = False
+    moving: tuple[bool, ...] | None = ()
 
     def number(self, node: Node, *, outermost: bool = True) -> JoinedRow:
         """Check the SELECT, and add the number of the row as its first column."""
@@ -67,20 +70,57 @@ class StreamSelect:
         others = {_LOOKED_UP} if self.lookups and not row.uses_own(where) else set()
         self.filters_lookups |= bool(others)
         self.filtered_by |= {name if row.direct else _LOOKED_UP for name in own} | others
+        if where is not None and self.query.trees.moves(where, row.names, row.moving):
+            self.filter_moves = True
+            self.filtered_by.add(_LOOKED_UP)
+            if self.query.sources[self.view].changes_rows:
+                where = node["where_clause"] = self._or_old(where, row)
         if row.conditions:
             self.filtered_by.add(_LOOKED_UP)
             node["where_clause"] = and_of([*([where] if where is not None else []), *row.conditions])
         if outermost and row.direct:
             self.depends_on = _depends_on(node["select_list"], row)
         outputs = _outputs(node["select_list"], row)
+        moving = self._moving(node["select_list"], row)
         if outermost:
-            self.outputs = outputs
+            self.outputs, self.moving = outputs, self._moving_outputs(node["select_list"], row)
         for star in stars(node["select_list"]):
             if star["relation_name"].lower() not in row.dimensions:
                 star["exclude_list"].append(ROW)
         number = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": ROW, "query_location": NO_PLACE}
         node["select_list"].insert(0, {**number, "column_names": [row.alias, ROW]})
-        return JoinedRow("", outputs, row.times | times, direct=False)
+        return JoinedRow("", outputs, row.times | times, direct=False, moving=moving)
+
+    def _or_old(self, condition: Node, row: JoinedRow) -> Node:
+        """Return the condition that an old row or a delete meets too: it was another time when the row was written."""
+        tree = self.query.trees.tree(f"SELECT 1 WHERE false OR {quoted(row.alias)}.{ROW} % 2 = 1")
+        other: Node = tree["where_clause"]
+        other["children"][0] = condition
+        return other
+
+    def _moves(self, column: Node, row: JoinedRow) -> bool:
+        return self.query.trees.moves(column, row.names, row.moving)
+
+    def _moving(self, columns: Sequence[Node], row: JoinedRow) -> frozenset[str]:
+        """Return the names, in small letters, of the columns that have another value each time."""
+        own = [column for column in columns if not stars(column) and self._moves(column, row)]
+        names = [column["alias"] or (column.get("column_names") or [""])[-1] for column in own]
+        kept = row.moving if list(stars(columns)) else frozenset[str]()
+        return kept.union(str(name).lower() for name in names)
+
+    def _moving_outputs(self, columns: Sequence[Node], row: JoinedRow) -> tuple[bool, ...] | None:
+        """Return whether each column has another value each time; no flags if none has, None if it is not known."""
+        found: list[bool] = []
+        if not row.moving and not any(self._moves(column, row) for column in columns):
+            return ()
+        for column in columns:
+            if not stars(column):
+                found.append(self._moves(column, row))
+            elif _plain(column) and (expanded := _star(column, row)) is not None:
+                found += [name.lower() in row.moving for name, _ in expanded]
+            else:
+                return None
+        return tuple(found)
 
     def _check_clauses(self, node: Node) -> None:
         query = self.query

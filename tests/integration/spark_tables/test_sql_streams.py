@@ -154,3 +154,25 @@ def test_what_a_stream_cannot_do_is_refused(spark: SparkSession, catalog: Catalo
     with pytest.raises(ConfigError, match=message) as caught:
         streamed(spark, catalog, query)
     assert "line" in str(caught.value)
+
+
+def test_old_rows_and_deletes_meet_a_condition_that_has_another_result_each_time(
+    spark: SparkSession, catalog: Catalog
+) -> None:
+    duck(
+        catalog,
+        f"""CREATE TABLE moving (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) {PRODUCES};
+        CREATE TABLE kept (id INT, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1');
+        CREATE TABLE days (id INT, d DATE, PRIMARY KEY (id, d) NOT ENFORCED) WITH ('bucket' = '1');
+        INSERT INTO moving VALUES (1, 5), (2, 5), (3, -5);
+        UPDATE moving SET v = -5 WHERE id = 1; DELETE FROM moving WHERE id > 1""",
+    )
+    start = "moving /*+ OPTIONS('scan.snapshot-id' = '1') */"
+    for condition in ("v > rand()", "v > 0 AND current_date() > DATE '2001-01-01'"):
+        (rows,) = streamed(spark, catalog, f"SELECT id FROM (SELECT * FROM {start} WHERE {condition}) AS q")
+        found = sorted((row["op"], row["id"]) for row in rows)
+        assert found == [("+I", 1), ("+I", 2), ("-D", 1), ("-D", 2), ("-D", 3)]
+    streamed(spark, catalog, f"INSERT INTO kept SELECT id, v FROM {start} WHERE v > rand()")
+    assert duck(catalog, "SELECT * FROM kept") == []
+    with pytest.raises(ConfigError, match=r"the key 'd' of shop.days has another value each time"):
+        streamed(spark, catalog, "INSERT INTO days SELECT id, current_date() FROM moving")

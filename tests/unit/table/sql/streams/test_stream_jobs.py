@@ -17,6 +17,7 @@ from penstock.table.read.change_stream import SnapshotBatches
 from penstock.table.sql.interpreter import Interpreter
 from penstock.table.sql.session_options import STREAMING
 from penstock.table.sql.streams.stream_inserts import StreamInsert
+from penstock.table.sql.streams.stream_jobs import INTERVAL
 from penstock.table.system.tables import NAMES
 from tests.invariants import check_invariants
 
@@ -445,3 +446,71 @@ def changes_of(lake: Lake) -> list[penstock.table.read.follow.SnapshotChanges]: 
     table = lake.catalog.table("d.s")
     assert table.latest_snapshot is not None
     return list(table.follow(1, until=table.latest_snapshot.id))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("type_", "condition"),
+    [
+        ("TIMESTAMP_LTZ(6)", "ts <= now()"),
+        ("TIMESTAMP(6)", "ts <= localtimestamp"),
+        ("TIMESTAMP(6)", "id > 0 AND ts <= CAST(current_timestamp AS TIMESTAMP)"),
+    ],
+)
+def test_a_condition_on_the_time_leaves_out_no_file_of_later_rows(lake: Lake, type_: str, condition: str) -> None:
+    """Files are chosen by a condition that is derived once, at the start of the stream."""
+    lake.batch(f"CREATE TABLE e (id INT, ts {type_}); INSERT INTO e VALUES (1, TIMESTAMP '2001-01-01 00:00:00')")
+    stop = Event()
+    with Interpreter(lake.catalog, "d", stop=stop) as interpreter:
+        rows = interpreter.run(
+            f"{STREAMING}; SET '{INTERVAL}' = '10 ms'; SELECT id FROM (SELECT * FROM e) WHERE {condition}"
+        )
+        shown = (row["id"] for table in rows for row in table.to_pylist() if "id" in row)
+        assert next(shown) == 1
+        lake.batch("INSERT INTO e SELECT 2, now(); INSERT INTO e VALUES (3, TIMESTAMP '2001-01-01 00:00:00')")
+        assert [next(shown), next(shown)] == [2, 3]
+        stop.set()
+        assert list(shown) == []
+
+
+@pytest.mark.slow
+def test_old_rows_and_deletes_meet_a_condition_that_has_another_result_each_time(lake: Lake) -> None:
+    """A row met the condition when it was written, and its delete comes at another time."""
+    lake.batch(
+        "INSERT INTO s VALUES (1, 0, 5), (2, 0, 5), (3, 0, -5); UPDATE s SET v = -5 WHERE id = 1;"
+        "DELETE FROM s WHERE id > 1"
+    )
+    start = "/*+ OPTIONS('scan.snapshot-id' = '1') */"
+    wanted = [("+I", 1), ("+I", 2), ("-D", 1), ("-D", 2), ("-D", 3)]
+    for query in (
+        f"SELECT id FROM s {start} WHERE v > random()",
+        f"SELECT id FROM (SELECT id, v > random() AS b FROM s {start}) AS q WHERE b",
+        f"SELECT q.id FROM (SELECT * FROM s {start} WHERE v > random()) AS q",
+    ):
+        assert sorted(kinds(lake.stream(query), "id")) == sorted(wanted)
+    lake.batch(f"CREATE TABLE out ({SOURCE}) WITH ('bucket' = '1')")
+    lake.stream(f"INSERT INTO out SELECT * FROM s {start} WHERE v > random()")
+    assert lake.batch("SELECT * FROM out") == []
+
+
+@pytest.mark.slow
+def test_streams_into_tables_that_would_keep_rows_by_the_time_are_refused(lake: Lake) -> None:
+    day = "id INT, d DATE, v INT, PRIMARY KEY (id, d) NOT ENFORCED"
+    lake.batch(
+        f"CREATE TABLE days ({day}) WITH ('bucket' = '1'); CREATE TABLE plain ({SOURCE}) WITH ('bucket' = '1');"
+        f"CREATE TABLE log ({SOURCE}) WITH ('bucket' = '1', 'changelog-producer' = 'input');"
+        "CREATE TABLE events (id INT, v INT); INSERT INTO events VALUES (1, 1); INSERT INTO s VALUES (1, 1, 1)"
+    )
+    refused = {
+        "INSERT INTO days SELECT id, current_date, v FROM s": "the key 'd' of d.days has another value each time",
+        "INSERT INTO days SELECT * FROM (SELECT id, CAST(now() AS DATE) AS d, v FROM s)": "the key 'd' of d.days",
+        "INSERT INTO log SELECT * FROM s WHERE v > random()": "d.log needs the old rows that were written",
+        "SELECT id FROM plain WHERE id > random()": "its condition needs the old rows of updates",
+    }
+    for statement, message in refused.items():
+        with pytest.raises(ConfigError, match=message):
+            lake.stream(statement)
+    lake.stream("INSERT INTO days SELECT id, current_date, v FROM events WHERE v > random()")
+    lake.stream("INSERT INTO log SELECT id, v, CAST(random() AS INT) FROM s")
+    assert [row["id"] for row in lake.batch("SELECT * FROM days")] == [1]
+    assert [row["id"] for row in lake.batch("SELECT * FROM log")] == [1]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
@@ -28,6 +29,11 @@ def _options(given: object) -> object:
 
 
 Options = Annotated[Text, BeforeValidator(_options)]
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    """Return a name that comes more than once, None if there is no such name."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 class LookupRetryConfig(Strict):
@@ -63,6 +69,16 @@ class LookupConfig(Strict):
             raise ValueError(f"{given!r} is not the name of a table; write database.table")
         return given
 
+    @field_validator("on")
+    @classmethod
+    def _compares_once(cls, given: dict[str, str]) -> dict[str, str]:
+        if (twice := _repeated(given.values())) is not None:
+            raise ValueError(
+                f"{twice!r} of the dimension is compared with several columns; compare it with one, and write the other"
+                " comparison as a filter"
+            )
+        return given
+
     @field_validator("columns")
     @classmethod
     def _are_columns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -70,6 +86,8 @@ class LookupConfig(Strict):
             words = text.split()
             if len(words) != 1 and not (len(words) == 3 and words[1].lower() == "as"):
                 raise ValueError(f"{text!r} is not a column; write  city  or  city as user_city")
+        if (twice := _repeated(text.split()[-1] for text in given)) is not None:
+            raise ValueError(f"two columns are named {twice!r}; rename one, as in  city as user_city")
         return given
 
 

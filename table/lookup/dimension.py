@@ -173,6 +173,13 @@ def _check(schema: TableSchema, columns: tuple[str, ...], by: tuple[str, ...], t
             table=table,
             hint="name the columns that are compared, usually the primary key",
         )
+    if len(set(by)) < len(by):
+        raise ConfigError(
+            "a lookup compares a column of the table with two values",
+            table=table,
+            columns=", ".join(by),
+            hint="name each column once, and compare the values with each other before",
+        )
     for field in schema.select(by):
         if not isinstance(field.type, AtomicType) or field.type.root in {*_FLOATS, "VARIANT", "BLOB"}:
             raise ConfigError(

@@ -379,6 +379,8 @@ def test_the_newest_day_of_a_dimension_is_looked_up(lake: Lake) -> None:
         ({"on": {"usr_id": "id"}}, "'usr_id', which is not a column of ods.orders"),
         ({"on": {"user_id": "idd"}}, "'idd', which is not a column of dim.users"),
         ({"on": {}}, "on"),
+        ({"on": {"user_id": "id", "amount": "id"}}, "'id' of the dimension is compared with several columns"),
+        ({"columns": ["name", "city as name"]}, "two columns are named 'name'"),
         ({"columns": ["nmae"]}, "'nmae', which is not a column of dim.users"),
         ({"columns": ["name user_name"]}, "not a column; write"),
         ({"columns": ["id"]}, "has a column 'id', and so has the lookup"),

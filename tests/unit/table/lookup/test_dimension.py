@@ -195,6 +195,7 @@ def test_a_key_that_its_column_cannot_have_has_no_row(tmp_path: Path, key: bool)
         (["id"], ["nmae"], "nmae"),
         (["idd"], None, "idd"),
         ([], None, "at least one column"),
+        (["id", "id"], None, "compares a column of the table with two values"),
         (["ratio"], None, "cannot be looked up by ratio"),
     ],
 )

@@ -168,12 +168,16 @@ def _warn_of_newer_rows(spec: PipelineSpec, tables: list[str]) -> None:
     from penstock.table.options.merge_engines import SEQUENCE_FIELD
 
     schemas = {table: job_warehouse(spec).store(table).schema() for table in tables}
-    at_risk = [
-        table
-        for table, schema in schemas.items()
-        if schema.primary_keys and not schema.typed[SEQUENCE_FIELD] and not keeps_versions(schema)
-    ]
-    if at_risk:
+    keyed = {table: schema for table, schema in schemas.items() if schema.primary_keys}
+    ordered = [table for table, schema in keyed.items() if schema.typed[SEQUENCE_FIELD] or keeps_versions(schema)]
+    if ordered:
+        # They compare a replayed row with the row that they have, and have none of a row that was deleted.
+        print(
+            f"warning: {', '.join(ordered)}: rows that were deleted since may be back. penstock verify  finds them in"
+            " the tables of a database, and  --reset TABLE  reads a table again",
+            file=sys.stderr,
+        )
+    if at_risk := [table for table in keyed if table not in ordered]:
         print(
             f"warning: {', '.join(at_risk)}: without a sequence.field the replayed rows count as the newest: they may"
             " have overwritten newer ones, and rows that were deleted since are back. penstock verify  finds both in"

@@ -29,7 +29,7 @@ from penstock.table.schema.changes import UpdateColumnType, evolve
 from penstock.table.values.types import parse_type
 from tests.here import run
 from tests.integration.failing_calls import Killed, die
-from tests.shop import Shop, insert
+from tests.shop import Shop, change, insert
 
 LETTERS = "__penstock_dead_letters"
 FILE = """
@@ -366,6 +366,31 @@ def test_one_dead_letter_is_called_one(shop: Shop, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "1 dead letter was dropped\n"
     assert main(["dlq", "shop.yaml", "drop"]) == 0
     assert capsys.readouterr().out == "0 dead letters were dropped\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sink", ["deletes: history", "per-table: {ods.orders: {sequence.field: v}}"])
+def test_a_replay_names_ordered_tables_in_which_deleted_rows_may_be_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sink: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shop = Shop(tmp_path)
+    file = FILE.format(folder=tmp_path).replace("database: ods,", f"database: ods, {sink},")
+    Path("shop.yaml").write_text(file)
+    shop.put(
+        "1.json",
+        *(insert("orders", {"id": number, "v": 1, "q1": value}) for number, value in ((1, "9000000000"), (2, 5))),
+    )
+    run(yaml_file.load(Path("shop.yaml")))
+    shop.put("2.json", change("DELETE", "orders", {"id": 1, "v": 2, "q1": 5}))
+    run(yaml_file.load(Path("shop.yaml")))
+    Table(shop.table("orders").store).compact()
+    widened(shop)
+    assert main(["dlq", "shop.yaml", "replay"]) == 0
+    printed = capsys.readouterr().err
+    assert "warning: ods.orders: rows that were deleted since may be back" in printed
+    assert "count as the newest" not in printed
+    assert sorted(row["id"] for row in shop.rows("orders") if row.get("is_current", True)) == [1, 2]
 
 
 def test_a_pipeline_without_dead_letters_reports_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from penstock.schema_evolution.expressions.operators import texts
 
 _WRITTEN = re.compile(r"([a-z0-9-]+)(?:\((.*)\))?", re.DOTALL)
 _STAR = "*"
+_DIGESTS = frozenset({"sha256", "md5"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class Mask:
         if mask.name == "replace" and mask.argument is None:
             raise ConfigError(f"{text!r} needs the replacement text", hint="write it as replace(***)")
         return mask
+
+    @property
+    def keeps_distinct(self) -> bool:
+        """Return whether different values stay different."""
+        return self.name in _DIGESTS
 
     def values(self, column: pa.Array) -> pa.Array:
         """Return the masked column as text."""

@@ -17,7 +17,7 @@ from penstock.formats.change import BadRecord, ChangeBatch, SourceField, SourceS
 from penstock.formats.demand import Demand
 from penstock.row_kinds import RowKinds, is_retract
 from penstock.schema_evolution.expression_columns import ORIGINS, ExpressionColumns
-from penstock.schema_evolution.expressions.nodes import Call, ColumnReference, Dialect, Item, Node, children, columns_of
+from penstock.schema_evolution.expressions.nodes import Call, Dialect, Item, Node, children, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.masks import Mask
@@ -27,6 +27,7 @@ from penstock.schema_evolution.types.source import TYPED, paimon_type
 from penstock.schema_evolution.update_images import Flags, follow_filter, key_only_deletes, split_key_changes
 from penstock.table_pattern import TablePattern
 
+_KIND = "__data_event_type__"
 _CLOCKS = frozenset({"now", "current_timestamp", "localtimestamp", "localtime", "current_time", "current_date"})
 
 
@@ -101,6 +102,21 @@ class Transform:
         return {name: columns for name, columns in used.items() if columns}
 
     @property
+    def filters_by_clock(self) -> bool:
+        """Return whether the filter depends on the time at which a change is read.
+
+        A filter by the kind of a change is not among them: it decides what happens to deletes.
+        """
+        if self.filter is None:
+            return False
+        names = set(columns_of(self.filter))
+        nodes = [
+            self.filter,
+            *(item.value for item in self.projection if item.value is not None and item.name in names),
+        ]
+        return any(map(_reads_clock, nodes)) and not any(_KIND in columns_of(node) for node in nodes)
+
+    @property
     def filter_moves(self) -> bool:
         """Return whether the filter depends on lookups, or on the time or the kind of a change."""
         return self.filters and (self.looks_up or (self.filter is not None and depends_on_change(self.filter)))
@@ -156,8 +172,9 @@ class Transform:
             if self._filters_beside(change.schema.primary_keys):
                 # Whether the row was in the table is unknown. Deleting a row that does not exist is harmless.
                 passes = passes | key_only_deletes(change)
-            if self.uses_lookups(columns_of(self.filter)):
-                # The dimension may have had other values when the row was written. The same holds for this one.
+            if self.uses_lookups(columns_of(self.filter)) or self.filters_by_clock:
+                # The dimension may have had other values when the row was written, and it was another time. The same
+                # holds for this one.
                 passes = passes | is_retract(kinds)
             follow_filter(change, passes, kinds, kept)
         keys = [*(self.primary_keys or change.schema.primary_keys), *self.partition_keys]
@@ -190,14 +207,16 @@ class Transform:
 
 def depends_on_change(node: Node) -> bool:
     """Return whether an expression depends on the time or the kind of a change."""
+    return _reads_clock(node) or not {"op_ts", _KIND}.isdisjoint(columns_of(node))
+
+
+def _reads_clock(node: Node) -> bool:
     match node:
-        case ColumnReference(name):
-            return name in {"op_ts", "__data_event_type__"}
         case Call("unix_timestamp", ()):
             return True
         case Call(name, _) if name in _CLOCKS:
             return True
-    return any(map(depends_on_change, children(node)))
+    return any(map(_reads_clock, children(node)))
 
 
 def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) -> ChangeBatch:

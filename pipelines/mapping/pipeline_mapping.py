@@ -25,6 +25,8 @@ from penstock.pipelines.mapping.target_rows import (
     can_store,
     check_history_of,
     check_marks_of,
+    check_masked_key,
+    check_retracts_by_clock,
     check_retracts_of_dropped,
     check_retracts_with_lookups,
 )
@@ -149,6 +151,8 @@ class PipelineMapping:
         transform = self.table_rules.transform(source.database, source.table)
         if transform is not None and transform.looks_up:
             check_retracts_with_lookups(change, table, transform, self.new_tables.sources_of(table.primary_keys))
+        if transform is not None and transform.filters_by_clock:
+            check_retracts_by_clock(change, table)
         # Fitted before rows are dropped: a value that does not fit is reported in a delete as well.
         fitted = self._fit(table, fetched, now_millis).rows(change)
         rows = fitted.batch
@@ -158,7 +162,8 @@ class PipelineMapping:
         return replace(fitted, batch=batch, dropped=dropped)
 
     def check_existing(self, source: SourceSchema, table: TableSchema) -> None:
-        """Raise ConfigError if a table can never get the columns that rows of this source need."""
+        """Raise ConfigError if a table can never store the rows of this source as they have to be."""
+        check_masked_key(self.table_rules.transform(source.database, source.table), source, table, self.rules)
         if self.keeps_versions(source.database, source.table):
             check_history_of(f"{source.database}.{source.table}", table)
 

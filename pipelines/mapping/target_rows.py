@@ -71,6 +71,20 @@ def check_history_of(source: str, table: TableSchema) -> None:
     check_history(f"of {source}", table)
 
 
+def check_masked_key(transform: Transform | None, source: SourceSchema, table: TableSchema, rules: ColumnRules) -> None:
+    """Raise ConfigError if a mask gives different rows of a source table the same key."""
+    masks = {} if transform is None else transform.masks or {}
+    keys = {name: mask for name, mask in masks.items() if rules.name(name) in table.primary_keys}
+    alike = next((name for name, mask in keys.items() if not mask.keeps_distinct), None)
+    if alike is not None:
+        raise ConfigError(
+            f"the mask {masks[alike]} on {alike!r}, a column of the table's key, makes one row of different rows",
+            source=f"{source.database}.{source.table}",
+            key=", ".join(table.primary_keys),
+            hint=f"mask it by sha256, which keeps different values different, or choose primary-keys without {alike}",
+        )
+
+
 def check_retracts_of_dropped(
     batch: RowBatch, table: TableSchema, source: str, expectations: Sequence[Expectation]
 ) -> None:
@@ -78,10 +92,8 @@ def check_retracts_of_dropped(
 
     A message does not say whether its old row was added: its rule may have left it out, or an update before it.
     """
-    if not (table.primary_keys and merge_engine(table.typed).needs_before_images):
+    if not _undoes_old_rows(table):
         return
-    if all(aggregate.ignore_retract for aggregate in _merge(table).aggregates.values()):
-        return  # no old row is undone
     rule = next((expectation for expectation in expectations if expectation.action in {"drop", "dead-letter"}), None)
     if rule is not None and is_retract(batch.kinds).any():
         raise ConfigError(
@@ -91,6 +103,24 @@ def check_retracts_of_dropped(
             hint="write the condition as the filter of a transform, which is applied to old rows too; or write the rows"
             " to a table with  changelog-producer: lookup,  and aggregate that one",
         )
+
+
+def check_retracts_by_clock(change: ChangeBatch, table: TableSchema) -> None:
+    """Raise ConfigError if old rows would undo values that a filter by the time may have kept out of an aggregate."""
+    if _undoes_old_rows(table) and is_retract(change.kinds).any():
+        raise ConfigError(
+            "the target table undoes old rows in its aggregates, and its filter depends on the time at which a row is"
+            " read, so that it does not say whether an old row was added",
+            source=f"{change.schema.database}.{change.schema.table}",
+            hint="filter by columns and constants; or write the rows to a table with  changelog-producer: lookup,  and"
+            " aggregate that one",
+        )
+
+
+def _undoes_old_rows(table: TableSchema) -> bool:
+    if not (table.primary_keys and merge_engine(table.typed).needs_before_images):
+        return False
+    return not all(aggregate.ignore_retract for aggregate in _merge(table).aggregates.values())
 
 
 def check_retracts_with_lookups(

@@ -13,6 +13,7 @@ from penstock.formats.change import SourceSchema
 from penstock.pipelines.mapping.new_tables import OLDER_TABLE, NewTables, text_sequence
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.table_rules import TableRules
+from penstock.pipelines.mapping.target_rows import check_masked_key
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
 from penstock.schema_evolution.row_versions import as_history, check_history
 from penstock.schema_evolution.soft_deletes import DELETED, check_marks
@@ -54,6 +55,9 @@ class TargetSchemas:
         sources = keyed or sources
         rules = self.table_rules.new_tables(self.new_tables, table, sources)
         made = rules.schema(table, sources, insists=self.is_one_table, now=now)
+        for source in sources:
+            transform = self.table_rules.transform(source.database, source.table)
+            check_masked_key(transform, source, made, self.rules)
         if DELETED in made.names and any(
             self.table_rules.marks_deletes(source.database, source.table) for source in sources
         ):

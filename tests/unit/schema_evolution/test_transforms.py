@@ -260,3 +260,30 @@ def test_columns_of_lookups_are_needed_and_those_that_they_add_are_known() -> No
     assert demand.columns == frozenset({"id", "user_id"})
     assert demand.condition is None
     assert not demand.unknown
+
+
+@pytest.mark.parametrize(
+    ("filter_", "projection"), [("q > unix_timestamp()", None), ("q > t", "*, unix_timestamp() as t")]
+)
+def test_old_rows_and_deletes_pass_a_filter_by_the_time(filter_: str, projection: str | None) -> None:
+    """The row passed when it was written, and the time of its update or delete does not say so."""
+    transform = Transform.of("shop.orders", projection, filter_)
+    assert rows_of(applied(transform, UPDATES)) == [
+        (UPDATE_BEFORE, "1"),
+        (UPDATE_AFTER, "1"),
+        (DELETE, "2"),
+        (UPDATE_BEFORE, "3"),
+        (UPDATE_AFTER, "3"),
+        (DELETE, "4"),
+        (DELETE, "6"),
+        (DELETE, "7"),
+        (DELETE, "8"),
+        (UPDATE_AFTER, "9"),
+    ]
+    later = transform.applied(UPDATES, TypeMapping(), 100_000)[0]
+    assert rows_of(later) == [(DELETE, str(number)) for number in (1, 2, 3, 4, 6, 7, 8, 9)]
+
+
+def test_a_filter_by_the_kind_of_a_change_decides_on_deletes() -> None:
+    kinds = Transform.of("shop.orders", filter_="q > unix_timestamp() and __data_event_type__ <> '-D'")
+    assert (DELETE, "6") not in rows_of(applied(kinds, UPDATES))

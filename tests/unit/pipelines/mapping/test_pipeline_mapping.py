@@ -228,3 +228,35 @@ def test_an_aggregate_that_ignores_old_rows_accepts_them_beside_a_quality_rule(s
     shop.put("1.json", *(insert("orders", row) for row in rows), change("DELETE", "orders", rows[1]))
     run(shop.spec(**sections))
     assert [row["q1"] for row in shop.table("orders").scan().to_arrow().to_pylist()] == [1]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("mask", ["keep-first(1)", "redact", "replace(x)", "null"])
+def test_a_mask_that_makes_keys_alike_is_refused(shop: Shop, mask: str, exists: bool) -> None:
+    rows = [{"id": 11, "name": "a"}, {"id": 12, "name": "b"}]
+    shop.put("1.json", *(insert("orders", row) for row in rows))
+    rule: dict[str, Any] = {"source-table": "shop.orders", "projection": "cast(id as string) as id, name"}
+    if exists:
+        run(shop.spec(transform=[rule]))
+        shop.put("2.json", insert("orders", rows[0]))
+    with pytest.raises(ConfigError, match=r"on 'id', a column of the table's key, makes one row of different rows"):
+        run(shop.spec(transform=[{**rule, "mask": {"id": mask}}]))
+    if not exists:
+        run(shop.spec(transform=[{**rule, "mask": {"id": "sha256", "name": mask}}]))
+        assert len({row["id"] for row in shop.rows("orders")}) == 2
+
+
+def test_an_aggregate_refuses_old_rows_that_a_filter_by_the_time_may_have_left_out(shop: Shop) -> None:
+    options = {"merge-engine": "aggregation", "fields.q1.aggregate-function": "sum", "bucket": "1"}
+    rule = {"source-table": "shop.orders", "projection": "name, q1", "primary-keys": ["name"]}
+    sections: dict[str, Any] = {
+        "transform": [{**rule, "filter": "id < unix_timestamp()"}],
+        "sink": {"table-options": options},
+    }
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a", "q1": 1}))
+    run(shop.spec(**sections))
+    shop.put("2.json", change("DELETE", "orders", {"id": 1, "name": "a", "q1": 1}))
+    with pytest.raises(ConfigError, match="its filter depends on the time at which a row is read"):
+        run(shop.spec(**sections))
+    run(shop.spec(**{**sections, "transform": [{**rule, "filter": "id < 9"}]}))
+    assert [row["q1"] for row in shop.table("orders").scan().to_arrow().to_pylist()] == [0]

@@ -148,7 +148,7 @@ class _Commit:
         try:
             if self.only_once is not None:
                 self.only_once.check(self.store, self.identity.user, latest)
-            schema = self.store.schema()
+            schema = self._schema(first=first)
             changes = self.check(latest, first)
             snapshot = _next_snapshot(self.store, schema, self.identity, latest, changes, self.lists)
         except PenstockError as error:
@@ -160,6 +160,12 @@ class _Commit:
             self.lists.discard_all()
             raise
         return self._put(snapshot, changes)
+
+    def _schema(self, *, first: bool) -> TableSchema:
+        """Return the newest schema version."""
+        # A second half follows its first one at once, which has listed the versions.
+        known = self.store.schemas.last_read() if first and self.store.snapshots.is_second_half else None
+        return known if known is not None and self.store.schemas.is_newest(known) else self.store.schema()
 
     def _is_outdated(self, latest: Snapshot | None) -> bool:
         """Return whether there are newer snapshots by now: this one may have expired while its manifests were read."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from penstock.errors import CommitConflict, ConfigError, PenstockError
 from penstock.table.commit.attempt import Check, Retries, commit_snapshot
@@ -126,22 +127,35 @@ class Committer:
 
             return ask
 
-        empty = append.is_empty and compact.is_empty
         # The APPEND half comes first and has all new files: the rows are complete even if the compaction is lost.
-        if not append.is_empty or force_empty or (empty and self._keeps_empty(identifier)):
+        first = not append.is_empty or force_empty or (compact.is_empty and self._keeps_empty(identifier))
+        with self._halves(both=first and not compact.is_empty) as by:
+            if first:
+                try:
+                    check = counted(self._checks.append(append, messages))
+                    snapshots.append(by._commit_once(identity, check, newest=newest))
+                except AlreadyCommitted:
+                    return CommittedSnapshots(already=self.committed(identifier), retries=retries)
+                newest = snapshots[-1]
+            if compact.is_empty:
+                return CommittedSnapshots(tuple(snapshots), retries=retries)
             try:
-                check = counted(self._checks.append(append, messages))
-                snapshots.append(self._commit_once(identity, check, newest=newest))
-            except AlreadyCommitted:
-                return CommittedSnapshots(already=self.committed(identifier), retries=retries)
-            newest = snapshots[-1]
-        if compact.is_empty:
-            return CommittedSnapshots(tuple(snapshots), retries=retries)
-        try:
-            snapshots.append(self._compact(identity, compact, messages, newest, counted, second=bool(snapshots)))
-        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
-            return CommittedSnapshots(tuple(snapshots), lost, retries)
+                snapshots.append(by._compact(identity, compact, messages, newest, counted, second=first))
+            except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
+                return CommittedSnapshots(tuple(snapshots), lost, retries)
         return CommittedSnapshots(tuple(snapshots), retries=retries)
+
+    @contextmanager
+    def _halves(self, *, both: bool) -> Iterator[Committer]:
+        """Yield the committer of a commit. The hint LATEST of both halves is written once, after the second."""
+        if not both:
+            yield self
+            return
+        snapshots = self.store.snapshots.for_two_halves()
+        try:
+            yield replace(self, store=replace(self.store, snapshots=snapshots))
+        finally:
+            snapshots.settle_hint()
 
     def _keeps_empty(self, identifier: int) -> bool:
         """Return whether a commit without rows makes a snapshot.
@@ -208,17 +222,18 @@ class Committer:
                 return CommittedSnapshots(already=already)
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
-        try:
-            check = self._checks.overwrite(append, messages, covers, seen)
-            overwritten = self._commit_once(identity, check, newest=newest)
-        except AlreadyCommitted:
-            return CommittedSnapshots(already=self.committed(identifier))
-        if compact.is_empty:
-            return CommittedSnapshots((overwritten,))
-        try:
-            compacted = self._compact(identity, compact, messages, overwritten, lambda check: check, second=True)
-        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
-            return CommittedSnapshots((overwritten,), lost)
+        with self._halves(both=not compact.is_empty) as by:
+            try:
+                check = self._checks.overwrite(append, messages, covers, seen)
+                overwritten = by._commit_once(identity, check, newest=newest)
+            except AlreadyCommitted:
+                return CommittedSnapshots(already=self.committed(identifier))
+            if compact.is_empty:
+                return CommittedSnapshots((overwritten,))
+            try:
+                compacted = by._compact(identity, compact, messages, overwritten, lambda check: check, second=True)
+            except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
+                return CommittedSnapshots((overwritten,), lost)
         return CommittedSnapshots((overwritten, compacted))
 
     def rewrite(self, changes: CommitChanges, identifier: int = BATCH_IDENTIFIER) -> CommittedSnapshots:

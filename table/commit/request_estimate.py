@@ -38,9 +38,9 @@ def requests_of_batch(options: TableOptions, buckets: int, *, keyed: bool) -> Re
     producer = options[CHANGELOG_PRODUCER]
     compacts = producer in _BY_COMPACTION or options[DELETION_VECTORS_ENABLED] or merge_engine(options).oldest_wins
     if keyed and compacts:
-        # Two snapshots. A bucket has a file of new rows, the compacted file and the changelog; the compaction reads
-        # the files of before.
-        return Requests(puts=12 + 3 * buckets, lists=3, reads=17 + 4 * buckets)
+        # Two snapshots with one hint. A bucket has a file of new rows, the compacted file and the changelog; the
+        # compaction reads the files of before.
+        return Requests(puts=11 + 3 * buckets, lists=1, reads=16 + 4 * buckets)
     # Dynamic buckets: the snapshot that all tasks look keys up in, and the hash index of each bucket. New keys add what
     # their index costs: it is read again, and written with an index manifest.
     reads = 13 + buckets if keyed and options[BUCKET] == -1 else 11

@@ -107,6 +107,12 @@ class LookupStore:
             for path in (*self._paths(name), self._folder / f"{name}.asked"):
                 path.unlink(missing_ok=True)
 
+    def drop_files(self, files: Container[str]) -> None:
+        """Delete the lookup files named `<file>-<mark>.<anything>` of data files, which are given with their marks."""
+        with os.scandir(self._folder) as found:
+            names = {entry.name.rpartition(".")[0] for entry in found}
+        self.drop(name for name in names if name.rpartition(".")[0] in files)
+
     def keep_only(self, mark: str, files: Container[str]) -> None:
         """Delete the lookup files named `<file>-<mark>.<anything>`, except those of the given data files.
 
@@ -195,10 +201,9 @@ def drop_lookups(store: TableStore, removed: Iterable[ManifestEntry]) -> None:
     schema = store.schema_last_read()
     spec = CompactionSpec.of(schema) if schema.primary_keys else None
     if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
-        places = [(entry.file.name, bucket_mark(store, (entry.partition, entry.bucket))) for entry in removed]
-        variants = {columns_mark(store.schemas.get(number)) for number in store.schemas.ids()}
+        gone = {f"{entry.file.name}-{bucket_mark(store, (entry.partition, entry.bucket))}" for entry in removed}
         # The limit has no effect, since only adding a file evicts others; 0 saves asking for the free disk space.
-        LookupStore(folder, 0).drop(f"{name}-{mark}.{variant}" for name, mark in places for variant in variants)
+        LookupStore(folder, 0).drop_files(gone)
 
 
 def drop_table_lookups(root: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.errors import StoreError
@@ -23,12 +25,14 @@ _READ_ONE_BY_ONE = 50
 class HintedFolder:
     """The numbered files of a folder, found by hints.
 
-    Every hint is verified against the files. A wrong, missing or truncated hint only costs a listing.
+    Every hint is verified against the files. A wrong, missing or truncated hint only costs a listing. `unwritten` takes
+    the place of the hint LATEST if that is yet to be written.
     """
 
     storage: Storage
     folder: str
     prefix: str
+    unwritten: int | None = None
 
     def path(self, number: int) -> str:
         return f"{self.folder}/{self.prefix}{number}"
@@ -48,7 +52,7 @@ class HintedFolder:
 
     def latest_hint(self) -> int | None:
         """Return the number of the hint, if it is not outdated. The file with this number need not exist."""
-        hint = self._hint("LATEST")
+        hint = self._hint("LATEST") if self.unwritten is None else self.unwritten
         # The hint is written after the snapshot and may be old: it counts only if there is no next snapshot.
         # A rollback may have deleted the snapshot of the hint itself.
         return None if hint is None or self.exists(hint + 1) else hint
@@ -133,6 +137,30 @@ class SnapshotFiles:
         self._table = table_path
         self.folder = HintedFolder(storage, f"{root}/snapshot", "snapshot-")
         self.changelogs = HintedFolder(storage, f"{root}/changelog", "changelog-")
+        self._is_first_half = False
+
+    def for_two_halves(self) -> SnapshotFiles:
+        """Return these files for a commit of two snapshots, of which only the second writes the hint LATEST.
+
+        `settle_hint` has to follow, in case that there is no second one. In between the hint is one behind, as after a
+        crash between a snapshot and its hint.
+        """
+        files = copy(self)
+        files._is_first_half = True
+        return files
+
+    @property
+    def is_second_half(self) -> bool:
+        """True if the first of two halves has been made, and nothing after it."""
+        return self.folder.unwritten is not None
+
+    def settle_hint(self) -> None:
+        """Write the hint of a first half that no second one has followed, unless a rollback has deleted it."""
+        owed = self.folder.unwritten
+        # Without an answer the hint stays one behind, which costs readers a listing until the next commit.
+        with suppress(OSError):
+            if owed is not None and self.exists(owed):
+                self._note_latest(owed)
 
     def latest_id(self) -> int | None:
         return self.folder.latest()
@@ -217,8 +245,15 @@ class SnapshotFiles:
                 snapshot=snapshot.id,
                 hint="keep more snapshots (snapshot.num-retained.min), and for a longer time (snapshot.time-retained)",
             )
-        self.folder.write_latest(snapshot.id)
+        if self._is_first_half:
+            self._is_first_half, self.folder = False, replace(self.folder, unwritten=snapshot.id)
+        else:
+            self._note_latest(snapshot.id)
         return True
+
+    def _note_latest(self, number: int) -> None:
+        self.folder = replace(self.folder, unwritten=None)
+        self.folder.write_latest(number)
 
     def newest_first(self, newest: Snapshot | None = None) -> Iterator[Snapshot]:
         """Yield the snapshots from the newest to the oldest. `newest` is the newest one if it has just been read.

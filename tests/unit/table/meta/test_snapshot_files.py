@@ -176,6 +176,41 @@ def test_a_commit_succeeds_if_its_hint_cannot_be_written(monkeypatch: pytest.Mon
     assert files.latest_id() == 2
 
 
+def test_the_second_of_two_halves_writes_the_hint_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, files = table_with(1)
+    halves = files.for_two_halves()
+    assert halves.create(snapshot(2))
+    assert store.files["/t/snapshot/LATEST"] == b"1"
+    assert files.latest_id() == 2
+    monkeypatch.setattr(store, "list", lambda path: pytest.fail(f"listed {path}"))
+    assert halves.latest() == snapshot(2)
+    assert halves.create(snapshot(3))
+    halves.settle_hint()
+    assert store.files["/t/snapshot/LATEST"] == b"3"
+    assert halves.latest_id() == files.latest_id() == 3
+
+
+@pytest.mark.parametrize(("rolled_back", "hint"), [(False, b"2"), (True, b"1")])
+def test_a_first_half_without_a_second_gets_its_hint_if_it_still_exists(rolled_back: bool, hint: bytes) -> None:
+    store, files = table_with(1)
+    halves = files.for_two_halves()
+    halves.create(snapshot(2))
+    if rolled_back:
+        store.delete("/t/snapshot/snapshot-2")
+    halves.settle_hint()
+    assert store.files["/t/snapshot/LATEST"] == hint
+    assert files.latest_id() == halves.latest_id() == int(hint)
+
+
+def test_a_second_half_finds_what_others_have_committed_since_the_first() -> None:
+    _, files = table_with(1)
+    halves = files.for_two_halves()
+    halves.create(snapshot(2))
+    files.create(snapshot(3))
+    assert not halves.create(snapshot(3, 7))
+    assert halves.latest_id() == 3
+
+
 def test_newest_first_ends_where_snapshots_end() -> None:
     store, files = table_with(1, 2, 3, 4)
     walk = files.newest_first()

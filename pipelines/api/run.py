@@ -51,6 +51,8 @@ def run_command(
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
     if _seems_to_need_spark(spec, master, settings or {}):
         first_jvm.start(master, settings or {})
+        if mark is not None:
+            mark.note(needed=True)  # now, so that the start after a kill expects it, too
     else:
         first_jvm.end()
     first = first_jvm.take()

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.005
 _CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the JVM writes its port and its secret into this file
+# Spark asks the Python of this variable for data sources among the installed packages, and nothing else. A pipeline
+# needs none, and two processes fewer are started if this program does not exist.
+_NO_SEARCH = {"PYSPARK_DRIVER_PYTHON": "penstock-needs-no-other-data-sources"}
 _SPARK_VARIABLES = ("SPARK_", "PYSPARK_", "JAVA_", "JDK_")
 
 
@@ -151,7 +154,7 @@ def _started(home: str, settings: Mapping[str, str]) -> FirstJvm:
     known = _known_command(command_file)
     folder = Path(tempfile.mkdtemp(prefix="penstock-jvm-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    environment = {**os.environ, "SPARK_CONNECT_MODE": "0", _CONNECTION: str(folder / "connection")}
+    environment = {**os.environ, **_NO_SEARCH, "SPARK_CONNECT_MODE": "0", _CONNECTION: str(folder / "connection")}
     output, into = os.pipe()
     try:
         process = subprocess.Popen(

@@ -126,7 +126,8 @@ def _launch(settings: Mapping[str, str], stderr: int | None, first: JvmAhead | N
 def find_data_sources(session: SparkSession) -> None:
     """Let Spark look for data sources among the installed packages, which it does before it registers the first one.
 
-    It starts a Python process for that, so it is worth doing while this process is busy otherwise.
+    It starts processes for that, so it is worth doing while this process is busy otherwise. In a JVM that was started
+    ahead, Spark finds that there is no Python to ask.
     """
     session._jsparkSession.sessionState().dataSourceManager().dataSourceExists("penstock")
 

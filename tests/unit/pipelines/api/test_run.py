@@ -63,12 +63,13 @@ def test_a_stop_that_ends_the_question_whether_to_start_one_is_no_error(
 @pytest.mark.parametrize("until", ["caught-up", "forever"])
 def test_other_runs_start_one(until: str, shop: Shop, done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def needed_spark(*given: Any, **named: Any) -> None:
+        assert mark.expects_spark  # a run that is killed now starts the next JVM at once
         named["on_summary"]({"batch": 1, "spark": True})
 
+    mark = StartMark(shop.folder / "mark")
     monkeypatch.setattr(run, "run_here", needed_spark)
     monkeypatch.setattr(start_order, "TIMES_SMALL", 0)
     shop.put("2.json", insert("orders", {"id": 2}))
-    mark = StartMark(shop.folder / "mark")
     assert run.run_command(shop.spec(pipeline={"until": until}), mark=mark) == 0
     assert done == ["started"]
     assert mark.expects_spark

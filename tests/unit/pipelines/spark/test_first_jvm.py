@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ place = os.environ["_PYSPARK_DRIVER_CONN_INFO_PATH"]
 open(place + ".half", "wb").write(struct.pack("!ii", 4711, 6) + b"secret")
 os.rename(place + ".half", place)
 print(os.environ.get("SPARK_ENV_LOADED", "by the script"), flush=True)
+print(os.environ["PYSPARK_DRIVER_PYTHON"], flush=True)
 sys.stdin.read()
 """
 
@@ -65,6 +67,15 @@ def test_the_command_line_of_a_jvm_is_used_again_without_the_scripts(home: Path)
     for jvm, by in ((first, "by the script"), (again, "1")):
         assert first_line(jvm) == by
         jvm.end()
+
+
+def test_spark_finds_no_python_to_search_for_data_sources(home: Path) -> None:
+    jvm = started()
+    with os.fdopen(jvm.output) as lines:
+        python = [lines.readline().strip() for _ in range(2)][1]
+    jvm.end()
+    assert python
+    assert shutil.which(python) is None
 
 
 def test_a_damaged_command_line_is_written_once_more(home: Path) -> None:

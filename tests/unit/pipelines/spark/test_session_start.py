@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -29,3 +31,34 @@ def test_an_error_of_opening_is_raised_where_the_session_is_needed() -> None:
     start = SessionStart(opening)
     with pytest.raises(ConfigError, match="no such master"):
         start.session()
+
+
+# The session cannot be opened here. Until then all imports are made.
+AHEAD = """
+import sys
+from penstock import late_pandas
+from penstock.pipelines.spark.session_start import SessionStart
+
+late_pandas.defer()
+
+class NoJvm:
+    def gateway(self):
+        raise RuntimeError("there is no JVM")
+
+start = SessionStart.ahead(NoJvm(), "shop", None, 1, None)
+print(start.is_open)
+
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.types import LongType, StructType
+from pyspark.util import PythonEvalType
+
+rows = StructType().add("id", LongType())
+pandas_udf(lambda batches: batches, returnType=rows, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+print("pandas" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_with_spark_sends_tasks_without_importing_pandas() -> None:
+    done = subprocess.run([sys.executable, "-c", AHEAD], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["False", "False"]

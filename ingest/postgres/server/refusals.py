@@ -24,6 +24,12 @@ _NO_TICKET = (
     "the login is by Kerberos: klist shows whether there is a valid ticket for the user wherever the pipeline reads "
     "(KRB5CCNAME), kinit gets one; krbsrvname in a service of libpq, or PGKRBSRVNAME, sets the name of the server"
 )
+# MIT Kerberos of the client, about an answer of the server: the reason stays in the log of the server.
+_SERVER_WITHOUT_REASON = "Generic error (see e-text)"
+_SERVER_CANNOT_CHECK = (
+    "the server cannot check tickets of Kerberos, and its log has the reason: often it cannot read its key file "
+    "(krb_server_keyfile), or cannot write to the folder for tickets it has seen (its KRB5RCACHEDIR or TMPDIR)"
+)
 _NO_SERVICE = "correct PGSERVICE and PGSERVICEFILE wherever the pipeline reads, or unset PGSERVICE, even if empty"
 # Answers of a server before it checks the login: while it starts or ends, or when its limit of connections is reached.
 # With sslmode=prefer, libpq then tries again without TLS, and the server may refuse that login because TLS is missing.
@@ -122,4 +128,6 @@ def unopened(server: PgAddress, text: str) -> SourceError:
 def _hint_of_unopened(text: str) -> str:
     if "max_wal_senders" in text:
         return _NO_SENDER_LEFT
+    if _SERVER_WITHOUT_REASON in text:
+        return _SERVER_CANNOT_CHECK
     return _NO_TICKET if "GSSAPI" in text else _UNREACHABLE

@@ -120,3 +120,15 @@ def test_the_ticket_of_another_user_is_refused_at_once(
     kdc.log_in("other", kdc.folder / "other.keytab", tickets)
     with pytest.raises(MissingGrant, match="GSSAPI authentication failed"):
         run(spec_without_password(PgSync(guarded, tmp_path)))
+
+
+def test_the_server_may_write_to_its_temporary_folder(server: PgPlayground) -> None:
+    """Kerberos keeps the tickets that a server has seen there, and accepts none without it.
+
+    The temporary folder of a test process with others beside it is its own, and the server has another user.
+    """
+    data = Path(server.run("SHOW data_directory"))
+    leader = int((data / "postmaster.pid").read_text().splitlines()[0])
+    variables = Path(f"/proc/{leader}/environ").read_text().split("\0")
+    assert f"TMPDIR={data.parent}" in variables
+    assert data.parent.stat().st_uid == data.stat().st_uid

@@ -78,6 +78,14 @@ def test_a_ticket_of_kerberos_that_has_expired_is_waited_for_and_named() -> None
     assert "kinit" in str(error)
 
 
+def test_a_server_that_cannot_check_tickets_is_named_as_the_place_of_the_reason() -> None:
+    reason = "GSSAPI continuation error: Unspecified GSS failure.  Minor code: Generic error (see e-text)"
+    error = unopened(SERVER, f'connection to server at "db", port 6432 failed: {reason}')
+    assert isinstance(error, ConnectionLost)
+    assert "its log has the reason" in str(error)
+    assert "kinit" not in str(error)
+
+
 @pytest.mark.parametrize("reason", ['definition of service "" not found', 'service file "/etc/pg" not found'])
 def test_a_service_that_libpq_does_not_find_is_an_error_at_once(reason: str) -> None:
     error = unopened(SERVER, f"connection is bad: {reason}")

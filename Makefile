@@ -73,11 +73,11 @@ MINUTES ?= 60
 mutants: env ## planted faults: a story or a test must notice each
 	@$(PY) -m tests.mutants --jobs $(JOBS) $(MUTANTS)
 
-nightly: prepare ## 200,000 stories, 20,000 of pipelines, 2,000 of peers, 20,000 statements of SQL, all faults of the store, orders of jobs, 500 kills, 800 commits under locks, an hour of fuzz, all mutants; continues where it was stopped
+nightly: prepare ## 200,000 stories, 20,000 of pipelines, 2,000 of peers, 20,000 statements of SQL, all faults of the store, orders of jobs, 500 kills, 800 commits under locks, an hour of fuzz, other tests with more cases, all mutants; continues where it was stopped
 	@$(PY) -m tests.prepare --night
 	@$(PY) -m tests.nightly --jobs $(JOBS) $(NIGHTLY)
 
-soak: prepare ## a pipeline under load for MINUTES, with workers killed: memory, files and handles stay flat
+soak: prepare ## a pipeline under load for MINUTES, with workers killed: memory, files, handles and threads stay flat
 	@PENSTOCK_SOAK_MINUTES=$(MINUTES) $(PY) -m pytest -q tests/chaos/test_soak.py
 
 oldest: env ## pipelines and tables on the oldest Spark that is supported, in an environment of its own: fetches 400 MB

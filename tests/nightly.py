@@ -1,4 +1,4 @@
-"""The run of a night: stories, peers, statements, faults, orders, kills, fuzzing and mutants, in chosen sizes.
+"""The run of a night: stories, peers, statements, faults, orders, kills, fuzzing and others, in chosen sizes.
 
     python -m tests.nightly                                    # `make nightly`: hours
     python -m tests.nightly --stories 2000 --kills 3 --fuzz-minutes 2 --parts stories,fuzz
@@ -26,7 +26,9 @@ from typing import Any
 from tests.fuzz.kept import keep_failed
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("stories", "pipelines", "peers", "statements", "faults", "orders", "kills", "commits", "fuzz", "mutants")
+PARTS = (
+    "stories", "pipelines", "peers", "statements", "faults", "orders", "kills", "commits", "fuzz", "others", "mutants",
+)  # fmt: skip
 CHUNK = 500  # stories per process
 PIPELINES = 100  # stories of pipelines per process
 TURNS = 100  # stories of peers per process
@@ -51,7 +53,12 @@ COMMITS_TESTS = (
     "tests/interop/test_jdbc_catalog.py::test_commits_of_both_under_one_lock_are_kept",
 )
 # Each store operation of each operation on tables fails in each way.
-FAULTS_TESTS = ("tests/simulation/test_verbs.py", "tests/simulation/test_faults.py")
+FAULTS_TESTS = (
+    "tests/simulation/test_verbs.py",
+    "tests/simulation/test_faults.py",
+    "tests/simulation/test_changed_metadata.py",
+    "tests/integration/storage/test_failing_requests.py",
+)
 # Jobs at once on one table, in the orders of a night.
 ORDERS_TESTS = (
     "tests/simulation/test_interleavings.py::test_random_orders_of_two_jobs_keep_the_table_correct",
@@ -61,6 +68,22 @@ ORDERS_TESTS = (
     "tests/simulation/test_histories.py",
 )
 KILLS_TEST = "tests/chaos/test_kills.py::test_kills_of_the_driver_at_any_point_lose_and_repeat_nothing"
+# Tests of other parts of the product, which try more at night than in each run.
+OTHER_TESTS = (
+    "tests/chaos/test_cluster_kills.py::test_kills_of_driver_and_worker_on_a_cluster_lose_and_repeat_nothing",
+    "tests/chaos/test_joined_range_kills.py::test_killed_and_slow_executors_change_nothing_in_ranges_read_together",
+    "tests/chaos/test_sql_stream_kills.py::test_a_killed_stream_of_sql_loses_and_repeats_no_row",
+    "tests/integration/kafka/test_freshness.py::test_tables_with_a_freshness_have_each_row_once_after_kills",
+    "tests/integration/mysql/test_ddl_in_one_batch.py",
+    "tests/interop/test_hive_catalog.py::test_descriptions_of_generated_tables_equal_those_of_java",
+    "tests/unit/formats/layouts/test_layout_rows.py",
+    "tests/unit/pipelines/driver/test_batch_freshness.py::test_every_row_is_there_once_after_random_stories",
+    "tests/unit/table/meta/test_avro_blocks.py",
+    "tests/unit/table/read/test_change_stream.py::test_streams_have_the_rows_of_the_table",
+    "tests/unit/table/read/test_random_expressions.py",
+)
+# Properties, each with 10,000 examples.
+PROPERTIES = ("tests/unit", "-m", "hypothesis")
 
 Result = dict[str, Any]
 
@@ -245,6 +268,13 @@ def fuzzed(folder: Path, file: str, seconds: float) -> Result:
     return {"inputs": sum(json.loads(line)["inputs"] for line in lines), **result, "failed": len(result["failures"])}
 
 
+def others() -> Iterator[Piece]:
+    """Yield the tests that belong to no other part and try more at night."""
+    for name in OTHER_TESTS:
+        yield Piece("others", name, lambda name=name: tests(name, "--night"))  # type: ignore[misc]
+    yield Piece("others", " ".join(PROPERTIES), lambda: tests(*PROPERTIES, "--night"))
+
+
 def planted(seeds: int, minutes: float, jobs: int) -> Iterator[Piece]:
     """Yield the run of all mutants."""
 
@@ -325,6 +355,7 @@ def main() -> int:
         "kills": lambda: kills(given.kills),
         "commits": lambda: commits(given.commits),
         "fuzz": lambda: fuzz(given.folder, given.fuzz_minutes),
+        "others": others,
         "mutants": lambda: planted(given.mutant_seeds, given.mutant_minutes, given.jobs),
     }
     for part in given.parts:

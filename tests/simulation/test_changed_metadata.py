@@ -12,6 +12,7 @@ from itertools import product
 import pytest
 
 from penstock.errors import PenstockError
+from tests.simulation.plays import count_play
 from tests.simulation.store import Disk, Operation, SimStore
 from tests.simulation.verbs import VERBS, VerbPlay
 
@@ -57,3 +58,4 @@ def test_a_changed_bit_of_metadata_results_in_no_other_rows(kind: str, verb: str
             play._performed(disk, lambda operation: None)
         found = play._told(disk, check=False)
         assert found == play.expected, f"operation {number}, at {where}: {store.log[number - 1]}"
+        count_play()

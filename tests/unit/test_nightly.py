@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,11 @@ from tests.nightly import (
     FAULTS_TESTS,
     KILLS_TEST,
     ORDERS_TESTS,
+    OTHER_TESTS,
     PARTS,
     PEERS_TEST,
     PYTEST,
+    ROOT,
     Night,
     Piece,
     Result,
@@ -89,6 +93,44 @@ def test_an_unknown_part_is_refused_with_the_known_names(text: str) -> None:
 
 @pytest.mark.slow
 def test_the_tests_of_a_night_find_their_fixtures() -> None:
-    named = (PEERS_TEST, KILLS_TEST, *COMMITS_TESTS, *FAULTS_TESTS, *ORDERS_TESTS)
+    named = (PEERS_TEST, KILLS_TEST, *COMMITS_TESTS, *FAULTS_TESTS, *ORDERS_TESTS, *OTHER_TESTS)
     planned = python(*PYTEST, "--setup-plan", "--night", *named)
     assert planned.returncode == 0, planned.stdout[-2000:]
+
+
+# Tests that try more with `--night`, but which no night runs by their names.
+ELSEWHERE = {
+    "tests/stories/test_stories.py::test_many_random_stories_succeed": "the part `stories` plays more",
+    "tests/pipeline_stories/test_pipeline_stories.py::test_many_random_stories_succeed": "`pipelines` plays more",
+    "tests/statements/test_statements.py::test_many_random_scripts_match_the_model": "`statements` plays more",
+    "tests/integration/install/test_oldest_spark.py::python": "`make oldest`: it fetches another Spark",
+}
+
+
+def test_every_test_that_tries_more_at_night_is_a_part_of_the_night() -> None:
+    named = (PEERS_TEST, KILLS_TEST, *COMMITS_TESTS, *FAULTS_TESTS, *ORDERS_TESTS, *OTHER_TESTS)
+    found = sorted(found_in_tests())
+    covered = [test for test in found if test.startswith(("tests/fuzz/", *named)) or test in ELSEWHERE]
+    assert found == covered
+    assert ELSEWHERE.keys() <= set(found)
+    # The files of fuzz tests are collected by the part itself.
+    assert {name for name in OTHER_TESTS if not any(test.startswith(name) for test in found)} == set()
+
+
+def found_in_tests() -> Iterator[str]:
+    """Yield the tests and fixtures that have the fixture `night`, take `seeds` of a night or read the flag."""
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        text = file.read_text(encoding="utf-8")
+        if file == Path(__file__) or ("night" not in text and "seeds" not in text):
+            continue
+        takes_seeds = "from tests.fuzz.mutations import" in text
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef) and tries_more_at_night(node, takes_seeds=takes_seeds):
+                yield f"{file.relative_to(ROOT)}::{node.name}"
+
+
+def tries_more_at_night(function: ast.FunctionDef, *, takes_seeds: bool) -> bool:
+    arguments = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    texts = {node.value for node in ast.walk(function) if isinstance(node, ast.Constant)}
+    return "night" in arguments or (takes_seeds and "seeds" in names) or "--night" in texts

@@ -34,17 +34,19 @@ def listed_with_secrets(run: subprocess.Popen[str], found: set[str]) -> None:
         time.sleep(0.05)
 
 
-def places_with_secrets(source: str, folder: Path, catalog: str = KEYS) -> list[str]:
+def places_with_secrets(source: str, folder: Path, catalog: str = KEYS, warehouse: str | None = None) -> list[str]:
     """Run the pipeline once; return where secrets are: in its files, its lines and the list of processes.
 
-    The files are those of its event log, its checkpoint and its tables.
+    The files are those of its event log, its checkpoint, its tables and what else is in the folder. The warehouse is in
+    it, unless another one is given.
     """
     (folder / "conf").mkdir()
     (folder / "events").mkdir()
     (folder / "conf/spark-defaults.conf").write_text(
         f"spark.eventLog.enabled true\nspark.eventLog.dir file://{folder}/events\nspark.eventLog.compress false\n"
     )
-    text = (source + SINK).replace("CATALOG", catalog).replace("HUSH", HUSH).replace("WAREHOUSE", f"{folder}/warehouse")
+    text = (source + SINK).replace("CATALOG", catalog).replace("HUSH", HUSH)
+    text = text.replace("WAREHOUSE", warehouse or f"{folder}/warehouse")
     file = folder / "p.yaml"
     file.write_text(text.replace("CHECKPOINT", f"{folder}/checkpoint"))
     words = [sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", "run", str(file)]

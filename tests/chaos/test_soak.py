@@ -36,7 +36,7 @@ EVENTS = 60  # per second of the load
 # distinguish the two, so it allows what a heap may still take.
 GROWTH = 1.02 if MINUTES >= 60 else 1.2 if MINUTES >= 10 else 2.0
 LEAST_SAMPLES = 15
-MOST = {"rss": GROWTH, "handles": 1.5}
+MOST = {"rss": GROWTH, "handles": 1.5, "threads": 1.5}
 # Expiry begins when a table has its greatest number of snapshots, which a short run does not reach: it compares the
 # files of a commit, as the number of commits depends on how fast the machine is in each part of the run.
 MOST |= {"files": 1.5, "snapshots": 1.5} if MINUTES >= 10 else {"files_of_a_commit": 1.5}
@@ -44,11 +44,12 @@ MOST |= {"files": 1.5, "snapshots": 1.5} if MINUTES >= 10 else {"files_of_a_comm
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the driver, its workers and the warehouse use: bytes of memory, open files, snapshots and files."""
+    """What the driver, its workers and the warehouse use: bytes of memory, open files, threads, snapshots and files."""
 
     seconds: float
     rss: int
     handles: int
+    threads: int
     files: int
     snapshots: int
     commits: int
@@ -59,12 +60,13 @@ class Sample:
 
 
 def sample(leader: int, warehouse: Path, began: float) -> Sample:
-    rss = handles = 0
+    rss = handles = threads = 0
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and session_of(int(entry.name)) == leader:
                 rss += int((entry / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
                 handles += len(list((entry / "fd").iterdir()))
+                threads += len(list((entry / "task").iterdir()))
         except (ProcessLookupError, FileNotFoundError, PermissionError):
             continue
     files = [path for path in warehouse.rglob("*") if path.is_file()]
@@ -73,7 +75,7 @@ def sample(leader: int, warehouse: Path, began: float) -> Sample:
         if path.name.startswith("snapshot-"):
             snapshots += 1
             newest[path.parent] = max(newest.get(path.parent, 0), int(path.name.removeprefix("snapshot-")))
-    return Sample(time.monotonic() - began, rss, handles, len(files), snapshots, sum(newest.values()))
+    return Sample(time.monotonic() - began, rss, handles, threads, len(files), snapshots, sum(newest.values()))
 
 
 def test_memory_does_not_grow_in_a_long_run_with_killed_workers(broker: Broker, tmp_path: Path) -> None:

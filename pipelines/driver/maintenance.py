@@ -93,7 +93,10 @@ class Maintenance:
                 self._maintain_when_due(table)
 
     def _maintain_when_due(self, table: str) -> None:
-        if table not in self._kept or self.clock() - self._kept[table][0] >= self.maintenance_seconds:
+        at, last = self._kept.get(table, (float("-inf"), Upkeep()))
+        # At once after a round that its limit has ended: a table with more commits than the limit between two rounds
+        # would grow without end.
+        if last.expired.is_limited or self.clock() - at >= self.maintenance_seconds:
             self._maintain(table)
 
     def _maintain(self, table: str) -> None:

@@ -62,7 +62,8 @@ def with_changelogs_expired(store: TableStore, retention: Retention, now: int, e
     if not gone:
         return expired
     swept = _expire_changelogs(store, gone, numbers[len(gone) :])
-    return replace(expired, changelogs=len(gone), swept=expired.swept + swept)
+    is_limited = expired.is_limited or len(gone) >= retention.at_once
+    return replace(expired, changelogs=len(gone), swept=expired.swept + swept, is_limited=is_limited)
 
 
 def present(

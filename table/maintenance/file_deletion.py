@@ -50,7 +50,7 @@ class SweepResult:
 class ExpiryResult:
     """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal.
 
-    `listed` is how many snapshots there were before.
+    `listed` is how many snapshots there were before. `is_limited` if as many expired as a round may: more may be due.
     """
 
     first: int = 0
@@ -58,6 +58,7 @@ class ExpiryResult:
     changelogs: int = 0
     swept: SweepResult = field(default_factory=SweepResult)
     listed: int = field(default=0, compare=False)
+    is_limited: bool = field(default=False, compare=False)
 
     @property
     def snapshots(self) -> int:

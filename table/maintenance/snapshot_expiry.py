@@ -69,7 +69,10 @@ def expire_by(store: TableStore, retention: Retention, now: int, protect_users: 
 
 def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect_users: int) -> ExpiryResult:
     ids = store.snapshots.ids()
-    return replace(_expire(store, ids, retention, now, protect_users), listed=len(ids)) if ids else ExpiryResult()
+    if not ids:
+        return ExpiryResult()
+    done = _expire(store, ids, retention, now, protect_users)
+    return replace(done, listed=len(ids), is_limited=done.snapshots >= retention.at_once)
 
 
 def _expire(store: TableStore, ids: Sequence[int], retention: Retention, now: int, protect_users: int) -> ExpiryResult:

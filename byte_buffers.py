@@ -17,6 +17,14 @@ Bools = npt.NDArray[np.bool_]
 _INLINE, _WORD = 12, 8  # bytes of content within a view of Arrow, and of a word
 _LARGEST = 2**31 - 1  # bytes that a signed offset of 32 bits addresses
 
+# Every other group of 7, 14 and 28 bits in a word of eight bytes.
+EVEN_GROUPS = np.array([0x007F007F007F007F, 0x00003FFF00003FFF, 0x000000000FFFFFFF], np.uint64)
+ODD_GROUPS = np.array([0x7F007F007F007F00, 0x3FFF00003FFF0000, 0x0FFFFFFF00000000], np.uint64)
+_MORE, _GROUPS, _ONE = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(1)
+_NOTHING = np.empty(0, np.int64)
+# The numbers of single bytes.
+_SINGLE = np.array([byte >> 1 ^ -(byte & 1) for byte in range(128)], np.int64)
+
 
 def has_any(mask: Bools) -> bool:
     """Return whether one of these is true."""
@@ -104,3 +112,53 @@ def _views(data: Bytes, start: Int64s, length: Int64s, head: Bytes | None) -> In
     if has_any(is_long):
         np.copyto(views[:, 1], start << 32, where=is_long)
     return views
+
+
+def zigzag_numbers(data: Bytes, places: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Return the numbers at these places as Avro encodes them, and where they end.
+
+    The third result are the indexes of those that do not end within ten bytes. Ten bytes must follow each place.
+    """
+    first = data[places]
+    if not len(first) or first.max() < 0x80:
+        return _SINGLE[first], places + 1, _NOTHING
+    words = at_every_byte(data, "V8")[places].view("<u8")
+    # All bytes of a number except the last have their highest bit set. The lowest one that has not is the end.
+    ends = ~words
+    ends &= _MORE
+    bits = ends - _ONE
+    bits ^= ends
+    sizes = np.bitwise_count(bits) >> 3
+    words &= bits
+    words &= _GROUPS
+    _join_groups(words, int(sizes.max()))
+    endless, stops = _NOTHING, places + sizes
+    if has_any(ends == 0):
+        long = np.flatnonzero(ends == 0)
+        endless = long[_add_long(data, stops, words, long)]
+    # The lowest bit is the sign.
+    sign = (words & _ONE).view(np.int64)
+    words >>= _ONE
+    numbers = words.view(np.int64)
+    numbers ^= -sign
+    return numbers, stops, endless
+
+
+def _join_groups(words: npt.NDArray[np.uint64], longest: int) -> None:
+    """Move the seven bits of each byte together: bytes to groups of 14 bits, these to 28 bits, these to 56."""
+    for step in range(3 if longest > 4 else 2 if longest > 2 else 1):
+        odd = words & ODD_GROUPS[step]
+        odd >>= np.uint64(1 << step)
+        words &= EVEN_GROUPS[step]
+        words |= odd
+
+
+def _add_long(data: Bytes, stops: Int64s, words: npt.NDArray[np.uint64], long: Int64s) -> Bools:
+    """Add the ninth and the tenth byte of long numbers, and return which of them have more."""
+    more: Bools = np.ones(len(long), np.bool_)
+    for shift in (56, 63):
+        byte = np.where(more, data[stops[long]], 0).astype(np.uint64)
+        words[long] |= (byte & np.uint64(0x7F)) << np.uint64(shift)
+        stops[long] += more
+        more &= byte >= 0x80
+    return more

@@ -3,8 +3,8 @@
 The events are those of `benchmarks.decode`: a row of 14 columns of one table, and the changes of the shop's four tables
 with "shop". Each message has a key with the column `id`, from which the primary key is known. Keys of JSON have a
 schema where their messages have one. Messages of Avro are in Confluent's wire format, one schema for each table, with
-decimals and times as texts, as in the JSON. The peer of JSON is the decoder of single records; messages of Avro are
-decoded one by one, and the peer is a mere read of each value by fastavro.
+decimals and times as texts, as in the JSON. The peer of JSON is the decoder of single records; that of Avro is a mere
+read of each value by fastavro.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ _GEOMETRIES = frozenset(
     )
     for form in (data, b64encode(data).decode())
 )
+# The texts and bytes that are placeholders on their own, or within an array, a map or a geometry.
+ENCODED_FORMS = (*ENCODED_TEXTS, *(form.encode() if isinstance(form, str) else form for form in _GEOMETRIES))
 
 
 def is_unsent(value: Any) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
 from io import BytesIO
 
 import fastavro
-import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.formats.change import (
@@ -21,40 +19,20 @@ from penstock.formats.change import (
     SourceSchema,
     TableName,
 )
-from penstock.formats.debezium.avro_schema import (
-    AvroColumn,
-    RecordSchema,
-    columns_of,
-    compile_schema,
-    connect_type_of,
-)
-from penstock.formats.debezium.avro_values import arrow_type, arrow_value, is_arrow_value
-from penstock.formats.debezium.connect_values import reader
+from penstock.formats.debezium.avro_rows import decode_by_schema
+from penstock.formats.debezium.avro_schema import HEAD_BYTES, Schema, compile_schema
+from penstock.formats.debezium.avro_values import value_reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Operation, Row, skip_without_rows, without_operation
 from penstock.formats.json_envelope import TOMBSTONE
 from penstock.formats.message_format import Format
-from penstock.formats.row_builder import Read, RowBuilder, bad_record, each
+from penstock.formats.row_builder import RowBuilder, bad_record
 
 NAME = "debezium-avro"
 # A zero byte and the number of the schema.
 _HEADER = struct.Struct(">bI")
+# Some errors of fastavro name the buffer, which has another address each time.
+_ADDRESS = re.compile(r" from <_io\.BytesIO object at 0x\w+>")
 _UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, struct.error)
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """A registered schema, its columns, and the original names of columns that Avro does not allow."""
-
-    number: int
-    record: RecordSchema
-    columns: tuple[AvroColumn, ...]
-    renamed: Mapping[str, str]
-
-    def named(self, row: Row | None) -> Row | None:
-        """Return a row with the original column names."""
-        if row is None or not self.renamed:
-            return row
-        return {self.renamed.get(member, member): value for member, value in row.items()}
 
 
 class AvroRows:
@@ -69,7 +47,7 @@ class AvroRows:
         """Return a registered schema; DecodeError, also on every later call, if it cannot be used."""
         if number not in self.schemas:
             try:
-                self.schemas[number] = _schema(number, compile_schema(self.registry.schema(number)))
+                self.schemas[number] = Schema.of(number, compile_schema(self.registry.schema(number)))
             except DecodeError as error:
                 self.schemas[number] = error
         known = self.schemas[number]
@@ -79,17 +57,16 @@ class AvroRows:
 
     def record(self, message: bytes) -> tuple[Schema, Row]:
         """Return the schema and the decoded record of a message; DecodeError if its bytes do not match."""
-        if len(message) < _HEADER.size or message[0] != 0:
+        if len(message) < HEAD_BYTES or message[0] != 0:
             raise DecodeError("the record is not in Confluent's wire format", reason=NOT_AVRO)
         schema = self.schema(_HEADER.unpack_from(message)[1])
         data = BytesIO(message)
-        data.seek(_HEADER.size)
+        data.seek(HEAD_BYTES)
         try:
             record = fastavro.schemaless_reader(data, schema.record.reading, None)
         except _UNREADABLE as error:
-            raise DecodeError(
-                f"the record does not match schema {schema.number}: {error!r}", reason=NOT_AVRO
-            ) from error
+            reason = _ADDRESS.sub("", repr(error))
+            raise DecodeError(f"the record does not match schema {schema.number}: {reason}", reason=NOT_AVRO) from error
         if data.tell() != len(message):
             raise DecodeError(f"unexpected bytes after the record of schema {schema.number}", reason=NOT_AVRO)
         if not isinstance(record, dict):
@@ -106,13 +83,6 @@ class AvroRows:
         return self.groups[identity]
 
 
-def _schema(number: int, record: RecordSchema) -> Schema:
-    # The columns of an envelope are the fields of its row; the columns of a key are its own fields.
-    columns = record.row_columns() or columns_of(record.whole)
-    renamed = {column.member: column.name for column in columns if column.member != column.name}
-    return Schema(number, record, columns, renamed)
-
-
 def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     """Decode debezium-avro messages.
 
@@ -122,18 +92,19 @@ def decode(messages: Messages, options: DecodeOptions) -> DecodeResult:
     if options.registry is None:
         raise ConfigError("debezium-avro needs a schema registry", hint="set schema.registry.url")
     reading = AvroRows(options.registry, options)
-    for number, value in enumerate(messages.values):
+    others = decode_by_schema(messages, reading.schema, options, decoded)
+    for number, value in enumerate(others.values):
         if value is None:
             decoded.skipped[TOMBSTONE] += 1
             continue
         try:
-            _add_rows(value, number, messages, reading, decoded)
+            _add_rows(value, number, others, reading, decoded)
         except DecodeError as error:
-            decoded.bad.append(bad_record(messages, number, error))
+            decoded.bad.append(bad_record(others, number, error))
     for (identity, database, table, keys), rows in reading.groups.items():
         columns = reading.schema(identity).columns
         schema = SourceSchema("avro", database, table, tuple(column.source_field() for column in columns), keys)
-        rows.batch(schema, [_reader(column) for column in columns], messages, decoded)
+        rows.batch(schema, [value_reader(column) for column in columns], others, decoded)
     return decoded
 
 
@@ -176,17 +147,6 @@ def _key(messages: Messages, number: int, reading: AvroRows) -> Row | None:
         return None
     schema, record = reading.record(value)
     return schema.named(record)
-
-
-def _reader(column: AvroColumn) -> Read:
-    kind = connect_type_of(column.schema)
-    if kind is not None:
-        return reader(column.name, str(kind))
-    if is_arrow_value(column.schema):
-        whole = arrow_type(column.schema)
-        return lambda values, _faults: pa.array(values, whole)
-    problem = f"the value of column {column.name} does not fit {column.schema['type']}"
-    return each(lambda value: arrow_value(value, column.schema), arrow_type(column.schema), problem)
 
 
 FORMAT = Format("debezium-avro", decode, needs_key=True, needs_registry=True)

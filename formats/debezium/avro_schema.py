@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, SourceField
+from penstock.formats.debezium.avro_walk import Node, node_of
 from penstock.formats.debezium.connect import (
     SOURCE_PARAMETERS,
     SOURCE_TYPE,
@@ -24,6 +25,8 @@ from penstock.formats.debezium.connect import (
     sends_other_types,
 )
 
+# Confluent's head of a message: a zero byte and the number of the schema.
+HEAD_BYTES = 5
 _SOURCE_COLUMN = "__debezium.source.column."
 SOURCE_NAME = f"{_SOURCE_COLUMN}name"
 PRIMITIVES = {
@@ -90,6 +93,38 @@ class RecordSchema:
         if sends_other_types(members.get("source", {}).get("connect.name")):
             return tuple(column.without_source_type() for column in columns)
         return columns
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A registered schema, its columns, and the original names of columns that Avro does not allow.
+
+    `node` is for messages that are walked, None if they cannot be.
+    """
+
+    number: int
+    record: RecordSchema
+    columns: tuple[AvroColumn, ...]
+    renamed: Mapping[str, str]
+    node: Node | None
+
+    @classmethod
+    def of(cls, number: int, record: RecordSchema) -> Schema:
+        """Return the schema with this number."""
+        # The columns of an envelope are the fields of its row; the columns of a key are its own fields.
+        columns = record.row_columns() or columns_of(record.whole)
+        renamed = {column.member: column.name for column in columns if column.member != column.name}
+        return cls(number, record, columns, renamed, node_of(record.reading))
+
+    @property
+    def has_distinct_names(self) -> bool:
+        return len({column.name for column in self.columns}) == len(self.columns)
+
+    def named(self, row: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return a row with the original column names."""
+        if row is None or not self.renamed:
+            return row
+        return {self.renamed.get(member, member): value for member, value in row.items()}
 
 
 def columns_of(record: Mapping[str, Any]) -> tuple[AvroColumn, ...]:

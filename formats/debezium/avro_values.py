@@ -6,15 +6,22 @@ from collections.abc import Mapping
 from decimal import Context, Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.formats.debezium.avro_schema import PRIMITIVES, connect_type_of
-from penstock.formats.debezium.connect import ConnectType
+from penstock.byte_buffers import at_every_byte
+from penstock.formats.debezium.avro_schema import PRIMITIVES, AvroColumn, connect_type_of
+from penstock.formats.debezium.connect import ZONED_TIMESTAMP, ConnectType
+from penstock.formats.debezium.connect_values import COLUMN_SCALE, integer_type, reader, scaled_texts
+from penstock.formats.faults import Faults
+from penstock.formats.row_builder import Read, each
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 # The default context would round to 28 digits.
 _EXACT = Context(prec=1000)
 _NESTED = frozenset({"record", "array", "map"})
+# Carriers of types without a semantic name whose columns are the values themselves, by the type of these.
+_UNCHANGED = {pa.bool_(): ("boolean",), pa.binary(): ("bytes",), pa.string(): ("string",)}
 _MEMBER_UNITS = {
     "io.debezium.time.Date": pa.date32(),
     "io.debezium.time.Timestamp": pa.timestamp("ms"),
@@ -74,3 +81,56 @@ def arrow_value(value: Any, schema: Mapping[str, Any]) -> Any:
 
 def _plain(value: bytes, scale: int) -> str:
     return format(Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT), "f")
+
+
+def value_reader(column: AvroColumn) -> Read:
+    """Return the function that makes the column of its decoded values."""
+    kind = connect_type_of(column.schema)
+    if kind is not None:
+        return reader(column.name, str(kind))
+    if is_arrow_value(column.schema):
+        whole = arrow_type(column.schema)
+        return lambda values, _faults: pa.array(values, whole)
+    problem = f"the value of column {column.name} does not fit {column.schema['type']}"
+    return each(lambda value: arrow_value(value, column.schema), arrow_type(column.schema), problem)
+
+
+def column_of_values(column: AvroColumn, values: pa.Array, faults: Faults) -> pa.Array:
+    """Return the column that `value_reader` makes of values, which are in the type that Avro has them in."""
+    kind = connect_type_of(column.schema)
+    if kind is None and is_arrow_value(column.schema):
+        return values
+    found = None if kind is None else _whole_column(kind, values)
+    return value_reader(column)(values.to_pylist(), faults) if found is None else found
+
+
+def _whole_column(kind: ConnectType, values: pa.Array) -> pa.Array | None:
+    """Return the column if no value has to be looked at alone, else None."""
+    stored, name = values.type, kind.name or ""
+    if not name and kind.carrier in _UNCHANGED.get(stored, ()):
+        return values
+    try:
+        if stored == pa.int64() and (whole := integer_type(str(kind))) is not None:
+            return (values.cast(pa.int32()) if whole == pa.date32() else values).cast(whole)
+        if stored == pa.binary() and name == _DECIMAL:
+            numbers, scale = _short_integers(values), kind.number("scale") or 0
+            return None if numbers is None or not 0 <= scale <= COLUMN_SCALE else scaled_texts(numbers, scale)
+        if stored == pa.string() and name == ZONED_TIMESTAMP:
+            return values.cast(pa.timestamp("us", "UTC"))
+    except pa.ArrowInvalid:
+        pass  # the reader of single values names the value that does not fit
+    return None
+
+
+def _short_integers(values: pa.Array) -> pa.Array | None:
+    """Return big-endian integers of one to eight bytes as numbers, None if any has another length."""
+    _, offsets, content = values.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    sizes, present = np.diff(ends), np.asarray(values.is_valid())
+    if not len(sizes) or ((sizes < 1) & present).any() or sizes.max() > 8:
+        return None
+    data = np.append(np.frombuffer(content, np.uint8), np.zeros(8, np.uint8))
+    # The first byte is the highest one. Moving it down drops the bytes of the next values, and repeats the sign.
+    numbers = at_every_byte(data, "V8")[ends[:-1]].view(">i8").astype(np.int64)
+    numbers >>= np.minimum(64 - 8 * sizes, 63)
+    return pa.array(numbers, mask=~present)

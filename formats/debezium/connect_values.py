@@ -54,7 +54,7 @@ _VECTORS = {f"{_DEBEZIUM}data.FloatVector": pa.float32(), f"{_DEBEZIUM}data.Doub
 _INTEGERS = {"int8", "int16", "int32", "int64"}
 _NESTED = {"struct", "array", "map"}
 # Decimals of a larger scale than the first are converted value by value; a larger scale than the second is an error.
-_COLUMN_SCALE, _MAX_SCALE = 100, 10_000
+COLUMN_SCALE, _MAX_SCALE = 100, 10_000
 _NUMERIC = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _WIDEST = 83_886_080 // 8  # bytes of PostgreSQL's widest BIT
@@ -187,7 +187,7 @@ def decimal_texts(values: Sequence[Any], faults: Faults, scale: int, problem: st
 
     The slow path also accepts numbers and digits.
     """
-    if not 0 <= scale <= _COLUMN_SCALE:
+    if not 0 <= scale <= COLUMN_SCALE:
         return each(partial(_decimal_text, scale=scale), pa.string(), problem)(values, faults)
     try:
         unscaled = [None if value is None else _integer_of(_unscaled(value)) for value in values]

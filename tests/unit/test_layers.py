@@ -28,7 +28,7 @@ LAYERS = {
     "settings": {"errors", "references"},
     "table_pattern": {"errors"},
     "storage": {"errors", "references"},
-    "formats": {"errors", "extensions", "http_opener", "json_answers", "row_kinds"},
+    "formats": {"byte_buffers", "errors", "extensions", "http_opener", "json_answers", "row_kinds"},
     "table": {
         "byte_buffers",
         "errors",

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.byte_buffers import at_every_byte
-from penstock.table.files.avro.block_bytes import EVEN, ODD
+from penstock.byte_buffers import EVEN_GROUPS, ODD_GROUPS, at_every_byte
 from penstock.table.values.buffers import Bytes, Flags, Ints, Words, text_parts
 
 _WORD = 8
@@ -50,7 +49,7 @@ def numbers(values: Ints, valid: Flags | None, *, nullable: bool) -> Iterator[Sh
     # The groups of seven bits are moved apart: 28 bits first, then 14, then 7.
     for step in range(2 if most >> 28 else 1 if most >> 14 else 0, -1, -1):
         shift = np.uint64(1 << step)
-        word = (word & EVEN[step]) | (word << shift & ODD[step])
+        word = (word & EVEN_GROUPS[step]) | (word << shift & ODD_GROUPS[step])
     word |= _MORE[size]
     rest = None
     if most >> 56:

@@ -240,6 +240,15 @@ class SimStore:
         """Whether the process was killed: an engine that reads in threads of its own raises another error then."""
         return self._dead
 
+    @contextlib.contextmanager
+    def threads_take_turns(self) -> Iterator[None]:
+        """Let other threads than the present one use the store inside, one after the other."""
+        thread, self._thread = self._thread, None
+        try:
+            yield
+        finally:
+            self._thread = thread
+
     # Operations that the table calls --------------------------------------------------------------------------
 
     @property

@@ -13,6 +13,7 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.storage.environment import Environment
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.handle import Table
+from penstock.table.maintenance.partition_expiry import expire_partitions
 from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.meta.store import TableMissing, TableStore
@@ -27,6 +28,7 @@ from tests.simulation.playing import PATH
 from tests.simulation.store import Died, Disk, Fault, Faults, Operation, SimStore
 from tests.simulation.story import Step
 from tests.simulation.tellers import Ours, schema_change
+from tests.stories.statements import run
 
 ATTEMPTS = 8
 IsDone = Callable[[Step], bool]
@@ -157,6 +159,12 @@ class Actor:
                 compact_manifests(self.open())
             case "write" if "overwrite" in step:
                 self._overwrite(step, identifier)
+            case "maintain":
+                Table(self.open()).maintain()
+            case "expire_partitions":
+                expire_partitions(self.open())
+            case "sql":
+                run(self.open(), step)
             case _:
                 Ours(self.open, self.name).tell(step, identifier)
 

@@ -28,11 +28,14 @@ from tests.simulation.store import MUTATIONS, Disk, Faults, Operation, SimStore,
 from tests.simulation.story import Step, Story
 from tests.simulation.tellers import create_ours
 from tests.stories.actor import Actor, ambient
+from tests.stories.fallback_reads import check_fallback, is_like
 from tests.stories.looker import Looker, open_table
 from tests.stories.older_reads import OlderReads
 from tests.stories.remembered_reads import RememberedReads
 from tests.stories.shelf import Line, TableModel
 from tests.stories.steps import apply, bare, fitted, has_buckets, is_altered, same_columns, shown, widened
+from tests.stories.subscriber import Subscriber
+from tests.stories.timed import TAGS, Lasting, check_expired, learn_automatic_tags
 
 DAY = 86_400_000
 WEEK = 7 * DAY
@@ -70,9 +73,11 @@ class Performance:
         self._actors = 0
         self._resident: Actor | None = None
         self._looker: Looker | None = None
+        self._subscriber = Subscriber()
         # Manifests have unique names and never change. Actors do not share this cache: each opens the table itself.
         self._read_by_checks = EntryCache[ManifestEntry]()
-        self._reads = RememberedReads(self.disk)
+        self._lasting = Lasting(story.options, self.disk.clock)
+        self._reads = RememberedReads(self.disk, self._lasting)
         self._shown: dict[Hashable, tuple[list[object], bool]] = {}
         create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
 
@@ -96,6 +101,7 @@ class Performance:
             self.disk.snapshots.clear()
             try:
                 self._play(resolved, number)
+                self._learn_automatic_tags()
                 self._check_newest()
             except Exception as error:
                 raise StoryFailed(self.story, number, resolved, error) from error
@@ -134,6 +140,12 @@ class Performance:
                 return {**step, "step": self._resolved(step["step"]), "other": self._resolved(step["other"])}
             case "delete" | "rescale" if not self._is_shown(None):
                 return {"op": "compact", "full": True}
+            case "sql" if self.story.options.get("bucket") == "-2" and not self._is_shown(None):
+                return {"op": "compact", "full": True}  # rows that wait for a bucket stay as they are
+            case "consume":
+                return step if self._sound(None).snapshots.latest_id() else None
+            case "fallback":
+                return self._fallback_branch(step)
             case "tag":
                 return step if self._sound(step.get("branch")).snapshots.latest_id() else None
             case "delete_tag" | "branch":
@@ -151,6 +163,13 @@ class Performance:
             case "rescale":
                 return step if self._sound(None).snapshots.latest_id() else None
         return step
+
+    def _fallback_branch(self, step: Step) -> Step | None:
+        main = self.lines[None]
+        names = sorted(
+            name for name, line in self.lines.items() if name and is_like(main, line) and self._is_shown(name)
+        )
+        return {**step, "branch": names[step["which"] % len(names)]} if names and self._is_shown(None) else None
 
     def _rollback_target(self, step: Step) -> Step | None:
         line, found = self.lines[None], Table(self._sound(None))
@@ -204,11 +223,25 @@ class Performance:
                         raise
                     return
                 self._replay_is_known_until = 0
+                self._subscriber.fast_forwarded(Table(self._sound(None)))
                 self.lines[None].fast_forwarded(self.lines[step["name"]], first, shared)
             case "look":
                 self._look(step)
             case "recreate":
                 self._recreate()
+            case "consume":
+                store = SimStore(self.disk, never, len(self.log), self.log)
+                opened = open_table(store, ambient(self.disk, f"{self.story.seed} subscriber {number}"))
+                self._subscriber.read(Table(opened), self.lines[None], step)
+            case "fallback":
+                table, branch = Table(self._sound(None)), step["branch"]
+                wrong = check_fallback(table, branch, self.lines[None], self.lines[branch], self._reads)
+                assert wrong is None, wrong.replace("Java", "the model")
+            case "expire_partitions":
+                now, actor = self.disk.clock(), self._actor("main", number)
+                actor.perform(step, number, self._is_done)
+                self._learn(None, [(actor, step)])
+                check_expired(Table(self._sound(None)), self._lasting, now)
             case "travel" | "between":
                 wrong = self._older_reads().check(step)
                 assert wrong is None, wrong.replace("Java", "the model")
@@ -244,6 +277,7 @@ class Performance:
         create_ours(self.story, store, PATH, ambient(self.disk, f"{self.story.seed} creator {self._actors}"))
         self.lines = {None: Line(TableModel(self.story))}
         self._last_write, self._replay_is_known_until = None, 0
+        self._subscriber = Subscriber()
         self._read_by_checks = EntryCache[ManifestEntry]()
 
     def _resident_actor(self) -> Actor:
@@ -270,7 +304,8 @@ class Performance:
         again = fitted(step, now)
         actor = self._actor("main", number)
         actor.perform(bare(again), number, self._is_done)
-        kinds = {item.commit_kind for item in self.disk.created(self._sound(None).paths.snapshot_folder)}
+        made = self.disk.created(self._sound(None).paths.snapshot_folder)
+        kinds = {item.commit_kind for item in made if item.commit_user == actor.name}
         assert not committed or kinds <= {CommitKind.COMPACT}, f"commit {number} was replayed, and committed again"
         self._learn(None, [(actor, again)])
 
@@ -320,7 +355,9 @@ class Performance:
         made = [item.id for item in self.disk.created(self._sound(None).paths.snapshot_folder)]
         known = self.lines[None].visible
         if all(number in known for number in made):
-            wrong = [difference(relation, rows) for relation in (before, *(known[number] for number in made))]
+            self._lasting.begin()
+            right = map(self._lasting.relation, (before, *(known[number] for number in made)))
+            wrong = [difference(relation, self._lasting.table(rows)) for relation in right]
             assert None in wrong, f"rows read meanwhile are those of no snapshot: {wrong[0]}"
 
     def _actor(self, name: str, number: int, turn: Any = lambda _: None) -> Actor:
@@ -383,6 +420,11 @@ class Performance:
         if table.store.snapshots.exists(snapshot.id) and self._shows(table, snapshot):
             line.visible[snapshot.id] = line.now.relation()
 
+    def _learn_automatic_tags(self) -> None:
+        if TAGS in self.story.options:
+            for branch, line in self.lines.items():
+                learn_automatic_tags(Table(self._sound(branch)), line)
+
     def _learn_names(self, step: Step) -> None:
         line = self.lines[None]
         match step["op"]:
@@ -400,6 +442,7 @@ class Performance:
                 model = line.tagged[target] if isinstance(target, str) else line.models[target]
                 rows = line.tagged_rows.get(target) if isinstance(target, str) else line.visible.get(target)
                 line.cut_after(number)
+                self._subscriber.rolled_back(number)
                 line.models[number] = model
                 if rows is not None:
                     line.visible[number] = rows
@@ -426,19 +469,21 @@ class Performance:
         return known[1]
 
     def _check_newest(self) -> None:
+        self._lasting.begin()
         for branch, line in self.lines.items():
             table = Table(self._sound(branch))
             if table.latest_snapshot is None or self._shows(table, table.latest_snapshot):
-                wrong = difference(line.now.relation(), self._reads.of_scan(table.scan()))
+                wrong = difference(self._lasting.relation(line.now.relation()), self._reads.of_scan(table.scan()))
                 assert wrong is None, f"newest rows of {branch or 'main'}: {wrong}".replace("Java", "the model")
 
     def _check_all(self) -> None:
+        self._lasting.begin()
         for branch, line in self.lines.items():
             table = Table(self._sound(branch))
-            check_invariants(table, model=line.visible, read_by=self._reads)
+            check_invariants(table, model=self._lasting.relations(line.visible), read_by=self._reads)
             assert set(table.tags) == set(line.tags), f"tags {table.tags}, should be {line.tags}"
             for name, rows in line.tagged_rows.items():
-                wrong = difference(rows, self._reads.of_scan(table.scan(tag=name)))
+                wrong = difference(self._lasting.relation(rows), self._reads.of_scan(table.scan(tag=name)))
                 assert wrong is None, f"tag {name} of {branch or 'main'}: {wrong}".replace("Java", "the model")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.story import Step, Story
+from tests.stories.clients import client_steps, has_clients
 from tests.stories.further import further_options, further_steps
+from tests.stories.timed import RECORD_TIME, Timed, is_timed, timed
 from tests.stories.wider import Column, Wide, cell, is_long, is_wide, wider, wider_steps
 
 KEYS = 12
@@ -53,6 +55,11 @@ class Plot:
     added: int = 0
     lines: list[str | None] = field(default_factory=lambda: [None])
     wide: Wide | None = None
+    timed: Timed | None = None
+
+    @property
+    def partitions(self) -> Sequence[str]:
+        return (self.timed and self.timed.partitions) or PARTITIONS[:3]
 
     @property
     def engine(self) -> str:
@@ -100,6 +107,10 @@ class Plot:
             weights["rescale"] = 2
         if self.retracts:
             del weights["alter"]
+        if self.timed is not None:
+            weights |= self.timed.weights
+            if RECORD_TIME in self.story.options:
+                del weights["again"]  # a row with an earlier time would follow one with a later time
         return weights
 
     def _rows(self, *, partition: str | None = None, kinds: bool = True) -> list[list[Any]]:
@@ -117,7 +128,9 @@ class Plot:
         if name == "k":
             return self.draw.randrange(KEYS)
         if name == "p":
-            return partition or self.draw.choice(PARTITIONS[:3])
+            return partition or self.draw.choice(self.partitions)
+        if name == "e" and self.timed is not None:
+            return self.timed.cell(name)
         if name == "n":
             return self.draw.choice((None, self.draw.randrange(-5, 6)))
         if name == "s" and self.wide is None:
@@ -227,14 +240,23 @@ class Plot:
         return {"op": "manifests"}
 
     def _days(self) -> Step:
-        return {"op": "days", "days": self.draw.choice((1, 8))}
+        days = self.draw.choice((1, 8))
+        if self.timed is not None:
+            self.timed.days += days
+        return {"op": "days", "days": days}
+
+    def _maintain(self) -> Step:
+        return {"op": "maintain"}
+
+    def _expire_partitions(self) -> Step:
+        return {"op": "expire_partitions"}
 
     def _overwrite(self) -> Step:
         if not self.story.partition_keys:
             return self._overwriting({}, None)
         if self.draw.random() < 0.5:
             return self._overwriting(None, None)
-        partition = self.draw.choice(PARTITIONS[:3])
+        partition = self.draw.choice(self.partitions)
         return self._overwriting({"p": partition}, partition)
 
     def _overwriting(self, spec: dict[str, str] | None, partition: str | None) -> Step:
@@ -253,7 +275,7 @@ class Plot:
         return {"op": "delete", "below": self.draw.randrange(1, KEYS)}
 
     def _drop_partition(self) -> Step:
-        return {"op": "drop_partition", "partition": {"p": self.draw.choice(PARTITIONS[:3])}}
+        return {"op": "drop_partition", "partition": {"p": self.draw.choice(self.partitions)}}
 
     def _rescale(self) -> Step:
         return {"op": "rescale", "buckets": self.draw.choice((1, 2, 3))}
@@ -288,14 +310,21 @@ def story_of(seed: int, *, further: bool = True) -> Story:
     wide = wider(seed, kind, options, columns) if further and is_wide(seed) else None
     if wide is not None:
         options, columns = wide.options, wide.columns
+    by_clock = timed(seed, kind, options, columns) if further and is_timed(seed) else None
+    if by_clock is not None:
+        options, columns = by_clock.options, by_clock.columns
     story = Story(columns, keys, [], options, ["p"] if partitioned else [], seed)
-    plot = Plot(draw, story, kind, [name for name, _ in columns], wide=wide)
+    plot = Plot(draw, story, kind, [name for name, _ in columns], wide=wide, timed=by_clock)
     length = draw.randrange(4, 22)
     steps = [plot._write()] + [plot.step() for _ in range(LONG if is_long(seed) else length)]
     if further:
         steps = further_steps(seed, steps, keys, partitioned)
+    if by_clock is not None:
+        steps = [step for step in steps if step["op"] != "look"]  # it may find rows that have expired, or not
     if wide is not None:
         steps = wider_steps(seed, steps, keyed=keyed)
+    if further and has_clients(seed):
+        steps = client_steps(seed, steps, keys, options, PARTITIONS[:3] if partitioned else ())
     return Story(columns, keys, steps, options, story.partition_keys, seed)
 
 

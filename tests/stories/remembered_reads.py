@@ -18,6 +18,7 @@ from penstock.table.read.splits import Split
 from penstock.table.schema.table_schema import TableSchema
 from tests.invariants.view import Reads
 from tests.simulation.store import Disk, SimStore
+from tests.stories.timed import Lasting
 
 # The plan depends on the files in these folders, and it is made again for every scan.
 PLANNED_FROM = ("snapshot", "manifest", "changelog", "tag", "consumer")
@@ -35,11 +36,11 @@ class _Known:
 
 
 class RememberedReads(Reads):
-    """The rows that were read from one disk by stores without faults."""
+    """The rows that were read from one disk by stores without faults, without those that have expired."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, lasting: Lasting | None = None) -> None:
         super().__init__()
-        self._disk = disk
+        self._disk, self._lasting = disk, lasting
         self._contents: dict[Hashable, tuple[Content, pa.Table]] = {}
         self._scans: dict[Hashable, list[_Known]] = {}
 
@@ -51,6 +52,10 @@ class RememberedReads(Reads):
         return known[1]
 
     def of_scan(self, scan: Scan) -> pa.Table:
+        rows = self._all_of(scan)
+        return rows if self._lasting is None else self._lasting.table(rows)
+
+    def _all_of(self, scan: Scan) -> pa.Table:
         schema, splits = scan.table_schema(), tuple(scan.plan().splits)
         place = scan.store.paths.branch, tuple(file.name for split in splits for file in split.files)
         earlier = self._scans.setdefault(place, [])

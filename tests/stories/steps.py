@@ -12,6 +12,7 @@ from penstock.table.meta.store import TableStore
 from tests.simulation.playing import is_visible
 from tests.simulation.story import Step
 from tests.stories.shelf import REMOVING, TableModel
+from tests.stories.statements import apply_statement
 
 
 def bare(step: Step) -> Step:
@@ -99,6 +100,8 @@ def apply(step: Step, model: TableModel) -> None:
         case "delete":
             below = step["below"]
             model.remove(lambda row: row["k"] < below)
+        case "sql":
+            apply_statement(step, model)
         case "truncate":
             model.remove(lambda _: True)
         case "drop_partition":

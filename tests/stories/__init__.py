@@ -4,6 +4,7 @@
     python -m tests.stories --shrink 1059          # find the shortest story that fails in the same way, and keep it
 
 A story is a list of steps in JSON. It is played on a simulated store, beside a model that is a dict. After each step
-the newest rows must equal the model's; at the end the rows of every snapshot, tag and branch must, and all invariants
-are checked. A story that failed once is stored in `tests/stories/kept/` and is played with every test run.
+the newest rows must equal the model's, and the metadata must be sound; at the end the rows of every snapshot, tag and
+branch must equal the model's, and all invariants are checked. A story that failed once is stored in
+`tests/stories/kept/` and is played with every test run.
 """

@@ -33,6 +33,7 @@ from tests.stories.looker import Looker, open_table
 from tests.stories.older_reads import OlderReads
 from tests.stories.remembered_reads import RememberedReads
 from tests.stories.shelf import Line, TableModel
+from tests.stories.step_checks import StepChecks, is_thorough
 from tests.stories.steps import apply, bare, fitted, has_buckets, is_altered, same_columns, shown, widened
 from tests.stories.subscriber import Subscriber
 from tests.stories.timed import TAGS, Lasting, check_expired, learn_automatic_tags
@@ -63,7 +64,8 @@ class Chronicle(Disk):
 class Performance:
     """A performance of a story. `trace` records what happened, byte for byte the same for the same story and faults."""
 
-    def __init__(self, story: Story, faults: Faults = never) -> None:
+    def __init__(self, story: Story, faults: Faults = never, *, thorough: bool | None = None) -> None:
+        """Begin with an empty table. `thorough` performances check all invariants after each step."""
         self.story, self.disk, self.faults = story, Chronicle(), faults
         self.log: list[Operation] = []
         self.lines: dict[str | None, Line] = {None: Line(TableModel(story))}
@@ -78,6 +80,8 @@ class Performance:
         self._read_by_checks = EntryCache[ManifestEntry]()
         self._lasting = Lasting(story.options, self.disk.clock)
         self._reads = RememberedReads(self.disk, self._lasting)
+        thorough = is_thorough(story.seed) if thorough is None else thorough
+        self._step_checks = StepChecks(self.disk, thorough, self._lasting)
         self._shown: dict[Hashable, tuple[list[object], bool]] = {}
         create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
 
@@ -103,6 +107,7 @@ class Performance:
                 self._play(resolved, number)
                 self._learn_automatic_tags()
                 self._check_newest()
+                self._step_checks.check(self.lines)
             except Exception as error:
                 raise StoryFailed(self.story, number, resolved, error) from error
         try:
@@ -278,6 +283,7 @@ class Performance:
         self.lines = {None: Line(TableModel(self.story))}
         self._last_write, self._replay_is_known_until = None, 0
         self._subscriber = Subscriber()
+        self._step_checks.forget()
         self._read_by_checks = EntryCache[ManifestEntry]()
 
     def _resident_actor(self) -> Actor:

@@ -71,11 +71,14 @@ def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Ta
     # An update has two rows: its -U is directly before its +U, which readers rely on. So each key has two places.
     inserted, deleted = now & ~was, was & ~now
     keep = np.stack([deleted | updated, inserted | updated], axis=1)
-    # Rows of `after` are numbered behind those of `before`, since both are concatenated below.
-    source = np.stack([old, new + len(before)], axis=1)[keep]
+    if after is not before:
+        # Rows of `after` are numbered behind those of `before`.
+        new = new + len(before)
+        before = pa.concat_tables([before, after.select(before.column_names)])
+    source = np.stack([old, new], axis=1)[keep]
     both = updated[:, None]
     kinds = np.where(both, [UPDATE_BEFORE, UPDATE_AFTER], [DELETE, INSERT]).astype(np.int8)[keep]
-    images = rows_at(pa.concat_tables([before, after.select(before.column_names)]), source)
+    images = rows_at(before, source)
     at = images.column_names.index(KIND)
     return images.set_column(at, images.schema.field(at), pa.array(kinds))
 

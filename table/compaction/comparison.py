@@ -23,8 +23,9 @@ from penstock.table.merge.key_groups import (
     with_older_rows,
 )
 from penstock.table.merge.merge_rows import merge_groups
+from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.sorted_runs import Levels
-from penstock.table.values.buffers import Flags, Ints, rows_at
+from penstock.table.values.buffers import MOST_BYTES, Flags, Ints, rows_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,13 @@ class RowComparison:
         if step.levels == (shown,):
             return ComparedRows(step.parts[0])
         groups, levels = self._grouped(step)
-        merged = merge_groups(self.spec.merge, groups, levels=levels if self.spec.merge.lookup else None).table()
+        outcome = merge_groups(self.spec.merge, groups, levels=levels if self.spec.merge.lookup else None)
+        merged = outcome.table()
         # Rows of the levels between have never been in the changelog. As level 0 they are not taken for the old
         # row.
         old = lowest_rows(groups, np.where(levels == shown, levels, 0))
         changed = (groups.counts > 1) | (old < 0)
-        return ComparedRows(merged, self._diff(groups, merged, old, changed))
+        return ComparedRows(merged, self._diff(outcome, merged, old, changed))
 
     def _with_upper_levels(self, step: Step) -> ComparedRows:
         """Compare level-0 rows with the row that readers see, which may be on any upper level."""
@@ -94,14 +96,18 @@ class RowComparison:
         if hits is not None and hits.rows is not None and len(hits.rows):
             # Rows that were looked up are older than all rows of the step: they come first, as of the highest level.
             rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
+            # Joined once: each of the two fetches below would otherwise join the chunks of every column. More bytes are
+            # not held twice at a time.
+            rows = rows.combine_chunks() if rows.nbytes <= MOST_BYTES else rows
             levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
             groups = with_older_rows(spec, groups, rows, hits.probes)
             old = np.where(old < 0, -1, old + len(hits.rows))
             old[hits.probes] = np.arange(len(hits.rows))
         # In Java's merge for lookups, the engine processes a key with a single row too; a lone -D of an aggregated
         # key results in negated values.
-        merged = merge_groups(spec, groups, bypass=False, levels=levels if several else None).table()
-        changes = self._diff(groups, merged, old, fresh) if self.spec.changelog.producer.by_lookup else None
+        outcome = merge_groups(spec, groups, bypass=False, levels=levels if several else None)
+        merged = outcome.table()
+        changes = self._diff(outcome, merged, old, fresh) if self.spec.changelog.producer.by_lookup else None
         return ComparedRows(merged, changes, hits)
 
     @property
@@ -133,9 +139,12 @@ class RowComparison:
         hits = self.lookup.find(self.levels, self.level, probes, vectors=self.vectors, with_rows=with_rows)
         return Hits(numbers[hits.probes], hits.files, hits.file_of, hits.positions, hits.rows)
 
-    def _diff(self, groups: KeyGroups, merged: pa.Table, old: Ints, chosen: Flags) -> pa.Table:
-        new = np.arange(len(merged))
-        return diff(self.spec.merge, self.spec.changelog, groups.rows, merged, old[chosen], new[chosen])
+    def _diff(self, outcome: Outcome, merged: pa.Table, old: Ints, chosen: Flags) -> pa.Table:
+        before = outcome.groups.rows
+        # Rows that no engine made are among the rows before: both are then fetched from one table, without a copy of
+        # the merged rows behind the others.
+        after, new = (before, outcome.winners) if outcome.work is None else (merged, np.arange(len(merged)))
+        return diff(self.spec.merge, self.spec.changelog, before, after, old[chosen], new[chosen])
 
 
 def _any_of(groups: KeyGroups, mask: Flags) -> Flags:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.table.compaction.changelog import ChangelogSpec, diff, lowest_rows
@@ -43,6 +44,19 @@ def test_inserted_deleted_and_updated_keys() -> None:
     before = [None, a_row(2), a_row(3, s="old"), None]
     after = [a_row(1), None, a_row(3, s="new"), None]
     assert changes(before, after) == [(0, 1), (3, 2), (1, 3), (2, 3)]
+
+
+def test_both_images_may_come_from_one_table() -> None:
+    rows = rows_table(SPEC, [(n, kind, {"k": key, "s": f"{n}"}) for n, kind, key in [(1, 0, 1), (2, 3, 1), (3, 0, 2)]])
+    more = rows_table(SPEC, [(4, 2, {"k": 2, "s": "4"}), (5, 0, {"k": 3, "s": "5"})])
+    together = pa.concat_tables([rows, more])
+    found = diff(SPEC, ChangelogSpec(), together, together, np.array([0, 2, -1]), np.array([1, 3, 4]))
+    assert [(kind, row["k"], row["s"]) for kind, row in records_of(found)] == [
+        (3, 1, "1"),
+        (1, 2, "3"),
+        (2, 2, "4"),
+        (0, 3, "5"),
+    ]
 
 
 def test_retracts_count_as_no_row() -> None:

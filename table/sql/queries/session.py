@@ -60,6 +60,8 @@ class Session:
         self._duckdb = duckdb_module()
         self._connection = self._duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
+        # Names that are no tables would be looked for among the variables of this module.
+        self._connection.execute("SET python_enable_replacements = false")
         # DuckDB's own returns `memory`, the name of its database: the warehouse's databases are its schemas.
         self._connection.execute("CREATE TEMP MACRO current_database() AS current_schema()")
         self._rows = TableRows(catalog, catalog_name or "", {} if read_options is None else read_options)

@@ -41,6 +41,11 @@ def test_a_missing_table_is_named_in_every_form(shop: OrdersShop, name: str) -> 
     assert (refused.facts["line"], refused.facts["column"]) == (2, 6)
 
 
+@pytest.mark.parametrize("name", ["prepared", "self", "pa"])
+def test_a_variable_of_the_code_is_no_table(shop: OrdersShop, name: str) -> None:
+    assert shop.refused(f"SELECT * FROM {name}").message == f"there is no table {name}"
+
+
 @pytest.mark.slow
 def test_views_read_the_newest_snapshot_of_each_statement(shop: OrdersShop) -> None:
     shop.run("CREATE TEMPORARY VIEW v AS SELECT id FROM orders; INSERT INTO orders VALUES (4, 'x', 1, 'b')")

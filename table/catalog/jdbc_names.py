@@ -169,11 +169,11 @@ class JdbcNames:
             ours, theirs = (name, ".".join(others)) if key == self._key else (self._key, key)
             if ours != theirs:
                 raise ConfigError(
-                    f"the database of the catalog takes {ours!r} and {theirs!r} for one name",
+                    f"{ours!r} and {theirs!r} are one name for the database of the catalog",
                     catalog=str(self),
                     catalog_key=key,
-                    hint="choose another name; a database tells all names apart if the columns of Paimon's tables have"
-                    " a binary collation, such as utf8mb4_bin in MySQL",
+                    hint="choose another name, or change the columns of Paimon's tables in the database to a binary"
+                    " collation, such as utf8mb4_bin in MySQL",
                 )
 
     def _texts(self, query: str, *values: object) -> list[tuple[str, ...]]:

@@ -73,7 +73,7 @@ def test_a_server_that_folds_names_is_followed_in_any_case(kind: Kind, tmp_path:
         assert refused.value.facts["table"] == "play.newer"
 
 
-def test_tables_whose_names_differ_in_case_only_are_told_apart(server: Playground, tmp_path: Path) -> None:
+def test_tables_whose_names_differ_in_case_only_stay_apart(server: Playground, tmp_path: Path) -> None:
     server.run(
         "CREATE TABLE Orders (id INT PRIMARY KEY, a INT)",
         "CREATE TABLE orders (id INT PRIMARY KEY, b VARCHAR(9))",
@@ -92,7 +92,7 @@ def test_tables_whose_names_differ_in_case_only_are_told_apart(server: Playgroun
     assert sorted(verdict.table for verdict in sync.verified() if verdict.is_equal) == ["ods.Orders", "ods.orders"]
 
 
-def test_keys_that_the_server_takes_for_one_follow_their_spelling(server: Playground, tmp_path: Path) -> None:
+def test_keys_that_are_one_for_the_server_follow_their_spelling(server: Playground, tmp_path: Path) -> None:
     server.run(
         "CREATE TABLE t (k VARCHAR(9) COLLATE utf8mb4_general_ci, p CHAR(3) COLLATE utf8mb4_general_ci, v INT,"
         " PRIMARY KEY (k, p))",

@@ -259,13 +259,13 @@ def test_a_name_that_is_alike_for_the_database_is_refused(alike: penstock.Catalo
         names.execute("UPDATE paimon_tables SET table_name = 'Orders' WHERE table_name = 'orders'")
     names.close()
     (tmp_path / "warehouse" / "shop.db" / "orders").rename(tmp_path / "warehouse" / "shop.db" / "Orders")
-    with pytest.raises(ConfigError, match=r"takes 'shop.orders' and 'shop.Orders' for one name"):
+    with pytest.raises(ConfigError, match=r"'shop.orders' and 'shop.Orders' are one name"):
         alike.create_table("shop.orders", COLUMNS)
-    with pytest.raises(ConfigError, match=r"takes 'shop.orders' and 'shop.Orders' for one name"):
+    with pytest.raises(ConfigError, match=r"'shop.orders' and 'shop.Orders' are one name"):
         alike.rename_table("shop.sales", "shop.orders")
     assert alike.tables("shop") == ["Orders", "sales"]
     assert alike.table("shop.sales").schema.names == ["id", "v"]
-    with pytest.raises(ConfigError, match="takes 'JDBC' and 'jdbc' for one name"):
+    with pytest.raises(ConfigError, match="'JDBC' and 'jdbc' are one name"):
         catalog(tmp_path, catalog_key="JDBC").create_database("shop")
     alike.rename_table("shop.Orders", "shop.orders")
     assert alike.tables("shop") == ["orders", "sales"]

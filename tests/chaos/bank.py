@@ -77,11 +77,11 @@ class Bank:
             words, cwd=ROOT, env=os.environ | environment, stdout=log, stderr=log, start_new_session=True
         )
 
-    def run(self, point: str = "none", nth: int = 1) -> int:
+    def run(self, point: str = "none", nth: int = 1, seconds: float = 240) -> int:
         """Until it has caught up, or has come to its point; the exit code."""
         driver = self.start(point, nth, "--until-caught-up")
         try:
-            return driver.wait(240)
+            return driver.wait(seconds)
         finally:
             end(driver)
 

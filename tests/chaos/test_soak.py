@@ -103,7 +103,8 @@ def test_memory_does_not_grow_in_a_long_run_with_killed_workers(broker: Broker, 
                     file.write(json.dumps({**asdict(samples[-1]), "killed": killed}) + "\n")
     finally:
         end(driver)
-    assert bank.run() == 0, bank.log()
+    # On a slow machine the load was more than the driver could take, and the rest is as long as the run.
+    assert bank.run(seconds=240 + MINUTES * 60) == 0, bank.log()
     bank.check_whole()
     assert killed or MINUTES * 60 <= KILL_SECONDS, "no worker was found that could be killed"
     for name, factor in MOST.items():

@@ -90,15 +90,18 @@ LOGS: dict[str, tuple[Version, Sequence[str]]] = {
 OWN_LOGS: dict[str, tuple[Kind, Sequence[str]]] = {
     "mysql-plain": ("mysql", [FULL]),
     "mysql-compressed": ("mysql", [FULL, "--binlog-transaction-compression=ON"]),
+    "mysql-nochecksum": ("mysql", [FULL, "--binlog-checksum=NONE"]),
     "mysql-minimal": ("mysql", [MINIMAL]),
     "mysql-xa": ("mysql", [FULL]),
     "mariadb-plain": ("mariadb", [FULL]),
     "mariadb-compressed": ("mariadb", [FULL, "--log-bin-compress=ON", "--log-bin-compress-min-len=10"]),
+    "mariadb-nochecksum": ("mariadb", [FULL, "--binlog-checksum=NONE"]),
     "mariadb-nometa": ("mariadb", ["--binlog-row-metadata=NO_LOG"]),
     "mariadb-xa": ("mariadb", [FULL]),
     "mariadb-11.8-plain": ("mariadb-11.8", [FULL]),
     "mariadb-11.8-compressed": ("mariadb-11.8", [FULL, "--log-bin-compress=ON", "--log-bin-compress-min-len=10"]),
     "mariadb-11.8-nochecksum": ("mariadb-11.8", [FULL, "--binlog-checksum=NONE"]),
+    "mariadb-11.8-nometa": ("mariadb-11.8", ["--binlog-row-metadata=NO_LOG"]),
     "mariadb-11.8-xa": ("mariadb-11.8", [FULL]),
 }
 # Rows of each transaction, and what becomes of it. The commit of the last one is in the second file.

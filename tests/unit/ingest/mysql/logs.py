@@ -14,7 +14,8 @@ from tests.binlog_files import file_segments
 LOGS = Path(__file__).resolve().parents[3] / "data" / "mysql" / "log"
 # The others do not contain the names of columns.
 NAMED = [
-    *("mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"),
+    *("mysql-plain", "mysql-compressed", "mysql-nochecksum"),
+    *("mariadb-plain", "mariadb-compressed", "mariadb-nochecksum"),
     *("mariadb-11.8-plain", "mariadb-11.8-compressed", "mariadb-11.8-nochecksum"),
     *("mysql-8.0.12-nogtid", "mysql-8.0.33-plain", "mysql-8.0.33-compressed", "mysql-8.0.33-nochecksum"),
     *("mysql-8.0.33-nogtid", "mariadb-11.4-plain", "mariadb-11.4-compressed"),
@@ -23,6 +24,7 @@ NAMED = [
 UNNAMED = {
     "mysql-minimal": "mysql-plain",
     "mariadb-nometa": "mariadb-plain",
+    "mariadb-11.8-nometa": "mariadb-11.8-plain",
     "mysql-8.0.33-minimal": "mysql-8.0.33-plain",
     "mariadb-11.4-nometa": "mariadb-11.4-plain",
 }

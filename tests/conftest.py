@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import fcntl
 import gc
+import importlib.util
 import logging
 import os
 import shutil
@@ -26,7 +27,7 @@ from tests import busy
 from tests.interop.oracle.client import Oracle
 from tests.interop.pypaimon.client import Pypaimon
 from tests.order import FileScheduling, further_place, rank
-from tests.servers.launch import image_variable
+from tests.servers.launch import IMAGES, image_variable
 
 JVMS = 3  # as many as `make test` has workers
 # The same examples for each change, so that a red run is the change's own doing; new ones every night.
@@ -55,8 +56,6 @@ TOOLS = {
     "browser": ("chromium",),
     "docker": ("docker",),
 }
-# The kinds of servers that tests/servers/container.sh can start.
-IMAGES = ("mysql", "mariadb", "mongodb")
 # Most JVMs of tests live for seconds: the second compiler costs more than it saves, as in `JVM_FLAGS` of the product.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # JVMs that spark-submit, spark-sql and plain sessions start, and the masters and workers of standalone clusters.
@@ -100,6 +99,8 @@ def pytest_configure(config: pytest.Config) -> None:
         kind, _, image = given.partition("=")
         if kind not in IMAGES or not image:
             raise pytest.UsageError(f"--docker {given}: write KIND=IMAGE, where KIND is one of {', '.join(IMAGES)}")
+        if importlib.util.find_spec("testcontainers") is None:
+            raise pytest.UsageError(f"--docker {given} needs the package testcontainers: run `make env`")
         os.environ[image_variable(kind)] = image
     profile = next((name for name in ("night", "check") if config.getoption(f"--{name}")), "change")
     settings.load_profile(profile)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO
 
+from tests.servers import containers
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +39,8 @@ Kind = Literal[
     "azurite",
     "versitygw",
 ]
+# The kinds whose servers `tests/servers/containers.py` starts from Docker images.
+IMAGES = ("mysql", "mariadb", "mongodb")
 HERE = Path(__file__).resolve().parent
 
 
@@ -55,6 +59,9 @@ def running(kind: Kind, folder: Path, *options: str) -> Iterator[int]:
 
 
 def start(kind: Kind, folder: Path, port: int, *options: str) -> None:
+    if image := _image(kind):
+        containers.start(kind, image, folder, port, *options)
+        return
     done = _script(kind, "start", str(folder), str(port), *options)
     if done.returncode:
         raise RuntimeError(f"{kind}.sh start failed ({done.returncode}):\n{done.stdout}{done.stderr}")
@@ -75,16 +82,24 @@ def promote(kind: Kind, folder: Path) -> None:
 
 def kill(kind: Kind, folder: Path) -> None:
     """End a server at once, without a checkpoint."""
-    _script(kind, "kill", str(folder))
+    if _image(kind):
+        containers.kill(folder)
+    else:
+        _script(kind, "kill", str(folder))
 
 
 def stop(kind: Kind, folder: Path) -> None:
-    _script(kind, "stop", str(folder))
+    if _image(kind):
+        containers.stop(folder)
+    else:
+        _script(kind, "stop", str(folder))
 
 
 def _discard(kind: Kind, folder: Path) -> None:
     """End a server whose data nobody reads again: a clean shutdown takes seconds, and nothing is proved by it."""
-    if kind.startswith("postgres"):
+    if _image(kind):
+        containers.discard(folder)
+    elif kind.startswith("postgres"):
         kill(kind, folder)
     elif kind == "yarn":
         stop(kind, folder)  # its containers are processes of their own
@@ -95,8 +110,6 @@ def _discard(kind: Kind, folder: Path) -> None:
 def _script(kind: Kind, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     script, _, series = kind.partition("-")
     more = {f"{script.upper()}_SERIES": series} if series else {}
-    if image := os.environ.get(image_variable(kind)):
-        script, more = "container", {"KIND": kind, "IMAGE": image}
     return subprocess.run(
         [HERE / f"{script}.sh", *words],
         capture_output=True,
@@ -105,6 +118,10 @@ def _script(kind: Kind, *words: str, **environment: str) -> subprocess.Completed
         check=False,
         env={**os.environ, **more, **environment},
     )
+
+
+def _image(kind: str) -> str | None:
+    return os.environ.get(image_variable(kind))
 
 
 def image_variable(kind: str) -> str:

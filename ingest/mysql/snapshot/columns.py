@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock.byte_buffers import has_any
 from penstock.ingest.database.buffers import as_128_bits, fixed
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.mysql.definition import BYTES, GEOMETRIES, INTEGER_BYTES
@@ -58,7 +59,7 @@ def _whole_numbers(texts: Cells) -> Int64s:
     """Return signed 64-bit numbers; a larger unsigned number wraps and is right again when viewed as unsigned."""
     negative, digits = signs(texts)
     values = magnitudes(digits).view(np.int64)
-    return np.where(negative, -values, values) if negative.any() else values
+    return np.where(negative, -values, values) if has_any(negative) else values
 
 
 def _decimals(texts: Cells, cells: CellContext) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pymysql
 
 from penstock.byte_buffers import gathered_rows
-from penstock.ingest.database.buffers import unsigned_at
+from penstock.ingest.database.buffers import repeated, unsigned_at
 from penstock.ingest.database.cells import Cells
 from penstock.ingest.mysql.server.wire import PacketStream, PayloadReader, command
 
@@ -49,12 +49,16 @@ class RowBlock:
         at = self.start
         # Arrow refers to a short text by its length in four bytes and its content: one more byte is before the length.
         before = _VIEW_LENGTH - 1 if len(at) and int(at[0]) >= _VIEW_LENGTH else 0
+        present = repeated(value=False, count=len(at))
         for _ in range(self.columns):
             window = gathered_rows(self.data, at - before, before + 1 + HEAD)
-            first, head = window[:, before], window[:, before + 1 :]
-            null = first == _NULL
-            start, length = at + 1, np.where(null, 0, first).astype(np.int64)
-            is_long = (first > _NULL).any()
+            first, head = np.ascontiguousarray(window[:, before]), window[:, before + 1 :]
+            start, length, null = at + 1, first.astype(np.int64), present
+            highest = first.max(initial=0)
+            is_long = highest > _NULL
+            if highest >= _NULL:
+                null = first == _NULL
+                length[null] = 0
             for mark, width in _LONG_LENGTHS.items() if is_long else ():
                 long = np.flatnonzero(first == mark)
                 if len(long):

@@ -349,7 +349,9 @@ class Performance:
         if len(actors) < 2 and other is not None:
             act()
         if step.get("twins"):  # one of them commits, and the other finds that out or is refused
+            users = set[str]().union(*(actor.users for actor, _ in actors))  # also those of their maintenance
             actors = [next((pair for pair in actors if pair[0].refused is None), actors[0])]
+            actors[0][0].users |= users
             assert actors[0][0].refused is None, f"both drivers were refused: {actors[0][0].refused}"
         self._learn(None, actors)
         for actor, _ in actors:

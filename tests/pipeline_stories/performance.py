@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 from unittest.mock import patch
@@ -30,6 +31,7 @@ from tests.pipeline_stories.failure import StoryFailed
 from tests.pipeline_stories.local_process import LocalProcess
 from tests.pipeline_stories.log_source import LOGS, MARKER
 from tests.pipeline_stories.model import DATABASE, Model
+from tests.pipeline_stories.names import own_name, renamed_routes
 from tests.pipeline_stories.process import Driver, SparkLog, fault_at, forget, merged, opened
 from tests.pipeline_stories.story import Change, Step, Story
 from tests.pipeline_stories.tellers import format_of, told
@@ -62,6 +64,7 @@ class Performance:
         self.dimension = Dimension(f"{ROOT}/warehouse")
         self._looked_up: Found = {}
         self._dropped: set[str] = set()
+        self._renamed = 0  # how often tables were renamed
         LOGS.clear()  # of the last story in this process
         LOGS[self._name] = {str(number): [] for number in range(story.partitions)}
 
@@ -189,7 +192,7 @@ class Performance:
 
         if "limit" in step:
             sections = merged(sections, {"pipeline": {"max-batch": {"rows": step["limit"]}}})
-        torn = f"{DATABASE}.{step['torn']}" if "torn" in step else None
+        torn = f"{DATABASE}.{self.model.target_name(step['torn'])}" if "torn" in step else None
         driver = self._driver(sections, meddle, is_open=step.get("open", False))
         if step.get("local") and not driver.is_open:
             # A zombie parks no tables: what it notes about them after the other one has gone on would be wrong.
@@ -269,7 +272,7 @@ class Performance:
 
     def _empty(self, step: Step) -> str:
         """Let somebody truncate a target table, or drop it, between two runs: rows that come later are kept."""
-        names = sorted({table.name.partition(".")[2] for table in self._found()} & self.model.targets.keys())
+        names = sorted({own_name(table.name) for table in self._found()} & self.model.targets.keys())
         # An aggregate cannot take back rows that it has lost.
         names = [name for name in names if self.model.targets[name].engine != "aggregation"]
         if self._sent or self._parked or not names:
@@ -289,6 +292,44 @@ class Performance:
             assert outcome.startswith("CheckpointMismatch"), f"a run that lacks a table is not refused: {outcome}"
             self.sections = merged(self.sections, {"pipeline": {"accept-gap": True}})
         return f"{step['how']} {name}"
+
+    def _rename(self, step: Step) -> str:
+        """Let somebody rename target tables, and the pipeline file follow.
+
+        Tables that exchange their names are refused, whether the file follows or not, and get them back.
+        """
+        names = sorted({own_name(table.name) for table in self._found()} & self.model.targets.keys())
+        if self._sent or self._parked or not names:
+            return "nothing"
+        chosen = [names[(step["which"] + place) % len(names)] for place in range(min(step["tables"], len(names)))]
+        if step["exchange"] and len(chosen) == 2:
+            return self._exchange(chosen[0], chosen[1])
+        self._renamed += 1
+        new = {name: f"{name.partition('_r')[0]}_r{self._renamed}" for name in chosen}
+        self._move(new.items())
+        self.sections = merged(self.sections, renamed_routes(self.model, new))
+        self.model.sections = self.sections
+        self.model.targets = {new.get(name, name): target for name, target in self.model.targets.items()}
+        self._dropped = {f"{DATABASE}.{new.get(name, name)}" for name in map(own_name, self._dropped)}
+        return f"{sorted(new.items())}"
+
+    def _exchange(self, one: str, other: str) -> str:
+        # A checkpoint that knows no sources of the tables, or takes them as they are, does not refuse them.
+        if self._parks or {"accept-gap", "resume-from-tables"} & self.sections.get("pipeline", {}).keys():
+            return "nothing"
+        moves = [(one, "away"), (other, one), ("away", other)]
+        self._move(moves)
+        for sections in ({}, renamed_routes(self.model, {one: other, other: one})):
+            outcome = self._outcome(never, partial(self._one_run, {"op": "run"}, sections))
+            assert outcome.startswith("CheckpointMismatch"), f"tables that exchanged names are not refused: {outcome}"
+        self._move(moves)
+        return f"{one} {other} refused"
+
+    def _move(self, names: Iterable[tuple[str, str]]) -> None:
+        with self._process(never):
+            warehouse = CatalogSettings.of(f"{ROOT}/warehouse", {})
+            for old, new in names:
+                warehouse.backend.rename_table(f"{DATABASE}.{old}", f"{DATABASE}.{new}")
 
     def _replay(self, step: Step) -> str:
         """Replay the dead letters, after the rules have changed."""

@@ -47,6 +47,7 @@ class Plot:
     without_spark: random.Random = field(init=False)
     empties: random.Random = field(init=False)  # apart in the same way
     joined: random.Random = field(init=False)
+    renames: random.Random = field(init=False)
     dimension: DimensionPlot = field(init=False)
     joins: bool = False
 
@@ -55,6 +56,7 @@ class Plot:
         self.without_spark = random.Random(f"without Spark {self.seed}")
         self.empties = random.Random(f"empties {self.seed}")
         self.joined = random.Random(f"joined ranges {self.seed}")
+        self.renames = random.Random(f"renames {self.seed}")
         self.joins = self.joined.random() < 0.4
         lookups = random.Random(f"lookups {self.seed}")
         deletes, stops = (random.Random(f"{name} {self.seed}") for name in ("deletes of routes", "rules that stop"))
@@ -105,6 +107,10 @@ class Plot:
             if self.empties.random() < 0.1:
                 how = self.empties.choice(("truncate", "drop"))
                 yield {"op": "empty", "how": how, "which": self.empties.randrange(100)}
+            if self.renames.random() < 0.12:
+                tables = self.renames.choice((1, 2, 2))
+                exchange = tables == 2 and self.renames.random() < 0.4
+                yield {"op": "rename", "tables": tables, "which": self.renames.randrange(100), "exchange": exchange}
 
     def _run(self) -> Step:
         draw, run = self.draw, dict[str, Any](op="run")

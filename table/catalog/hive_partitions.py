@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
 from penstock.table.catalog.base import split_name
+from penstock.table.errors import ManifestMissing
 from penstock.table.meta.entries import FileKind, ManifestEntry
-from penstock.table.meta.live import live_entries
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.live import delta_entries, live_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.metastore.hive_client import HiveMetastore
@@ -23,9 +24,24 @@ from penstock.table.values.partition_text import escaped
 log = logging.getLogger(__name__)
 
 _KNOWN_MILLIS = 1_800_000  # as in Java
-# The partitions that a metastore has, by their folders, and when it was asked. The key contains the version of the
-# schema and its time, so that a table that is dropped and created again is compared again.
-_known: dict[tuple[HiveMetastore, str, int, int], tuple[int, set[str]]] = {}
+_MOST_OF_OTHERS = 100  # snapshots that are read; after more, all partitions are compared
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The partitions that a metastore has, by their folders.
+
+    `asked` is when it was asked, `snapshot` the newest snapshot that was followed since.
+    """
+
+    asked: int = 0
+    snapshot: int = 0
+    folders: frozenset[str] = frozenset()
+
+
+# The key contains the version of the schema and its time, so that a table that is dropped and created again is compared
+# again.
+_known: dict[tuple[HiveMetastore, str, int, int], _Known] = {}
 _lock = threading.Lock()
 
 
@@ -39,7 +55,8 @@ class HivePartitions:
     """The partitions of tables in a metastore.
 
     The first commit of a process compares all partitions, and so does one commit every half hour. Other commits add and
-    drop only the partitions that they touch, with one request for all new ones.
+    drop only the partitions that they touch, with one request for all new ones. Partitions that other writers have
+    emptied since the last commit are new ones: these writers dropped them.
     """
 
     metastore: HiveMetastore
@@ -55,9 +72,12 @@ class HivePartitions:
         key = self.metastore, store.paths.root, schema.id, schema.time_millis
         now = store.ambient.now_millis()
         with _lock:
-            asked, known = _known.pop(key, (0, set()))  # put back below, if nothing fails
+            before = _known.pop(key, _Known())  # put back below, if nothing fails
         try:
+            asked, known = before.asked, None
             if now - asked < _KNOWN_MILLIS:
+                known = _left_by_others(store, Layout.of(schema), before, snapshot)
+            if known is not None:
                 known = self._touched(store, snapshot, Layout.of(schema), entries, known)
             else:
                 asked, known = now, self.compare(store)
@@ -65,7 +85,7 @@ class HivePartitions:
             log.warning("event=partitions_not_in_metastore table=%s reason=%s", store.name, error)
             return
         with _lock:
-            _known[key] = asked, known
+            _known[key] = _Known(asked, snapshot.id, frozenset(known))
 
     def _touched(
         self, store: TableStore, snapshot: Snapshot, layout: Layout, entries: Sequence[ManifestEntry], known: set[str]
@@ -75,7 +95,8 @@ class HivePartitions:
         removed = {entry.partition for entry in entries if entry.kind is FileKind.DELETE} - added
         left = {entry.partition for entry in live_entries(store, snapshot, partitions=removed)} if removed else set()
         gone = {layout.partition_dir(partition) for partition in removed - left}
-        return self._change(store, _values(layout, added | left), known, gone & known)
+        # Another writer may have added a partition that this one does not know of.
+        return self._change(store, _values(layout, added | left), known, gone)
 
     def follow_history(self, store: TableStore) -> None:
         """Compare all partitions after a rollback or fast-forward. If this fails, the next commit compares them."""
@@ -174,6 +195,25 @@ class HivePartitions:
         live = set(_tags(store, columns[0]) if shows_tags(schema) else _live(store))
         over = set() if branch_names(store) and not shows_tags(schema) else known - live
         return sorted((live - known) | over)
+
+
+def _left_by_others(store: TableStore, layout: Layout, before: _Known, snapshot: Snapshot) -> set[str] | None:
+    """Return the known partitions that no other writer has emptied since; None if that is not known."""
+    if not 0 <= snapshot.id - before.snapshot - 1 <= _MOST_OF_OTHERS:
+        return None  # also after a rollback
+    emptied: set[bytes] = set()
+    for number in range(before.snapshot + 1, snapshot.id):
+        other = store.snapshots.find(number)
+        if other is None:
+            return None
+        if other.commit_kind is not CommitKind.APPEND:
+            try:
+                entries = delta_entries(store, other)
+            except ManifestMissing:  # the snapshot has expired meanwhile
+                return None
+            emptied |= {entry.partition for entry in entries if entry.kind is FileKind.DELETE}
+            emptied -= {entry.partition for entry in entries if entry.kind is FileKind.ADD}
+    return set(before.folders) - {layout.partition_dir(partition) for partition in emptied}
 
 
 def _tags(store: TableStore, column: str) -> dict[str, list[str]]:

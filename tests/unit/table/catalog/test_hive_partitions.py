@@ -16,6 +16,7 @@ from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.hive_commits import HiveCommits
 from penstock.table.catalog.hive_partitions import HivePartitions
 from penstock.table.handle import Table
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.meta.snapshot import Snapshot
 
 
@@ -124,4 +125,40 @@ def test_a_partition_that_gets_rows_again_while_it_is_dropped_is_added_again(tab
     table.delete("day = '1'")
     metastore.between = lambda: write(table, "1")
     HivePartitions(metastore).fill(table.store)
+    assert metastore.folders == {"day=1", "day=2"}
+
+
+def two_writers(table: Table) -> tuple[Metastore, Table, Table]:
+    """Return the metastore, and the table as writers in two processes have it: each knows what it has added itself."""
+    metastore = Metastore()
+    stores = (Metastore(metastore.folders), Metastore(metastore.folders))
+    mine, others = (Table(replace(table.store, commits=HiveCommits(store))) for store in stores)  # type: ignore[arg-type]
+    return metastore, mine, others
+
+
+def test_a_partition_that_another_writer_has_dropped_is_added_again(table: Table) -> None:
+    metastore, mine, others = two_writers(table)
+    write(mine, "1")
+    write(mine, "2")
+    others.delete("day = '1'")
+    assert metastore.folders == {"day=2"}
+    write(mine, "1")
+    assert metastore.folders == {"day=1", "day=2"}
+
+
+def test_a_partition_that_another_writer_has_added_is_dropped_when_it_has_no_rows(table: Table) -> None:
+    metastore, mine, others = two_writers(table)
+    write(mine, "1")
+    write(others, "2")
+    mine.delete("day = '2'")
+    assert metastore.folders == {"day=1"}
+
+
+def test_partitions_are_compared_if_the_snapshots_of_others_have_expired(table: Table) -> None:
+    metastore, mine, others = two_writers(table)
+    write(mine, "1")
+    others.delete("day = '1'")
+    write(others, "2")
+    expire_snapshots(table.store, retain_max=1, retain_min=1, protect_users=0)
+    write(mine, "1")
     assert metastore.folders == {"day=1", "day=2"}

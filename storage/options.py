@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import ConfigError, nearest
@@ -24,6 +25,20 @@ _S3_NAMES = {
     "region": "region",
 }
 _ACCEPTED_S3_NAMES = (*_S3_NAMES, "aws.credentials.provider", "path.style.access", "connection.ssl.enabled")
+_OAUTH = "fs.azure.account.oauth"
+# How Hadoop's client logs in as an application or an identity of Microsoft Entra.
+_AZURE_LOGIN = (
+    "fs.azure.account.auth.type",
+    f"{_OAUTH}.provider.type",
+    f"{_OAUTH}2.client.id",
+    f"{_OAUTH}2.client.secret",
+    f"{_OAUTH}2.client.endpoint",
+    f"{_OAUTH}2.msi.tenant",
+    f"{_OAUTH}2.token.file",
+)
+_AZURE_PROVIDERS = ("ClientCredsTokenProvider", "MsiTokenProvider", "WorkloadIdentityTokenProvider")
+_ENDPOINT = re.compile(r"(?P<host>https?://[^/]+)/(?P<tenant>[^/]+)/oauth2/(v2\.0/)?token/?")
+_PUBLIC_LOGIN = "https://login.microsoftonline.com"
 _ACCEPTED = frozenset(
     {
         *(prefix + name for prefix in S3_PREFIXES for name in _ACCEPTED_S3_NAMES),
@@ -31,6 +46,7 @@ _ACCEPTED = frozenset(
         "google.cloud.auth.service.account.json.keyfile",
         "fs.azure.account.key",
         "fs.azure.sas.fixed.token",
+        *_AZURE_LOGIN,
         "security.kerberos.login.principal",
         "security.kerberos.login.keytab",
         "local.sync",
@@ -38,7 +54,14 @@ _ACCEPTED = frozenset(
 )
 # Names that end with an account, or that only the store's client can check.
 OBSTORE = "object-store."
-_ACCEPTED_PREFIXES = ("fs.azure.account.key.", "fs.azure.sas.fixed.token.", "fs.viewfs.", "hadoop.", OBSTORE)
+_ACCEPTED_PREFIXES = (
+    "fs.azure.account.key.",
+    "fs.azure.sas.fixed.token.",
+    *(f"{name}." for name in _AZURE_LOGIN),
+    "fs.viewfs.",
+    "hadoop.",
+    OBSTORE,
+)
 _FAMILIES = ("s3", "fs.", "gs.", "google.cloud.", "azure.", "security.kerberos.", "local.", "object.", "objectstore.")
 # Tuning of Hadoop's own client. Other clients have no such settings and work without them.
 _TUNING_WORDS = """
@@ -151,7 +174,38 @@ def azure_config(account: str, options: Mapping[str, str]) -> dict[str, str]:
         value = _of_account(ours, account, options)
         if value is not None:
             config[theirs] = value
-    return config | _own(options)
+    return config | _azure_login(account, options) | _own(options)
+
+
+def _azure_login(account: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return how obstore's client logs in, from the options of Hadoop's. Raise ConfigError for what it cannot do."""
+    given = {name: value for name in _AZURE_LOGIN if (value := _of_account(name, account, options)) is not None}
+    auth, provider = given.get("fs.azure.account.auth.type", ""), given.get(f"{_OAUTH}.provider.type", "")
+    if auth.lower() == "custom" or (provider and provider.rpartition(".")[2] not in _AZURE_PROVIDERS):
+        raise ConfigError(
+            f"a login at Azure by {provider or auth} is not supported",
+            option=f"{_OAUTH}.provider.type",
+            hint=f"use one of {', '.join(_AZURE_PROVIDERS)}, or an option of the client after object-store.",
+        )
+    names = {"client.id": "client_id", "client.secret": "client_secret", "msi.tenant": "tenant_id"}
+    names["token.file"] = "federated_token_file"
+    config = {theirs: given[f"{_OAUTH}2.{ours}"] for ours, theirs in names.items() if f"{_OAUTH}2.{ours}" in given}
+    return config | _tenant(given.get(f"{_OAUTH}2.client.endpoint"))
+
+
+def _tenant(endpoint: str | None) -> dict[str, str]:
+    """Return the tenant in the address at which Hadoop's client asks for tokens."""
+    if endpoint is None:
+        return {}
+    found = _ENDPOINT.fullmatch(endpoint.strip())
+    if found is None:
+        raise ConfigError(
+            f"{endpoint!r} is not an address for tokens",
+            option=f"{_OAUTH}2.client.endpoint",
+            hint=f"write {_PUBLIC_LOGIN}/TENANT/oauth2/token",
+        )
+    other = {} if found["host"] == _PUBLIC_LOGIN else {"authority_host": found["host"]}
+    return {"tenant_id": found["tenant"], **other}
 
 
 def _of_account(option: str, account: str, options: Mapping[str, str]) -> str | None:

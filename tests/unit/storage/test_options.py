@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from obstore.store import AzureStore
 
 from penstock.errors import ConfigError
 from penstock.storage.open import open_storage
-from penstock.storage.options import azure_config, gcs_config, s3_config
+from penstock.storage.options import azure_config, check_known, gcs_config, s3_config
 
 
 @pytest.mark.parametrize("prefix", ["s3.", "s3a.", "fs.s3a."])
@@ -40,6 +41,42 @@ def test_endpoints_and_other_options(options: dict[str, str], config: dict[str, 
 def test_a_path_style_that_is_not_a_boolean_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"path\.style\.access"):
         s3_config("lake", {"s3.path.style.access": "yes"})
+
+
+OAUTH = "fs.azure.account.oauth"
+CLIENT = {f"{OAUTH}2.client.id": "I", f"{OAUTH}2.client.secret": "S"}
+
+
+def test_an_application_logs_in_at_azure_by_options_of_hadoop() -> None:
+    account = "acme.dfs.core.windows.net"
+    given = CLIENT | {
+        f"fs.azure.account.auth.type.{account}": "OAuth",
+        f"{OAUTH}.provider.type.{account}": "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider",
+        f"{OAUTH}2.client.endpoint.{account}": "https://login.microsoftonline.com/T-1/oauth2/token",
+    }
+    check_known(given)
+    expected = {"account_name": "acme", "client_id": "I", "client_secret": "S", "tenant_id": "T-1"}
+    assert azure_config(account, given) == expected
+    AzureStore("lake", config=azure_config(account, given))
+    other = {f"{OAUTH}2.client.endpoint": "https://login.chinacloudapi.cn/T-2/oauth2/v2.0/token"}
+    found = azure_config("", CLIENT | other)
+    assert (found["tenant_id"], found["authority_host"]) == ("T-2", "https://login.chinacloudapi.cn")
+    AzureStore("lake", config={"account_name": "acme", **found})
+    identity = {f"{OAUTH}2.token.file": "/token", f"{OAUTH}2.msi.tenant": "T", f"{OAUTH}2.client.id": "I"}
+    AzureStore("lake", config={"account_name": "acme", **azure_config("", identity)})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({f"{OAUTH}.provider.type": "a.b.UserPasswordTokenProvider"}, "by a.b.UserPasswordTokenProvider"),
+        ({"fs.azure.account.auth.type": "Custom"}, "by Custom is not supported"),
+        ({f"{OAUTH}2.client.endpoint": "https://login.microsoftonline.com/"}, "is not an address for tokens"),
+    ],
+)
+def test_other_logins_at_azure_are_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        azure_config("acme.dfs.core.windows.net", options)
 
 
 def test_google_and_azure_credentials() -> None:

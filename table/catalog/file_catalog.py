@@ -93,7 +93,7 @@ class FileCatalog(CatalogBackend):
         return sorted(entry.name for entry in self._storage.list(self._database(database)) if entry.is_dir)
 
     def has_table(self, name: str) -> bool:
-        return bool(SchemaFiles(self._storage, self._table(name)).ids())
+        return SchemaFiles(self._storage, self._table(name)).exist()
 
     def open(self, name: str, branch: str | None) -> TableStore:
         return TableStore.open(self._storage, self._table(name), branch, self._ambient, catalog_name=name)

@@ -168,6 +168,10 @@ class SchemaFiles:
                 self._known.pop(schema_id, None)
         return sorted(entries)
 
+    def exist(self) -> bool:
+        """Return whether the table exists. A listing may lag behind its creation."""
+        return bool(self.ids()) or file_exists(self._storage, self.path(0))
+
     def created_millis(self) -> int:
         """Return the time of the first version, as it is in the store now. Another time means another table."""
         return self.get(min(self.ids(), default=0)).time_millis

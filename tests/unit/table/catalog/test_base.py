@@ -162,6 +162,7 @@ def test_a_table_is_cloned_although_no_listing_shows_it_yet(
     stale = "cloned/schema"
     monkeypatch.setattr(LocalStorage, "list", lambda self, path: [] if path.endswith(stale) else listed(self, path))
     assert ids(clone_table(source, catalog, "shop.cloned")) == [1, 2]
+    assert catalog.table_exists("shop.cloned")
 
 
 def test_a_branch_is_copied_into_a_table(catalog: penstock.Catalog, tmp_path: Path) -> None:

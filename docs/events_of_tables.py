@@ -83,6 +83,10 @@ EVENTS: dict[str, dict[str, tuple[str, str]]] = {
         "iceberg_entry_gone": ("the entry to drop does not exist any more", ""),
     },
     "SQL, Spark and streams": {
+        "parked_table_in_view": (
+            "a table in the result of `catalog.at()` is parked: it is older than the others and lacks batches",
+            "`penstock run FILE --retry` after its cause is corrected",
+        ),
         "job_place_expired": (
             "a streaming INSERT finds no commit of its own in a target whose first snapshots have expired. If the job"
             " was stopped for more than a week, it has lost its place and begins where a new job does",

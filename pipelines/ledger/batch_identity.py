@@ -15,7 +15,7 @@ from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
 from penstock.schema_evolution.row_versions import keeps_versions
 from penstock.table.lookup.matches import LOOKUP
 from penstock.table.merge.engines.registry import merge_engine
-from penstock.table.meta.snapshot import PIPELINE, TABLES, Snapshot
+from penstock.table.meta.snapshot import PARKED, PIPELINE, TABLES, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.schema.table_schema import TableSchema
@@ -27,7 +27,6 @@ END = "penstock.end"
 LOOKUPS = "lookups"  # among the source's offsets: the snapshot of each dimension, by its name
 LOOKUP_MARKS = "lookup_marks"  # the marks of these snapshots: an id is used again after a rollback
 LOOKED_AT = 50  # snapshots per table searched for the pipeline's own: with other writers a table may have thousands
-PARKED = "penstock.parked"  # the tables that were parked, as a JSON list, if there were any
 NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.ingest.source import Offsets
-from penstock.pipelines.ledger.batch_identity import PARKED, another_checkpoint, last_of_pipeline, range_of
+from penstock.pipelines.ledger.batch_identity import another_checkpoint, last_of_pipeline, range_of
 from penstock.pipelines.mapping.target_tables import THREADS
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.meta.snapshot import PIPELINE, Snapshot
+from penstock.table.meta.snapshot import PARKED, PIPELINE, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

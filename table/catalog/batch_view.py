@@ -7,6 +7,8 @@ tables the batch changed; this is enough to find a batch that all tables have.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,25 +18,28 @@ from penstock.errors import ConfigError
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.errors import SnapshotMissing
 from penstock.table.handle import Table
-from penstock.table.meta.snapshot import PIPELINE, TABLES, Snapshot
+from penstock.table.meta.snapshot import PARKED, PIPELINE, TABLES, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.read.scan import Scan
 
 THREADS = 8
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchView:
     """The tables of a pipeline as they are after one batch.
 
-    `snapshots` are the ids by table. Tables that the pipeline created after the batch are not among them.
+    `snapshots` are the ids by table. Tables that the pipeline created after the batch are not among them. `parked` are
+    those that lack batches up to this one, because they failed and wait for a retry.
     """
 
     pipeline: str
     batch: int
     snapshots: Mapping[str, int]
     _stores: Mapping[str, TableStore] = field(repr=False)
+    parked: tuple[str, ...] = ()
 
     def scan(self, table: str, **options: Any) -> Scan:
         """Return a scan of a table at this moment, with the arguments of `Table.scan`."""
@@ -142,7 +147,24 @@ def batch_view(backend: CatalogBackend, batch: int | None, pipeline: str | None)
     number = _complete(batch, pipeline, [list(history.by_user(user)) for history in histories.values()])
     at = {name: history.at(pipeline, user, number) for name, history in histories.items()}
     snapshots = {name: snapshot.id for name, snapshot in at.items() if snapshot is not None}
-    return BatchView(pipeline, number, snapshots, {name: histories[name].store for name in snapshots})
+    parked = tuple(sorted(_parked(number, user, histories) & snapshots.keys()))
+    for name in parked:
+        log.warning("event=parked_table_in_view table=%s batch=%d snapshot=%d", name, number, snapshots[name])
+    return BatchView(pipeline, number, snapshots, {name: histories[name].store for name in snapshots}, parked)
+
+
+def _parked(batch: int, user: str, histories: Mapping[str, _History]) -> set[str]:
+    """Return the tables that were parked at the batch and still are: a released table has had its batches since."""
+    made = {name: list(history.by_user(user)) for name, history in histories.items()}
+    numbers = {snapshot.commit_identifier for snapshots in made.values() for snapshot in snapshots}
+    last = max(number for number in numbers if number <= batch)
+    listed: dict[int, set[str]] = {last: set(), max(numbers): set()}
+    for snapshots in made.values():
+        for snapshot in snapshots:
+            if snapshot.commit_identifier in listed:
+                listed[snapshot.commit_identifier] |= set(json.loads(snapshot.properties.get(PARKED, "[]")))
+    lacking = set.intersection(*listed.values())
+    return {name for name in lacking if all(of.commit_identifier < last for of in made.get(name, ()))}
 
 
 def _chosen(pipeline: str | None, histories: Iterable[_History]) -> str:

@@ -18,6 +18,7 @@ BATCH_IDENTIFIER = 9223372036854775807
 # Properties of the snapshots of a pipeline
 PIPELINE = "penstock.pipeline"
 TABLES = "penstock.tables"  # how many tables the batch changes
+PARKED = "penstock.parked"  # the tables that were parked and lack the batch, as a JSON list, if there were any
 # Marks are larger than any time, and exact in readers of JSON that have only 53 bits for a number.
 _MARKS = 1 << 52
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import penstock
 from penstock.table.commit.committer import Committer
-from penstock.table.meta.snapshot import PIPELINE, TABLES
+from penstock.table.meta.snapshot import PARKED, PIPELINE, TABLES
 
 OPTIONS = {"bucket": "1"}
 
@@ -32,6 +33,7 @@ def commit(
     of: int | None = None,
     user: str = "shop-1",
     pipeline: str = "shop",
+    parked: tuple[str, ...] = (),
 ) -> None:
     """Commit a batch of a pipeline with one row, its number, to tables; `of` is how many tables the batch has."""
     for table in tables:
@@ -41,6 +43,7 @@ def commit(
             writer.write(pa.table({"id": pa.array([batch], pa.int32())}))
             messages = writer.prepare()
             properties = {PIPELINE: pipeline, TABLES: str(of or len(tables))}
+            properties |= {PARKED: json.dumps([f"shop.{name}" for name in parked])} if parked else {}
             Committer(handle.store, user).commit(messages, batch, properties=properties)
 
 
@@ -65,6 +68,21 @@ def test_a_table_that_a_batch_did_not_change_is_read_as_of_its_last_change(catal
     commit(catalog, 2, "items")
     view = catalog.at(batch=1)
     assert (ids(view, "orders"), ids(view, "items")) == ([0, 1], [0])
+
+
+def test_a_parked_table_is_named_until_it_has_its_batches(
+    catalog: penstock.Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit(catalog, 0, "orders", "items")
+    commit(catalog, 1, "orders", parked=("items",))
+    view = catalog.at()
+    assert (view.batch, view.parked, ids(view, "items")) == (1, ("shop.items",), [0])
+    assert "event=parked_table_in_view table=shop.items batch=1" in caplog.text
+    assert catalog.at(batch=0).parked == ()
+    commit(catalog, 1, "items")  # the batch that it had missed
+    commit(catalog, 2, "orders")
+    assert catalog.at(batch=1).parked == ()
+    assert catalog.at().parked == ()
 
 
 def test_a_table_that_is_newer_than_the_batch_is_not_in_the_view(catalog: penstock.Catalog) -> None:

@@ -95,8 +95,22 @@ def manifest_entries(store: TableStore, manifest: ManifestFile, snapshot: Snapsh
     if entries is None:
         data, path = _read(store, manifest.name, snapshot, manifest.size), store.paths.manifest(manifest.name)
         entries = read_manifest(data, path, table=store.name, snapshot=snapshot.id)
+        _check_counts(entries, manifest, table=store.name, file=path, snapshot=snapshot.id)
         store.cache.put(manifest.name, entries)
     return entries
+
+
+def _check_counts(entries: list[ManifestEntry], manifest: ManifestFile, **facts: object) -> None:
+    """Raise TableCorrupt if the manifest list counts other entries: not all blocks of Avro have a checksum."""
+    added = sum(entry.kind is FileKind.ADD for entry in entries)
+    if (added, len(entries) - added) == (manifest.added_files, manifest.deleted_files):
+        return
+    raise TableCorrupt(
+        f"a manifest adds {added} files and deletes {len(entries) - added}, and its list says "
+        f"{manifest.added_files} and {manifest.deleted_files}",
+        hint=None,
+        **facts,
+    )
 
 
 def live_entries(

@@ -13,7 +13,7 @@ from penstock.table.meta.container import read_records, write_records
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats, DataFile
 from penstock.table.meta.entries import IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.manifest_decoder import MANIFEST_VERSION
-from penstock.table.meta.manifest_encoder import PACKED, encode_entry, encode_line, write_encoded
+from penstock.table.meta.manifest_encoder import PACKED, encode_entry, encode_line, encode_record, write_encoded
 from penstock.table.meta.manifest_format import (
     ENTRY_SCHEMA,
     ENTRY_SHAPE,
@@ -88,7 +88,10 @@ def write_index_manifest(entries: Sequence[IndexEntry], codec: str = ZSTANDARD) 
     # The field of later releases is written only where it is needed, so that other tables have the schema of Java
     # 1.3.
     schema = GLOBAL_INDEX_SCHEMA if any(entry.unknown for entry in entries) else INDEX_SCHEMA
-    return write_records(schema, map(_index_record, entries), codec, "\n".join(entry.name for entry in entries))
+    seed = "\n".join(entry.name for entry in entries)
+    if codec in PACKED:
+        return write_encoded(schema, (encode_record(schema, _index_record(entry)) for entry in entries), codec, seed)
+    return write_records(schema, map(_index_record, entries), codec, seed)
 
 
 def _stats_record(stats: ColumnStats) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """An encoder of manifests and manifest lists in Avro, into the bytes that fastavro makes of their records.
 
+Only blocks of Zstandard differ: they have a checksum, which Java and other readers compare when they decompress it.
+
 fastavro tries the branches of a union for each value, and builds the header for each file. That takes most of the time
 in which a small commit writes its manifests. The functions of this module know manifest_format.ENTRY_SCHEMA and
 LIST_SCHEMA alone.
@@ -20,15 +22,19 @@ from penstock.table.meta.entries import ManifestEntry, ManifestFile
 from penstock.table.meta.manifest_decoder import MANIFEST_VERSION
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import compress
+    from compression.zstd import CompressionParameter, compress
 else:
-    from backports.zstd import compress
+    from backports.zstd import CompressionParameter, compress
 
 T = TypeVar("T")
 # Where fastavro ends a block.
 _BLOCK_BYTES = 16_000
+_WITH_CHECKSUM = {CompressionParameter.checksum_flag: 1}
 # The codecs of `write_encoded`.
-PACKED: dict[str, Callable[[bytes], bytes]] = {"zstandard": compress, "null": bytes}
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "zstandard": lambda block: compress(block, options=_WITH_CHECKSUM),
+    "null": bytes,
+}
 # By the identity of the schemas, which are constants. A schema is kept with its header, so that no other gets its id.
 _HEADERS: dict[tuple[int, str], tuple[Mapping[str, Any], bytes]] = {}
 _NULL, _VALUE, _END = b"\0", b"\2", b"\0"
@@ -63,6 +69,13 @@ def _header(schema: Mapping[str, Any], codec: str) -> bytes:
         fastavro.writer(out, schema, (), codec=codec, sync_marker=marker)
         known = _HEADERS[id(schema), codec] = schema, out.getvalue().removesuffix(marker)
     return known[1]
+
+
+def encode_record(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
+    """Return a record of any schema."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, record)
+    return out.getvalue()
 
 
 def encode_entry(entry: ManifestEntry) -> bytes:

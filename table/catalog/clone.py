@@ -160,6 +160,10 @@ def copy_table(source: Table, catalog: Catalog, name: str, executor: Executor | 
         copied.storage.write(copied.paths.snapshot(snapshot.id), snapshot_json(snapshot))
         copied.snapshots.folder.write_earliest(snapshot.id)
         copied.snapshots.folder.write_latest(snapshot.id)
+    # A metastore has the columns of the first version, and no partitions.
+    copied = catalog.store(name)
+    copied.evolve([], lambda *_: None)
+    copied.commits.follow_history(copied, [])
     return catalog.table(name)
 
 

@@ -16,12 +16,14 @@ from penstock.errors import ConfigError, StoreError
 from penstock.storage.environment import Environment
 from penstock.storage.local import LocalStorage
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.clone import copy_table
 from penstock.table.catalog.hive_catalog import HiveCatalog
 from penstock.table.catalog.unfinished import ChangeUnfinished
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableMissing
 from penstock.table.metastore.hive_client import NameMissing
 from penstock.table.metastore.hive_objects import new_table
+from penstock.table.schema.changes import AddColumn, UpdateColumnComment
 
 AWAY = StoreError("the metastore does not answer")
 
@@ -163,3 +165,14 @@ def test_nothing_changes_if_the_metastore_refuses_the_name(tmp_path: Path, metas
     with pytest.raises(StoreError, match="does not answer"):
         lake.rename_table("shop.orders", "shop.sales")
     assert place(lake, "shop.orders") == f"{tmp_path}/shop.db/orders"
+
+
+def test_a_table_that_is_copied_by_files_has_its_newest_columns_in_the_metastore(
+    tmp_path: Path, metastore: Metastore
+) -> None:
+    source = Catalog(tmp_path, {"local.sync": "false"}).table("shop.orders")
+    source.store.evolve([AddColumn("price", "BIGINT"), UpdateColumnComment("v", "a text")], lambda *_: None)
+    copy_table(source.refresh(), Catalog(str(tmp_path), backend=backend(tmp_path, metastore)), "shop.copied")
+    columns = [(column.name, column.type, column.comment) for column in metastore.entries["shop.copied"].sd.cols]
+    assert columns == [("id", "int", None), ("v", "string", "a text"), ("price", "bigint", None)]
+    assert place(backend(tmp_path, metastore), "shop.copied") == f"{tmp_path}/shop.db/copied"

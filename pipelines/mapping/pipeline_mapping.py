@@ -107,7 +107,9 @@ class PipelineMapping:
         expected = self.table_rules.expected(change.schema.database, change.schema.table)
         if not expected:
             return CheckedRows(change)
-        keys = self.new_tables.keys.primary or change.schema.primary_keys
+        transform = self.table_rules.transform(change.schema.database, change.schema.table)
+        own = () if transform is None else transform.primary_keys
+        keys = own or self.new_tables.keys.primary or change.schema.primary_keys
         return checked(change, expected, self.rules.mapping, now_millis, self.zone, keys)
 
     def column(self, source: str) -> str:

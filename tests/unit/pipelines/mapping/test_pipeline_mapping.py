@@ -260,3 +260,20 @@ def test_an_aggregate_refuses_old_rows_that_a_filter_by_the_time_may_have_left_o
         run(shop.spec(**sections))
     run(shop.spec(**{**sections, "transform": [{**rule, "filter": "id < 9"}]}))
     assert [row["q1"] for row in shop.table("orders").scan().to_arrow().to_pylist()] == [0]
+
+
+@pytest.mark.parametrize("sink", [{}, {"primary-keys": ["id"]}], ids=["transform", "transform and sink"])
+def test_a_dropped_update_of_the_key_of_a_transform_deletes_the_row_under_the_old_key(
+    shop: Shop, sink: dict[str, Any]
+) -> None:
+    rule = {"source-table": "shop.orders", "projection": "*, q1 % 2 as part", "primary-keys": ["id", "part"]}
+    expect = {"source-table": "shop.orders", "condition": "q1 < 10", "action": "drop"}
+    shop.put("1.json", *(insert("orders", {"id": number, "q1": number}) for number in (1, 2)))
+    run(shop.spec(transform=[rule], expect=[expect], sink=sink))
+    shop.put(
+        "2.json",
+        change("UPDATE", "orders", {"id": 1, "q1": 12}, old=[{"q1": "1"}]),
+        change("UPDATE", "orders", {"id": 2, "q1": 14}, old=[{"q1": "2"}]),
+    )
+    run(shop.spec(transform=[rule], expect=[expect], sink=sink))
+    assert [(row["id"], row["q1"]) for row in shop.rows("orders")] == [(2, 2)]

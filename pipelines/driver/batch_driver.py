@@ -150,8 +150,8 @@ class BatchDriver:
         done = batch.take()
         if done is not None:
             identity, report = done
-            if (waited := self.clock.planning(identity.planned_at)) > 0:
-                report.stats.seconds["plan"] = waited
+            if identity.planned_at:
+                report.stats.seconds["plan"] = self.clock.planning(identity.planned_at)
             self._warnings.warn(report, captures_nothing=self.filled is not None and not self.filled.sources)
         return done
 

@@ -86,6 +86,16 @@ def test_a_clock_that_is_set_during_a_batch_does_not_make_it_long(shop: Shop, mo
     assert [(0 < report.seconds < 60, report.stats.seconds["plan"] < 60) for report in seen] == [(True, True)]
 
 
+def test_a_plan_of_less_than_a_millisecond_is_counted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_a_file(shop)
+    monkeypatch.setattr(CatalogSettings, "now_millis", lambda warehouse: 1_700_000_000_000)
+    seen: list[BatchReport] = []
+    found = local(shop)
+    found.on_batch = lambda identity, report: seen.append(report)
+    found.run()
+    assert [report.stats.seconds["plan"] for report in seen] == [0.0]
+
+
 def test_a_new_pipeline_begins_without_spark(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.put("1.json", insert("orders", {"id": 1}))

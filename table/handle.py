@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.table.commit.committer import Committer
 from penstock.table.maintenance.table_maintenance import TableMaintenance
-from penstock.table.maintenance.upkeep import Upkeep, after_commit, keep_up
+from penstock.table.maintenance.upkeep import Upkeep, after_commit, after_compaction
 from penstock.table.meta.snapshot import Base, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.analyze import analyze
@@ -219,5 +219,5 @@ class Table(TableMaintenance):
 
 def _looked_after(store: TableStore, snapshots: list[Snapshot]) -> list[Snapshot]:
     if snapshots:
-        keep_up(store, Upkeep(partitions_checked=store.ambient.now_millis()), write_only=False)
+        after_compaction(store, Upkeep(partitions_checked=store.ambient.now_millis()))
     return snapshots

@@ -175,7 +175,7 @@ def _one_by_one(flags: Flags, catalog: Catalog, executor: Executor) -> dict[str,
 
 def _all_together(flags: Flags, catalog: Catalog, executor: Executor) -> dict[str, list[int]]:
     """Compact all tables in one job. An error of a table is raised once the others are compacted."""
-    from penstock.table.maintenance.upkeep import keep_up
+    from penstock.table.maintenance.upkeep import after_compaction
     from penstock.table.operations.compaction_round import compact_round
 
     full, only, options = _full(flags), _selection(flags), _options(flags)
@@ -192,7 +192,7 @@ def _all_together(flags: Flags, catalog: Catalog, executor: Executor) -> dict[st
         elif outcome is not None and outcome.error is not None:
             failures.append(outcome.error)
         if snapshots:
-            keep_up(store, write_only=False)
+            after_compaction(store)
         done[name] = [snapshot.id for snapshot in snapshots]
     if failures:
         raise failures[0]

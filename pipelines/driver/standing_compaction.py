@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from penstock.errors import CommitConflict, PenstockError
 from penstock.storage.base import store_error
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.maintenance.upkeep import Upkeep, keep_up
+from penstock.table.maintenance.upkeep import Upkeep, after_compaction
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.operations.compaction_round import Failure, TableOutcome, compact_round
@@ -105,7 +105,7 @@ class StandingCompaction:
             ids = [snapshot.id for snapshot in outcome.snapshots]
             self.made.setdefault(name, []).extend(ids)
             log.info("event=compacted table=%s snapshots=%s", name, ",".join(map(str, ids)))
-            keep_up(store, Upkeep(partitions_checked=store.ambient.now_millis()), write_only=False)
+            after_compaction(store, Upkeep(partitions_checked=store.ambient.now_millis()))
         if outcome.error is not None and self._failed(name, outcome.error):
             return
         # After a commit the next round looks again, because one compaction may leave more to do.

@@ -126,6 +126,18 @@ def keep_up(
     )
 
 
+def after_compaction(store: TableStore, last: Upkeep | None = None, *, seconds: float = 60.0) -> None:
+    """Maintain a compacted table, also a `write-only` one, in rounds until no snapshot is due or the time is over.
+
+    Nobody else expires snapshots of a `write-only` table. Between two compactions its writers may commit more often
+    than snapshots expire in one round.
+    """
+    until = store.ambient.elapsed_millis() + int(seconds * 1000)
+    done = keep_up(store, last, seconds=seconds, write_only=False)
+    while done.expired.is_limited and store.ambient.elapsed_millis() < until:
+        done = keep_up(store, done, seconds=seconds, write_only=False)
+
+
 def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
     """Return the function a writer calls after each of its commits, as in Paimon.
 

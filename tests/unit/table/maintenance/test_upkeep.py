@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import TableCorrupt
 from penstock.table.handle import Table
 from penstock.table.maintenance import snapshot_expiry, upkeep
-from penstock.table.maintenance.upkeep import Upkeep, keep_up
+from penstock.table.maintenance.upkeep import Upkeep, after_compaction, keep_up
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.schema_files import SchemaFiles
@@ -44,6 +44,17 @@ def filled(folder: Path, commits: int = 3, **options: str) -> Table:
 def test_a_commit_expires_snapshots_by_its_options(tmp_path: Path) -> None:
     table = filled(tmp_path, 5, snapshot__num_retained__max="2", snapshot__num_retained__min="1")
     assert [snapshot.id for snapshot in table.snapshots] == [4, 5]
+
+
+def test_a_compaction_expires_all_that_write_only_jobs_left(tmp_path: Path) -> None:
+    """They may commit more often between two compactions than snapshots expire in a round."""
+    limits = {"snapshot__num_retained__max": "1", "snapshot__num_retained__min": "1", "snapshot__expire__limit": "2"}
+    table = filled(tmp_path, 8, write_only="true", **limits)
+    assert len(table.snapshots) == 8
+    after_compaction(table.store, seconds=0)
+    assert len(table.snapshots) == 8  # no step starts when the time is over
+    after_compaction(table.store)
+    assert len(table.snapshots) == 1
 
 
 def test_maintenance_runs_every_step(tmp_path: Path) -> None:

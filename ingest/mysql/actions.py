@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import ConfigError, did_you_mean
+from penstock.errors import ConfigError, did_you_mean, nearest
 from penstock.ingest.database.action_options import check_names, check_options
 from penstock.ingest.sync_actions import (
     INCLUDE_KEYLESS,
@@ -71,7 +71,13 @@ _WITHOUT_EFFECT = {
     "use.legacy.json.format",
 }
 _KNOWN = {*_PLAIN, *_STARTUP, *_SNAPSHOT, *_OTHERS}
-_JDBC = {f"jdbc.properties.{name}" for name in ("usessl", "allowpublickeyretrieval", "serverrsapublickeyfile")}
+_JDBC = "jdbc.properties."
+# The driver's properties about TLS and passwords, as its manual writes them.
+_JDBC_READ = (
+    *("sslMode", "useSSL", "requireSSL", "verifyServerCertificate"),
+    *("allowPublicKeyRetrieval", "serverRSAPublicKeyFile"),
+)
+_JDBC_ALIKE = 0.8
 _REQUIRED = ("hostname", "username", "password", "database-name")
 
 
@@ -81,7 +87,8 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     With `names_table`, the action writes one target table, and the options must name its source tables too.
     """
     check_names(conf, "mysql", _REQUIRED, "table-name", names_table=names_table)
-    check_options(conf, "mysql", _has_effect, _KNOWN | _WITHOUT_EFFECT)
+    known = _KNOWN | _WITHOUT_EFFECT | {f"{_JDBC}{name}" for name in _JDBC_READ}
+    check_options(conf, "mysql", _has_effect, known)
     # Options of the JDBC driver that concern TLS and passwords are translated; this client is not JDBC.
     tls = _ssl(conf)
     return {
@@ -96,29 +103,50 @@ def conf_section(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
 def _has_effect(key: str) -> bool | None:
     """Return True if the key has an effect, False if only other connectors know it, None if it is unknown."""
-    if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() in _JDBC:
+    if key.startswith(_JDBC):
+        return _jdbc_has_effect(key.removeprefix(_JDBC).lower())
+    if key in _KNOWN:
         return True
-    return False if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")) else None
+    return False if key in _WITHOUT_EFFECT or key.startswith("debezium.") else None
+
+
+def _jdbc_has_effect(name: str) -> bool | None:
+    """Return the same for a property of the JDBC driver, which accepts names in any case.
+
+    A misspelt name is refused: the connection would lack a protection that was asked for.
+    """
+    read = [known.lower() for known in _JDBC_READ]
+    if name in read:
+        return True
+    return None if nearest(name, read, _JDBC_ALIKE) else False
 
 
 def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
     """Return the TLS and password settings from the JDBC properties."""
-    prefix = "jdbc.properties."
-    given = {key.removeprefix(prefix).lower(): value for key, value in conf.items() if key.startswith(prefix)}
+    given = {key.removeprefix(_JDBC).lower(): value for key, value in conf.items() if key.startswith(_JDBC)}
     found: dict[str, Any] = {}
-    # The driver ignores useSSL if sslMode is set.
+    # The driver ignores the older properties if sslMode is set.
     if "sslmode" in given:
         mode = _SSL_MODES.get(given["sslmode"].upper())
         if mode is None:
             raise ConfigError(f"jdbc.properties.sslMode cannot be {given['sslmode']!r}", hint=", ".join(_SSL_MODES))
         found["mode"] = mode
-    elif "usessl" in given:
-        found["mode"] = "preferred" if given["usessl"].lower() == "true" else "disabled"
+    elif not given.keys().isdisjoint(("usessl", "requiressl", "verifyservercertificate")):
+        found["mode"] = _older_mode(given)
     if given.get("allowpublickeyretrieval", "").lower() == "true":
         found["allow-public-key-retrieval"] = True
     if "serverrsapublickeyfile" in given:
         found["public-key"] = given["serverrsapublickeyfile"]
     return found
+
+
+def _older_mode(given: Mapping[str, str]) -> str:
+    """Return the mode that the driver's properties before sslMode mean together."""
+    if given.get("usessl", "true").lower() != "true":
+        return "disabled"
+    if given.get("verifyservercertificate", "").lower() == "true":
+        return "verify-ca"
+    return "required" if given.get("requiressl", "").lower() == "true" else "preferred"
 
 
 def _translate(flags: FlagValues) -> TranslatedSource:

@@ -85,6 +85,11 @@ def _shown(value: object) -> object:
     return without_login(value) if isinstance(value, str) else value
 
 
+def in_one_line(error: BaseException) -> str:
+    """Return the text of an error for an event of the log, which programs read line by line."""
+    return "; ".join(filter(None, map(str.strip, str(error).splitlines())))
+
+
 def label(fact: str) -> str:
     """Return the name of a fact as it is shown; a name of a table or column stays as it is."""
     return fact.replace("_", " ") if fact.isidentifier() else fact

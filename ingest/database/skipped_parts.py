@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, in_one_line
 from penstock.ingest.database.findings import DamagedData
 from penstock.ingest.decoded_source import DecodedChunk
 
@@ -32,4 +32,6 @@ def unless_skipped(
         may_last = not error.retryable or isinstance(error, DamagedData)
         if not isinstance(error, also) and not (SKIPS in start and may_last):
             raise
-        log.warning("event=part_skipped reason=%s note=the next batch empties the tables and reads them", error)
+        log.warning(
+            "event=part_skipped reason=%s note=the next batch empties the tables and reads them", in_one_line(error)
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, in_one_line
 from penstock.formats.change import ChangeBatch, SourceSchema
 from penstock.formats.demand import ConditionLanguage, ConditionMisfit, DemandPolicy, NarrowedDemand
 from penstock.ingest.connector_requests import TableName
@@ -89,7 +89,7 @@ class PartRead:
                 if len(met):
                     yield met
         except ConditionMisfit as error:
-            log.warning("event=part_not_read reason=%s note=the table was altered since the signal", error)
+            log.warning("event=part_not_read reason=%s note=the table was altered since the signal", in_one_line(error))
             oddities[MISFIT] += 1
 
     @property
@@ -114,8 +114,9 @@ def accepted_parts(
         except (ConfigError, SourceError) as error:
             if isinstance(error, SourceError) and error.retryable:
                 raise
-            log.warning("event=signal_refused table=%s where=%s reason=%s", ".".join(part.name), part.where, error)
-            refused.append(f"{part}: {error}"[:REFUSAL_LENGTH])
+            reason = in_one_line(error)
+            log.warning("event=signal_refused table=%s where=%s reason=%s", ".".join(part.name), part.where, reason)
+            refused.append(f"{part}: {reason}"[:REFUSAL_LENGTH])
         else:
             log.info("event=part_read_again table=%s where=%s", ".".join(part.name), part.where)
             accepted.append(part)

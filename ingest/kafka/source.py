@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
-from penstock.errors import PositionLost
+from penstock.errors import PositionLost, in_one_line
 from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.kafka import deferred_offsets
 from penstock.ingest.kafka.cluster import KafkaCluster, Place, place_of
@@ -210,7 +210,7 @@ class KafkaSource:
         try:
             self._cluster.set_group_offsets(self.settings.group, flat(offsets["offsets"]))
         except KafkaException as error:
-            log.warning("event=group_offsets_not_set group=%s reason=%s", self.settings.group, error)
+            log.warning("event=group_offsets_not_set group=%s reason=%s", self.settings.group, in_one_line(error))
             # After a restart of the broker, an old client may stay silent.
             self._known = None
 

@@ -12,7 +12,8 @@ import pymysql
 
 from penstock.errors import ConfigError, SourceError
 from penstock.formats.demand import needed
-from penstock.ingest.database.findings import NothingCaptured, ServerFinding
+from penstock.ingest.database.findings import ServerFinding
+from penstock.ingest.database.nothing_captured import nothing_captured
 from penstock.ingest.database.requested_tables import emptied_by, requested_parts, requested_tables, with_refused_names
 from penstock.ingest.database.settings import MAX_CHUNKS, CapturedTables
 from penstock.ingest.database.table_parts import PartRead, TablePart, accepted_parts, check_key
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+_NOTHING_SELECTED = (
+    "names are regular expressions that match the whole; tables that the user may not SELECT are not seen, nor are such"
+    " columns; one without key needs --primary-keys or --include-keyless append"
+)
+_NOTHING_SEEN = "GRANT SELECT on the tables to the user: tables that the user may not SELECT are not seen"
 
 
 def findings(connection: Connection, settings: FollowSettings) -> list[ServerFinding]:
@@ -98,24 +105,10 @@ def captured(connection: Connection, settings: FollowSettings, *, must: bool = T
     if not names and not must:
         log.warning("event=no_tables_there databases=%s tables=%s", settings.tables.databases, settings.tables.tables)
     if not names and must:
-        raise NothingCaptured(
-            "no table of the server is selected" if not left else "none of the selected tables has a primary key",
-            databases=settings.tables.databases,
-            tables=settings.tables.names or settings.tables.tables,
-            **settings.tables.limits,
-            without_key=", ".join(left) or None,
-            seen=_seen(connection),
-            hint="names are regular expressions that match the whole; tables that the user may not SELECT are not seen,"
-            " nor are such columns; one without key needs --primary-keys or --include-keyless append",
-        )
+        seen = [table.name for table in list_tables(connection)]
+        raise nothing_captured(settings.tables, seen, left, _NOTHING_SELECTED if seen else _NOTHING_SEEN)
     found = definitions(connection, names)
     return [found[name] for name in names if name in found]
-
-
-def _seen(connection: Connection) -> str:
-    """Return the tables that the server shows to this user, as text for an error."""
-    names = [".".join(table.name) for table in list_tables(connection)]
-    return f"{', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}" or "no table at all"
 
 
 def _check_letters(connection: Connection, tables: CapturedTables) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SchemaConflict
-from penstock.ingest.database.findings import NothingCaptured
+from penstock.ingest.database.nothing_captured import nothing_captured
 from penstock.ingest.postgres.server.catalog import UNLOGGED, PgTableFacts, TableName, list_tables
 from penstock.ingest.postgres.server.partitions import parts_without_log
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from penstock.ingest.postgres.settings import PgSettings
 
 log = logging.getLogger(__name__)
+
+_NO_KEY = "the source table has no primary key: ALTER TABLE ... ADD PRIMARY KEY"
+_NO_LOG = "the source table is UNLOGGED, so no log has its changes: ALTER TABLE ... SET LOGGED"
 
 
 def captured(connection: PgConnection, settings: PgSettings) -> list[PgTableFacts]:
@@ -31,6 +34,14 @@ def selected(connection: PgConnection, settings: PgSettings) -> list[PgTableFact
 def chosen(tables: Iterable[PgTableFacts], settings: PgSettings) -> list[PgTableFacts]:
     """Return the selected ones of the tables, including tables without a key."""
     return [table for table in tables if table.is_logged and settings.tables.includes(*table.name)]
+
+
+def left_out(connection: PgConnection, settings: PgSettings) -> dict[TableName, str]:
+    """Return the selected tables that are not captured, each with the reason and the statement that changes it."""
+    listed = [table for table in list_tables(connection) if settings.tables.includes(*table.name)]
+    unlogged = dict.fromkeys((table.name for table in listed if table.is_unlogged), _NO_LOG)
+    keyless = (table.name for table in listed if table.is_logged and not table.has_key)
+    return dict.fromkeys(keyless, _NO_KEY) | unlogged
 
 
 def publish(connection: PgConnection, settings: PgSettings, names: Sequence[TableName]) -> bool:
@@ -68,8 +79,9 @@ def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: b
     keyless = [table.qualified for table in found if not table.has_key]
     if keyless and settings.keyless_stops:
         raise ConfigError(
-            "Source tables of PostgreSQL table synchronization job cannot contain table which doesn't have primary "
-            "keys.",
+            "some of the tables to capture have no primary key",
+            paimon_message="Source tables of PostgreSQL table synchronization job cannot contain table which doesn't "
+            "have primary keys.",
             tables=", ".join(keyless),
             hint="ALTER TABLE ... ADD PRIMARY KEY, or leave them out of the tables",
         )
@@ -83,14 +95,7 @@ def tables_to_capture(connection: PgConnection, settings: PgSettings, *, must: b
         log.warning("event=tables_unlogged left_out=%s note=%s", ",".join(table.qualified for table in unlogged), note)
     keyed = [table for table in found if table.has_key]
     if not keyed and must:
-        seen = [table.qualified for table in list_tables(connection)]
-        raise NothingCaptured(
-            "No table satisfies the given database name and table name.",
-            schemas=settings.tables.databases,
-            tables=settings.tables.names or settings.tables.tables,
-            **settings.tables.limits,
-            without_key=", ".join(keyless) or None,
-            seen=", ".join(seen[:8]) or "no table at all",
-            hint="names are regular expressions that match the whole; tables need a primary key",
-        )
+        seen = [table.name for table in list_tables(connection)]
+        hint = "names are regular expressions that match the whole; tables need a primary key"
+        raise nothing_captured(settings.tables, seen, keyless, hint, "schemas")
     return keyed

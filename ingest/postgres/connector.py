@@ -163,6 +163,15 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         with connected(self.settings(config, request).server) as connection:
             return dict.fromkeys(without_old_rows(connection, names), _WHOLE_DELETES)
 
+    def left_out(self, config: PostgresConfig, request: SourceRequest) -> Mapping[TableName, str]:
+        from penstock.ingest.postgres.captured_tables import left_out
+        from penstock.ingest.postgres.server.connection import connected
+
+        # A start asks too, and waits for a server that is not there for a moment.
+        settings = self.settings(config, request)
+        with connected(settings.server) as connection:
+            return left_out(connection, settings)
+
     def estimates(self, config: PostgresConfig, request: SourceRequest) -> Mapping[TableName, int]:
         """Return the server's estimates, which are as old as the last ANALYZE."""
         from penstock.ingest.postgres.captured_tables import captured

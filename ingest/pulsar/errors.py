@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pulsar
 
-from penstock.errors import ConfigError, PositionLost, SourceError, without_logins
+from penstock.errors import ConfigError, PositionLost, SourceError, in_one_line, without_logins
 from penstock.ingest.patience import patience_seconds
 from penstock.ingest.pulsar.position import Position
 
@@ -97,7 +97,7 @@ def patiently(
                 raise broker_error(error, service_url, topic=topic) from error
             # Logged once per request, not for each of its retries.
             if pause == 0.2:
-                log.warning("event=waiting_for_pulsar at_most_seconds=%g reason=%s", seconds, error)
+                log.warning("event=waiting_for_pulsar at_most_seconds=%g reason=%s", seconds, in_one_line(error))
         sleep(pause)
         pause = min(pause * 2, 5.0)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 import pulsar
 
+from penstock.errors import in_one_line
 from penstock.ingest.fetched_messages import FetchedMessages
 from penstock.ingest.pulsar.cluster import PulsarCluster
 from penstock.ingest.pulsar.lost_messages import (
@@ -161,7 +162,7 @@ class PulsarSource:
             try:
                 self._cluster.acknowledge(place, older, newest)
             except pulsar.PulsarException as error:
-                log.warning("event=not_acknowledged topic=%s reason=%s", partition_name(place), error)
+                log.warning("event=not_acknowledged topic=%s reason=%s", partition_name(place), in_one_line(error))
             self._committed[place] = (position, newest if position > newest else older)
 
     def close(self) -> None:

@@ -152,7 +152,7 @@ FLOORS = {
             *("unordered_deletes", "action_options", "kept_connections", "frame_chains"),
         },
         {"cells", "progress", "reachability", "settings"},
-        {"requested_tables"},
+        {"nothing_captured", "requested_tables"},
         {"connector", "planner", "requested_resets", "source"},
     ],
     "ingest/messages": [

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, SourceError, in_one_line
 from penstock.ingest.database.kept_connections import KeptConnections
 from penstock.ingest.database.reachability import until_reachable
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_of
@@ -81,7 +81,7 @@ class MongoConnection:
             self.command(database, {"killCursors": collection, "cursors": [cursor]})
         except PyMongoError as error:
             # The server closes an unused cursor by itself.
-            log.info("event=cursor_not_closed reason=%s", error)
+            log.info("event=cursor_not_closed reason=%s", in_one_line(error))
 
     def _read(self, database: str, command: dict[str, Any]) -> Reply:
         from bson.codec_options import CodecOptions

@@ -14,6 +14,8 @@ from penstock.ingest.postgres.server.catalog import list_tables
 from penstock.ingest.postgres.server.checks import check_server
 from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.publication import Publication
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
@@ -140,3 +142,28 @@ def test_a_slot_of_something_else_is_named(server: PgPlayground) -> None:
     assert found(server)["SlotMissing"].message == "the slot s belongs to another database"
     server.run("SELECT pg_drop_replication_slot('s')", "SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
     assert "SlotMissing" not in found(server)
+
+
+def test_tables_that_are_left_out_are_named_by_check_and_status(
+    server: PgPlayground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.create("t", "id int PRIMARY KEY")
+    server.create("keyless", "id int")
+    server.run("CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY)", "ALTER TABLE unlogged OWNER TO cdc")
+    sync, reports = PgSync(server, tmp_path), list[BatchReport]()
+    assert main(["check", sync.command, *sync.words]) == 0
+    shown = capsys.readouterr().out
+    keyless = "the source table has no primary key: ALTER TABLE ... ADD PRIMARY KEY"
+    unlogged = "the source table is UNLOGGED, so no log has its changes: ALTER TABLE ... SET LOGGED"
+    assert f"public.keyless is left out: {keyless}" in shown
+    assert f"public.unlogged is left out: {unlogged}" in shown
+    assert "append" not in shown, "no such rows are captured from PostgreSQL"
+    sync.run(on_batch=lambda _, report: reports.append(report))
+    assert reports[-1].stats.left_out == {
+        "ods.keyless": f"{keyless} (source public.keyless)",
+        "ods.unlogged": f"{unlogged} (source public.unlogged)",
+    }
+    server.run("ALTER TABLE keyless ADD PRIMARY KEY (id)", "ALTER TABLE unlogged SET LOGGED")
+    sync.run(on_batch=lambda _, report: reports.append(report))
+    assert reports[-1].stats.left_out == {}
+    assert sync.tables() == ["keyless", "t", "unlogged"]

@@ -264,7 +264,7 @@ def test_lost_positions_are_errors_and_reading_again_repairs_them(server: PgPlay
 
 def test_tables_without_a_key_are_refused(server: PgPlayground, tmp_path: Path) -> None:
     server.create("nokey", "id int")
-    with pytest.raises(ConfigError, match="No table satisfies the given database name and table name"):
+    with pytest.raises(ConfigError, match="none of the selected tables has a primary key"):
         PgSync(server, tmp_path, "nokey", ["table-name=nokey"]).run()
 
 

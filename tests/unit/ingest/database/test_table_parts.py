@@ -84,12 +84,14 @@ def test_condition_needs_the_language_of_a_pipeline() -> None:
         PartRead(None, "id > 1").demand(None)
 
 
-def test_wrong_conditions_are_refused_and_lost_connections_are_not() -> None:
+def test_wrong_conditions_are_refused_and_lost_connections_are_not(caplog: pytest.LogCaptureFixture) -> None:
     def check(part: TablePart) -> None:
         if part == OTHER:
-            raise ConfigError("wrong column")
+            raise ConfigError("wrong column", table="shop.t", hint="correct it")
 
-    assert accepted_parts([PART, OTHER], check) == ((PART,), ("shop.t where id < 0: wrong column",))
+    why = "wrong column; table: shop.t; to repair: correct it"
+    assert accepted_parts([PART, OTHER], check) == ((PART,), (f"shop.t where id < 0: {why}",))
+    assert f"event=signal_refused table=shop.t where=id < 0 reason={why}" in caplog.messages, "one line"
 
     def lost(part: TablePart) -> None:
         raise SourceError("the connection was lost", retryable=True)

@@ -10,6 +10,9 @@ from penstock.errors import ConfigError
 # A star after a name character matches any text, as in a shell; after a bracket or a dot it is a quantifier.
 _STAR = re.compile(r"(?<![\])}.\\*])\*")
 _ESCAPED_DOT = "\\."
+_QUANTIFIERS = {"*", "+", "?"}
+# Flink CDC writes `\.*` for the regular expression's `.*`.
+_LITERAL_DOT = re.compile(r"\\\.(?![*+?])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,24 @@ class TablePattern:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """Split at the first bare dot; if every dot is escaped, at the first of those, which are then meant literally."""
+    """Split at the first bare dot; if there is none, or it is a wildcard, at the first escaped one that is no wildcard.
+
+    So `shop.orders`, `shop.*`, the regular expression `shop\\..*` and Flink CDC's `shop.\\.*` all name a database.
+    """
+    place = _bare_dot(text)
+    escaped = _LITERAL_DOT.search(text)
+    if escaped is not None and (place is None or text[place + 1 : place + 2] in _QUANTIFIERS):
+        return text[: escaped.start()], text[escaped.end() :]
+    if place is not None:
+        return text[:place], text[place + 1 :]
+    if _ESCAPED_DOT in text:
+        database, _, table = text.partition(_ESCAPED_DOT)
+        return database, table
+    raise ConfigError(f"{text!r} does not name a table", hint="write database.table; both may be regular expressions")
+
+
+def _bare_dot(text: str) -> int | None:
+    """Return the place of the first dot outside of brackets that is neither escaped nor a wildcard before another."""
     depth, place = 0, 0
     while place < len(text):
         letter = text[place]
@@ -53,14 +73,11 @@ def _parted(text: str) -> tuple[str, str]:
             place += 2
             continue
         depth += (letter in "([{") - (letter in ")]}")
-        quantified = text[place + 1 : place + 2] in {"*", "+", "?"} and "." in text[place + 1 :]
+        quantified = text[place + 1 : place + 2] in _QUANTIFIERS and "." in text[place + 1 :]
         if letter == "." and depth == 0 and not quantified:
-            return text[:place], text[place + 1 :]
+            return place
         place += 1
-    if _ESCAPED_DOT in text:
-        database, _, table = text.partition(_ESCAPED_DOT)
-        return database, table
-    raise ConfigError(f"{text!r} does not name a table", hint="write database.table; both may be regular expressions")
+    return None
 
 
 def _as_regex(part: str) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from docs.generate import PARTS, generated
 from penstock.schema_evolution.type_verdicts import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.types import parse_type, type_json
+from penstock.table_pattern import TablePattern
 from tests.pages import NEEDS, PAGES, ROOT, blocks, needs, pages, run_page
 
 LINKING = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -116,6 +119,27 @@ def test_every_error_class_has_a_remedy() -> None:
 def test_generated_pages_are_current(page: str) -> None:
     kept = (ROOT / "docs" / page).read_text(encoding="utf-8")
     assert kept == generated(page), "run  python -m docs.generate"
+
+
+# Names of source tables in examples.
+_TABLES = ("shop.orders", "shop.users", "shop.orders_log", "crm_7.users", "ods.orders")
+
+
+def patterns(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the patterns of source tables in the pipeline files of a page, each with its place."""
+    for block in blocks(page):
+        described = yaml.safe_load(block.text) if block.language == "yaml" else None
+        for section in ("transform", "expect", "route"):
+            for rule in (described or {}).get(section, ()) if isinstance(described, dict) else ():
+                yield block.place, rule["source-table"]
+
+
+def test_patterns_of_examples_match_a_table() -> None:
+    """An example that no test runs has misspelt rules otherwise, which have no effect."""
+    found = [pair for page in PAGES for pair in patterns(page)]
+    assert len(found) > 5
+    unmet = [pair for pair in found if not any(TablePattern.of(pair[1]).regex.fullmatch(name) for name in _TABLES)]
+    assert unmet == []
 
 
 def test_every_key_of_a_pipeline_file_is_documented() -> None:

@@ -1,4 +1,4 @@
-"""The error that no table of a server is selected, or none that can be captured, with the name that may be meant."""
+"""The error that nothing of a server is selected or can be captured, with the name that may be meant."""
 
 from __future__ import annotations
 
@@ -18,19 +18,44 @@ def nothing_captured(
     tables: CapturedTables, seen: Sequence[TableName], without_key: Sequence[str], hint: str, level: str = "databases"
 ) -> NothingCaptured:
     """Return the error. `seen` are the tables that the server shows, `level` is what their first names are there."""
-    names = [".".join(name) for name in seen]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    meant = None if without_key else _meant(tables, seen)
     return NothingCaptured(
         "none of the selected tables has a primary key" if without_key else "no table of the server is selected",
         paimon_message="No table satisfies the given database name and table name.",
-        hint=f"{meant} {hint}" if meant else hint,
+        hint=hint if without_key else _hint(tables, seen, hint),
         **{level: tables.databases},
-        tables="; ".join(map(_readable, _each(tables.names))) if tables.names else tables.tables,
+        tables=described(tables),
         **tables.limits,
         without_key=", ".join(without_key) or None,
-        seen=f"{', '.join(names[:_SHOWN])}{more}" or "no table at all",
+        seen=_shown(seen),
     )
+
+
+def no_collection(tables: CapturedTables, seen: Sequence[TableName], hint: str) -> NothingCaptured:
+    """Return the same for a server of collections."""
+    return NothingCaptured(
+        "no collection of the server is selected",
+        hint=_hint(tables, seen, hint),
+        databases=tables.databases,
+        collections=described(tables),
+        **tables.limits,
+        seen=_shown(seen),
+    )
+
+
+def _hint(tables: CapturedTables, seen: Sequence[TableName], hint: str) -> str:
+    meant = _meant(tables, seen)
+    return f"{meant} {hint}" if meant else hint
+
+
+def _shown(seen: Sequence[TableName]) -> str:
+    names = [".".join(name) for name in seen]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}" or "none at all"
+
+
+def described(tables: CapturedTables) -> str:
+    """Return the selection by name as it was written."""
+    return "; ".join(map(_readable, _each(tables.names))) if tables.names else tables.tables
 
 
 def _meant(tables: CapturedTables, seen: Sequence[TableName]) -> str | None:

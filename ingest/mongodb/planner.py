@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from penstock.errors import ConfigError
+from penstock.errors import in_one_line
+from penstock.ingest.database.nothing_captured import no_collection
 from penstock.ingest.database.planner import CopyPlanner
+from penstock.ingest.database.settings import CapturedTables
 from penstock.ingest.mongodb.errors import ClusterChanged
 from penstock.ingest.mongodb.log.stream import LogPart, require_stream
 from penstock.ingest.mongodb.offsets import MongoBatch, MongoProgress
 from penstock.ingest.mongodb.server.checks import require_history, server_name
 from penstock.ingest.mongodb.server.cluster_time import ClusterTime, time_text
-from penstock.ingest.mongodb.server.collections import Collection, TableName, selected_collections
+from penstock.ingest.mongodb.server.collections import Collection, TableName, databases, selected_collections
 from penstock.ingest.mongodb.server.connection import MongoConnection, kept_connected
 from penstock.ingest.mongodb.settings import MongoSettings
 from penstock.ingest.mongodb.snapshot.chunks import IdChunk, cut_chunk
@@ -72,6 +74,13 @@ class MongoPlanner(CopyPlanner[MongoSettings, MongoConnection, MongoProgress, Co
         """Return the collections that exist now and are captured."""
         found = selected_collections(connection, self.settings.tables, self.settings.database)
         return [collection for collection in found if collection.has_stream]
+
+    def seen(self, connection: MongoConnection) -> list[TableName]:
+        """Return the collections that exist; the databases alone if the only selected one does not."""
+        names, only = databases(connection), self.settings.database
+        if only is not None and only not in names:
+            return [(name, "*") for name in names]
+        return [collection.table for collection in selected_collections(connection, CapturedTables(), only)]
 
     def end(self) -> ClusterTime:
         """Return the current end of the log."""
@@ -167,12 +176,12 @@ def check_progress(connection: MongoConnection, progress: MongoProgress, setting
 def captured_collections(planner: MongoPlanner, connection: MongoConnection, *, must: bool) -> list[Collection]:
     """Return the collections to capture; with `must`, an empty list is a ConfigError."""
     collections = planner.captured(connection)
-    if not collections and must:
+    if not collections:
+        hint = "names are regular expressions that match the whole; views and time series have no change stream"
         tables = planner.settings.tables
-        raise ConfigError(
-            "No collection satisfies the given database and collection.",
-            databases=tables.databases,
-            collections=tables.names or tables.tables,
-            hint="names are regular expressions that match the whole; views and time series have no change stream",
-        )
+        error = no_collection(tables, planner.seen(connection), hint)
+        if must:
+            raise error
+        # A pipeline of a whole database may begin before its first collection.
+        log.warning("event=no_tables_there reason=%s", in_one_line(error))
     return collections

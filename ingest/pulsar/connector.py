@@ -205,12 +205,13 @@ def _findings(
 
 def _consumer_findings(admin: PulsarAdmin, places: list[Place], settings: PulsarSettings) -> Iterator[SourceFinding]:
     """Yield findings about partitions that do not exist, or whose subscription has another consumer."""
+    from penstock.ingest.pulsar.errors import NO_TOPIC
     from penstock.ingest.pulsar.topics import partition_name
 
     for place in places:
         consumers = admin.consumers(place, settings.subscription)
         if consumers is None:
-            yield SourceFinding("error", f"the topic {partition_name(place)} does not exist", "create it", 3)
+            yield SourceFinding("error", f"the topic {partition_name(place)} does not exist", NO_TOPIC, 3)
             continue
         others = sorted(set(consumers) - {settings.reader})
         if others:

@@ -17,6 +17,10 @@ _T = TypeVar("_T")
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
+NO_TOPIC = (
+    "create the topic, or correct its name. A broker deletes topics without a subscription, by default after a minute:"
+    " send the messages again, and start the pipeline at once"
+)
 ACCEPT_GAP = "use --accept-gap to continue without these messages"
 _REFUSALS = (pulsar.AuthenticationError, pulsar.AuthorizationError, pulsar.ErrorGettingAuthenticationData)
 _PASSING = (
@@ -56,7 +60,7 @@ def broker_error(error: pulsar.PulsarException, service_url: str, *, topic: str 
             "a Pulsar topic does not exist",
             broker=service_url,
             topic=topic,
-            hint="create the topic, or correct its name",
+            hint=NO_TOPIC,
         )
     if isinstance(error, (pulsar.InvalidTopicName, pulsar.InvalidUrl, pulsar.InvalidConfiguration)):
         # A ConfigError, raised where a SourceError is expected, would hide the topic.

@@ -36,7 +36,8 @@ class Server:
         self.name, self.second, self.oldest = "rs0", 1000, 10
         self.counts = {"orders": 25, "users": 3}
         self.identities = {"orders": b"\1", "users": b"\2"}
-        self.client, self.session = {"shop": self}, None
+        self.client: dict[str, Any] = {"shop": self}
+        self.session = None
         self.server = SimpleNamespace(where="mongodb://h")
 
     def now(self) -> int:
@@ -46,6 +47,8 @@ class Server:
         return [{"name": name, "info": {"uuid": Binary(self.identities[name], 4)}} for name in self.counts]
 
     def command(self, database: str, command: dict[str, Any]) -> dict[str, Any]:
+        if "listDatabases" in command:
+            return {"databases": [{"name": "shop"}]}
         if "hello" in command:
             return {"setName": self.name}
         if command["find"] == "oplog.rs":
@@ -248,11 +251,28 @@ def test_start_at_a_time_needs_the_log_since_then(server: Server, tmp_path: Path
         planner_of(tmp_path, startup={"mode": "timestamp", "timestamp-millis": 9_000}).begin()
 
 
-def test_no_collection_is_an_error_only_if_there_must_be_one(planner: MongoPlanner, server: Server) -> None:
+def test_no_collection_is_an_error_only_if_there_must_be_one(
+    planner: MongoPlanner, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     server.counts.clear()
     assert captured_collections(planner, server, must=False) == []  # type: ignore[arg-type]  # the stand-in
-    with pytest.raises(ConfigError, match="No collection satisfies"):
+    assert "event=no_tables_there reason=no collection of the server is selected; databases: shop;" in caplog.text
+    with pytest.raises(ConfigError, match="no collection of the server is selected"):
         captured_collections(planner, server, must=True)  # type: ignore[arg-type]  # the stand-in
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "seen", "meant"),
+    [({"database": "shopp"}, "shop.*", "shop"), ({"collection": "ordrs"}, "shop.orders, shop.users", "orders")],
+)
+def test_a_misspelt_name_gets_the_nearest_one(
+    server: Server, tmp_path: Path, misspelt: dict[str, str], seen: str, meant: str
+) -> None:
+    server.client["shopp"] = SimpleNamespace(list_collections=lambda session: [])  # as a server shows an unknown name
+    with pytest.raises(ConfigError) as caught:
+        captured_collections(planner_of(tmp_path, **misspelt), server, must=True)  # type: ignore[arg-type]  # the stand-in
+    assert caught.value.facts["seen"] == seen
+    assert (caught.value.hint or "").startswith(f"did you mean {meant}?")
 
 
 def test_part_of_a_collection_is_refused_and_the_pipeline_continues(planner: MongoPlanner) -> None:

@@ -11,7 +11,14 @@ from penstock.errors import PenstockError
 from penstock.ingest.sync_actions import Flag
 from penstock.pipelines.commands.arguments import Flags, parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
-from penstock.pipelines.commands.pipeline_choice import WHERE, NamedPipeline, named
+from penstock.pipelines.commands.pipeline_choice import (
+    WHERE,
+    NamedPipeline,
+    action_of,
+    named,
+    of_spec,
+    spec_of_flags,
+)
 from penstock.pipelines.commands.target import REQUEST_PRICES, text, yes
 
 if TYPE_CHECKING:
@@ -19,30 +26,25 @@ if TYPE_CHECKING:
     from penstock.pipelines.monitor.pipeline_state import PipelineState
     from penstock.pipelines.monitor.store_cost import StoreCost
 
-FLAGS = (
-    *WHERE,
+_DOES = "Show the state of a pipeline; works without a running driver."
+_PIPELINE = "pipeline file, or pipeline name; or a sync action such as mysql-sync-database, whose flags follow it"
+_OF_STATE = (
     Flag("watch", "refresh the output periodically until interrupted", "bool"),
     Flag("every", "refresh interval of --watch (default: 2s)", metavar="TIME"),
     Flag("offline", "do not ask the source for the lag", "bool"),
     REQUEST_PRICES,
 )
+FLAGS = (*WHERE, *_OF_STATE)
 
 _NOT_WELL = 1  # exit code where the driver failed or died
 
 
 def command(name: str, words: list[str]) -> int:
-    word, flags = parse_with_word(
-        name,
-        FLAGS,
-        words,
-        "Show the state of a pipeline; works without a running driver.",
-        "PIPELINE",
-        "pipeline file, or pipeline name",
-    )
     from penstock.pipelines.monitor.owed_partitions import OwedPartitions
     from penstock.settings import seconds
 
-    pipeline, partitions = named(word, flags, name), OwedPartitions()
+    pipeline, flags = _described(name, words)
+    partitions = OwedPartitions()
     while True:
         state = _show(pipeline, flags, partitions)
         if not yes(flags, "watch"):
@@ -51,6 +53,14 @@ def command(name: str, words: list[str]) -> int:
         if not wants_json(flags) and sys.stdout.isatty():
             # Clear the terminal, and go to its first line.
             print("\033[2J\033[H", end="")
+
+
+def _described(name: str, words: list[str]) -> tuple[NamedPipeline, Flags]:
+    if action_of(words) is not None:
+        spec, flags = spec_of_flags(name, words, _OF_STATE, _DOES)
+        return of_spec(spec), flags
+    word, flags = parse_with_word(name, FLAGS, words, _DOES, "PIPELINE", _PIPELINE)
+    return named(word, flags, name), flags
 
 
 def _show(pipeline: NamedPipeline, flags: Flags, partitions: OwedPartitions) -> str:

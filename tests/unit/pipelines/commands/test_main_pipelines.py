@@ -291,6 +291,15 @@ def test_status_works_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFi
     assert (users["table"], facts["driver"], facts["position"]["batch"]) == ("ods.users", None, 1)
 
 
+def test_status_accepts_the_flags_of_an_action(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    run(yaml_file.load(Path("shop.yaml")))
+    place = ["--warehouse", shop.warehouse.warehouse, "--database", "ods", "--name", "shop", "--until-caught-up"]
+    conf = ["properties.bootstrap.servers=nowhere:1", "topic=t", "value.format=canal-json"]
+    words = [*place, *(word for item in conf for word in ("--kafka-conf", item))]
+    facts = answered(capsys, "status", "kafka-sync-database", *words, "--offline")
+    assert [table["table"] for table in facts["tables"]] == ["ods.orders", "ods.users"]
+
+
 def test_a_table_is_fresh_if_the_source_has_no_more_data(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
     assert answered(capsys, "status", "shop.yaml")["tables"][0]["fresh_seconds"] == 0

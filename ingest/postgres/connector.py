@@ -92,7 +92,7 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         settings = self.settings(config, request)
         protection = _protection(config)
         tables, found = self._examined(settings, must=must)
-        findings = [*protection, *(finding.for_source() for finding in found)]
+        findings = [*protection, *(finding.for_source() for finding in found), *_others_slot(settings, is_new=must)]
         schemas = [table.source_schema for table in tables]
         return SourceCheck(settings.server.where, findings, schemas, selections(tables, settings.demand))
 
@@ -221,6 +221,19 @@ class PostgresConnector(DatabaseConnector["PostgresConfig", "PgSettings"]):
         slot = re.sub(r"[^a-z0-9_]", "_", f"penstock_{database}".lower())[:63]
         section = _DRAFT.format(host=url.hostname, port=port, user=user, database=database, slot=slot)
         return SourceDraft(section, found, database, ("POSTGRES_PASSWORD",))
+
+
+def _others_slot(settings: PgSettings, *, is_new: bool) -> list[SourceFinding]:
+    """Return a warning if a new pipeline will read a slot that it has not created."""
+    from penstock.ingest.postgres.server.connection import connected
+    from penstock.ingest.postgres.server.slot import OTHERS_SLOT, existing_position
+
+    if not is_new:
+        return []
+    with connected(replace(settings.server, patience=0.0)) as connection:
+        position = existing_position(connection, settings.slot)
+    message = f"the slot {settings.slot} exists, at {position}"
+    return [] if position is None else [SourceFinding("warning", message, OTHERS_SLOT)]
 
 
 def _tables_found(url: SplitResult, user: str, port: int, database: str) -> str:

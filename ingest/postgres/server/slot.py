@@ -94,17 +94,24 @@ def create_slot(connection: PgConnection, slot: str, *, failover: bool) -> SlotF
 LOST = "lost"
 
 
+# To a new pipeline, which has not created the slot.
+OTHERS_SLOT = (
+    "the new pipeline reads the log from this position; set a different slot.name if another pipeline or tool reads the"
+    " slot, because each loses the changes that the other has confirmed"
+)
+
+
+def existing_position(connection: PgConnection, slot: str) -> str | None:
+    """Return the position of a slot that can be read, or None if there is none."""
+    found = slot_facts(connection, slot)
+    return None if found is None or found.wal_status == LOST else lsn_text(found.confirmed)
+
+
 def warn_of_existing(connection: PgConnection, slot: str) -> None:
     """Log a warning if a new pipeline will read a slot that it has not created: another one may read it too."""
-    found = slot_facts(connection, slot)
-    if found is not None and found.wal_status != LOST:
-        log.warning(
-            "event=slot_existed slot=%s position=%s note=%s",
-            slot,
-            lsn_text(found.confirmed),
-            "the new pipeline reads the log from this position; set a different slot.name if another pipeline or tool "
-            "reads the slot, because each loses the changes that the other has confirmed",
-        )
+    position = existing_position(connection, slot)
+    if position is not None:
+        log.warning("event=slot_existed slot=%s position=%s note=%s", slot, position, OTHERS_SLOT)
 
 
 def slot_to_read(connection: PgConnection, slot: str, *, failover: bool, replaces_lost: bool) -> SlotFacts:

@@ -16,7 +16,7 @@ from penstock.ingest.postgres.server.connection import connected
 from penstock.ingest.postgres.server.publication import Publication
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.tasks.batch_report import BatchReport
-from tests.integration.postgres.sync import DATABASE, PgPlayground, PgSync
+from tests.integration.postgres.sync import DATABASE, SLOT, PgPlayground, PgSync
 
 pytestmark = pytest.mark.postgres
 
@@ -142,6 +142,20 @@ def test_a_slot_of_something_else_is_named(server: PgPlayground) -> None:
     assert found(server)["SlotMissing"].message == "the slot s belongs to another database"
     server.run("SELECT pg_drop_replication_slot('s')", "SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
     assert "SlotMissing" not in found(server)
+
+
+def test_a_slot_that_another_pipeline_may_read_is_named_to_a_new_one(
+    server: PgPlayground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.create("t", "id int PRIMARY KEY")
+    named = f"the slot {SLOT} exists, at "
+    first, second = PgSync(server, tmp_path / "first"), PgSync(server, tmp_path / "second")
+    assert main(["check", first.command, *first.words]) == 0
+    assert named not in capsys.readouterr().out
+    first.run()
+    for sync, warns in ((first, False), (second, True)):
+        assert main(["check", sync.command, *sync.words]) == 0
+        assert (named in capsys.readouterr().out) == warns
 
 
 def test_tables_that_are_left_out_are_named_by_check_and_status(

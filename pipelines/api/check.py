@@ -6,7 +6,6 @@ It looks at the file, the options, the source, the warehouse, the tables, the ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.pipelines.config.model import BadRecordLimits, Errors, PipelineSpec
 
 
-def checked(path: Path, jars: str = "") -> Iterator[Finding]:
+def checked(path: Path) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
     If the file itself is wrong, that ends the check, since nothing else can be checked.
@@ -37,12 +36,12 @@ def checked(path: Path, jars: str = "") -> Iterator[Finding]:
         yield from (of_error("file", error) for error in found)
         return
     yield Finding("file", "ok", f"{path} describes pipeline {found.pipeline.name}")
-    yield from checked_spec(found, jars)
+    yield from checked_spec(found)
 
 
-def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
-    """Yield the findings of all checks except the check of the file. Spark's settings add `jars` to the run."""
-    for about, check in _checks(jars):
+def checked_spec(spec: PipelineSpec) -> Iterator[Finding]:
+    """Yield the findings of all checks except the check of the file."""
+    for about, check in _checks():
         try:
             yield from check(spec)
         except PenstockError as error:
@@ -52,7 +51,7 @@ def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
             yield Finding(about, "error", said, "check its address, keys and permissions, the disk and the network", 12)
 
 
-def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
+def _checks() -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
     # Imported here, so that errors of the file are shown without loading Spark and Arrow.
     from penstock.pipelines.api.check_places import (
         check_checkpoint,
@@ -68,7 +67,7 @@ def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Find
         ("source", check_source),
         ("warehouse", check_warehouse),
         ("tables", check_tables),
-        ("checkpoint", partial(check_checkpoint, jars=jars)),
+        ("checkpoint", check_checkpoint),
         ("observe", _observers),
         ("spark", check_spark),
         ("java", check_java),

@@ -18,10 +18,8 @@ from penstock.pipelines.ledger.holes import where_sources_go
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.status import state_of
-from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from penstock.pipelines.spark.java import java_home, java_version, pyspark_version
 from penstock.pipelines.spark.named_programs import check_spark_home, check_worker_python
-from penstock.pipelines.spark.session import SUBMITTED
 from penstock.pipelines.spark.versions import NEWEST, SUPPORTED, check_version, installed, lacking, text
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.settings import CatalogSettings
@@ -140,18 +138,8 @@ def small_files(warehouse: CatalogSettings, tables: list[str]) -> Iterator[Findi
         )
 
 
-def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
+def check_checkpoint(spec: PipelineSpec) -> Iterator[Finding]:
     location = spec.checkpoint
-    needed = checkpoint_needs(checkpoint_url(location), jars)
-    if needed is not None:
-        submitted = SUBMITTED in os.environ  # jars of spark-submit are not visible here
-        yield Finding(
-            "checkpoint",
-            "warning" if submitted else "error",
-            f"{location}: Spark writes it through Hadoop, which needs {needed.package}",
-            f"{needed.fix}; or use a checkpoint on a local disk:  --checkpoint /var/lib/penstock/NAME",
-            0 if submitted else 2,
-        )
     folder = CheckpointFolder(location, spec.sink.catalog.store_options)
     progress = folder.batches.progress()
     if folder.exists:

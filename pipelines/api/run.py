@@ -12,7 +12,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.api.checkpoint_access import check_checkpoint_store, check_checkpoint_writable
+from penstock.pipelines.api.checkpoint_access import check_checkpoint_writable
 from penstock.pipelines.api.early_stop import Asked, asked_to_stop, never_asked, stopped_early
 from penstock.pipelines.api.run_session import RunSession, offer_faster_start
 from penstock.pipelines.spark import first_jvm
@@ -47,7 +47,6 @@ def run_command(
     """
     from penstock.pipelines.monitor.logs import log_lines_of, log_to_stderr, stray_output_logged
 
-    check_checkpoint_store(spec, settings or {})
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
     if _seems_to_need_spark(spec, master, settings or {}):
         first_jvm.start(master, settings or {})
@@ -128,8 +127,6 @@ def run_here(
 
     with failed_starts_noted(spec, asked), waiting_for_source():
         job = ready(spec)  # reports errors in the description before a JVM is started
-    if start is None:
-        check_checkpoint_store(spec, settings or {})
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.store_options)
     check_checkpoint_writable(folder)
     # Before a JVM is started, which takes seconds.

@@ -18,6 +18,7 @@ from penstock.pipelines.driver.batch_driver import BatchDriver
 from penstock.pipelines.driver.compaction import Compact, DueBucket, bucket_groups, compact_task
 from penstock.pipelines.driver.small_batches import SHUFFLED_MODES
 from penstock.pipelines.job.partition_ids import partitioned
+from penstock.pipelines.ledger.local_logs import LocalLogs
 from penstock.pipelines.mapping.target_tables import Schemas
 from penstock.pipelines.spark.errors import tasks_lost
 from penstock.pipelines.spark.shared_warehouse import check_shared
@@ -126,6 +127,7 @@ class BatchSink:
 
     driver: BatchDriver
     tasks: SparkTasks
+    logs: LocalLogs | None = None  # of a checkpoint in an object store
     failure: PenstockError | OSError | None = None
     busy: bool = False
     number: int = 0  # of the batch under way
@@ -146,7 +148,11 @@ class BatchSink:
         # The difference to the instant of the plan is the time that Spark needed to plan and start the batch.
         driver.clock.start(driver.reader.warehouse.now_millis())
         try:
+            if self.logs is not None:
+                self.logs.keep_plan(number)
             driver.take(number, self.tasks.run(driver.reader, number, batch, driver.targets.schemas))
+            if self.logs is not None:
+                self.logs.keep_finish(number)
         except (PenstockError, OSError) as error:
             self.failure = error  # Spark passes on only its text
             raise

@@ -26,6 +26,7 @@ from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.job.run_control import pause_before_retry
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT
 from penstock.pipelines.ledger.lineage import Lineage
+from penstock.pipelines.ledger.local_logs import LocalLogs
 from penstock.pipelines.spark.checkpoint_files import accept_left_files, prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
@@ -228,7 +229,7 @@ class JobRun:
         slots = self.session.sparkContext.defaultParallelism
         tasks = SparkTasks(self.session, self.job.name)
         driver = self.job.driver(folder, slots, slots, tasks.reread, self.on_batch, lambda: self._stopped)
-        return BatchSink(driver, tasks)
+        return BatchSink(driver, tasks, LocalLogs.of(driver.parking.checkpoint, folder / "checkpoint"))
 
     def _started(self, sink: BatchSink, bounded: BoundedRun | None) -> StreamingQuery:
         reader = sink.driver.reader
@@ -237,12 +238,14 @@ class JobRun:
             self._source, blobs.COLUMNS, reader, reader.mark, self.job.trigger.seconds, planned, bounded
         )
         self.session.dataSource.register(source)
-        prefer_quick_files(self.session, self.job.checkpoint)
+        checkpoint = self.job.checkpoint
+        if sink.logs is not None:
+            sink.logs.fill()
+            checkpoint = str(sink.logs.path)
+        prefer_quick_files(self.session, checkpoint)
         accept_left_files(self.session)
         stream = self.session.readStream.format(self._source).load()
-        writer = stream.writeStream.queryName(self.job.name).option(
-            "checkpointLocation", checkpoint_url(self.job.checkpoint)
-        )
+        writer = stream.writeStream.queryName(self.job.name).option("checkpointLocation", checkpoint_url(checkpoint))
         return writer.trigger(**self._trigger(bounded)).foreachBatch(sink).start()
 
     def _trigger(self, bounded: BoundedRun | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ class BatchLogs:
     @property
     def last_planned(self) -> int | None:
         """Return the newest batch that was planned, None before the first."""
-        return max(self._numbers(OFFSETS), default=None)
+        return max(self.numbers(OFFSETS), default=None)
 
     @property
     def planned_offsets(self) -> Offsets | None:
@@ -69,7 +69,7 @@ class BatchLogs:
         return None if number is None else self._offsets(number)
 
     def progress(self) -> CheckpointProgress:
-        done = max(self._numbers(COMMITS), default=None)
+        done = max(self.numbers(COMMITS), default=None)
         return CheckpointProgress(self.last_planned, done, None if done is None else self._offsets(done))
 
     def next_batch(self) -> NextBatch | None:
@@ -174,8 +174,9 @@ class BatchLogs:
     def _read(self, log: str, number: int) -> bytes:
         return self.folder.below(log).read(str(number)) or b""
 
-    def _numbers(self, log: str) -> Iterable[int]:
-        return numbered(self.folder.below(log))
+    def numbers(self, log: str) -> list[int]:
+        """Return the batches of one of the logs, in order."""
+        return sorted(numbered(self.folder.below(log)))
 
 
 def numbered(folder: StateFolder, suffix: str = "") -> list[int]:

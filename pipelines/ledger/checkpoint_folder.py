@@ -66,7 +66,8 @@ class Signals:
 class CheckpointFolder:
     """A checkpoint on a plain path or a URL, with the options of the warehouse's store.
 
-    Spark accesses the same folder through Hadoop. A folder that does not exist reads as empty.
+    Spark writes the same folder through Hadoop, or a local copy of one in an object store. A folder that does not exist
+    reads as empty.
     """
 
     def __init__(self, location: str, options: Mapping[str, str] | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,11 @@ from penstock.ingest.kafka.config import KafkaConfig
 from penstock.ingest.mongodb.config import MongoConfig
 from penstock.ingest.patience import patience_seconds
 from penstock.ingest.pulsar.config import PulsarConfig
-from penstock.pipelines.api.check_places import check_checkpoint, small_files
+from penstock.pipelines.api.check_places import small_files
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.run import started_at
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from tests.here import note_as_spark_does, run
 from tests.shop import Shop, change, insert
 
@@ -221,20 +219,6 @@ def test_check_changes_nothing(shop: Shop, capsys: pytest.CaptureFixture[str]) -
     before = sorted(str(path) for path in Path().rglob("*"))
     output_of(capsys, "check", "shop.yaml")
     assert sorted(str(path) for path in Path().rglob("*")) == before
-
-
-def test_check_names_the_jar_of_a_checkpoint_on_an_object_store(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    needed = checkpoint_needs(checkpoint_url("s3://lake/cp"))
-    assert needed is not None
-    assert "hadoop-aws" in needed.package
-    assert checkpoint_needs("s3a://lake/cp", "org.apache.hadoop:hadoop-aws:3.5.0") is None
-    assert checkpoint_needs("/plain/folder") is None
-    spec = shop.spec(pipeline={"checkpoint": "s3://lake/cp"})
-    (first,) = islice(check_checkpoint(spec), 1)
-    assert (first.level, first.code) == ("error", 2)
-    assert "hadoop-aws" in first.message
-    (found,) = islice(check_checkpoint(shop.spec(), "org.apache.hadoop:hadoop-aws:3.5.0"), 1)
-    assert found.level == "ok"
 
 
 def test_plan_shows_what_would_be_created_and_why(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import pulsar
 
 from penstock.errors import ConfigError, SourceError, without_logins
 from penstock.ingest.messages.client_log import Seldom
+from penstock.ingest.pulsar.errors import DAMAGED, MessagesDamaged
 from penstock.ingest.pulsar.option_names import SERVICE_URL
 from penstock.ingest.pulsar.position import Position
 from penstock.ingest.pulsar.properties import client_arguments, queue_size
@@ -95,17 +96,23 @@ class DamagedEntries(logging.Filter):
         """Forget what earlier readers have dropped of a range."""
         self._found.difference_update(self._of(topic, first, last))
 
-    def require_none(self, topic: str, first: Position, last: Position) -> None:
-        """Raise if an entry of the range was dropped."""
-        for _, ledger, entry in sorted(self._of(topic, first, last)):
-            raise SourceError(
-                "messages from Pulsar arrived damaged: the client has dropped an entry",
-                topic=topic,
-                entry=f"{ledger}:{entry}",
-                retryable=True,
-                hint="the next attempt reads the messages again; if this happens again, check the network and proxies "
-                "on the way to the broker, and the broker's log",
-            )
+    def require_none(
+        self, topic: str, first: Position, last: Position, without: Collection[tuple[int, int]] = ()
+    ) -> None:
+        """Raise if an entry of the range was dropped, other than those in `without`."""
+        for ledger, entry in self.of(topic, first, last):
+            if (ledger, entry) not in without:
+                raise MessagesDamaged(
+                    "messages from Pulsar arrived damaged: the client has dropped an entry",
+                    topic=topic,
+                    entry=f"{ledger}:{entry}",
+                    retryable=True,
+                    hint=DAMAGED,
+                )
+
+    def of(self, topic: str, first: Position, last: Position) -> list[tuple[int, int]]:
+        """Return the dropped entries of a range in order."""
+        return sorted(found[1:] for found in self._of(topic, first, last))
 
     def _of(self, topic: str, first: Position, last: Position) -> list[tuple[str, int, int]]:
         bounds = first.place[:2], last.place[:2]

@@ -22,6 +22,11 @@ NO_TOPIC = (
     " send the messages again, and start the pipeline at once"
 )
 ACCEPT_GAP = "use --accept-gap to continue without these messages"
+DAMAGED = (
+    "the next attempt reads the messages again; if this happens again, check the network and proxies on the way to the "
+    "broker, and the broker's log. If the entry is damaged where the broker keeps it,  --accept-gap  continues without "
+    "its messages"
+)
 _REFUSALS = (pulsar.AuthenticationError, pulsar.AuthorizationError, pulsar.ErrorGettingAuthenticationData)
 _PASSING = (
     pulsar.ConnectError,
@@ -104,6 +109,10 @@ def patiently(
                 log.warning("event=waiting_for_pulsar at_most_seconds=%g reason=%s", seconds, in_one_line(error))
         sleep(pause)
         pause = min(pause * 2, 5.0)
+
+
+class MessagesDamaged(SourceError):
+    """Messages arrived damaged, and the client has dropped them."""
 
 
 def messages_gone(topic: str, partition: int, requested: Position, first_left: Position | None) -> PositionLost:

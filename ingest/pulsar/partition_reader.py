@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _WAIT_MS = 1000
 _SILENCES = 3  # waits without a message, after which the broker is asked whether there are further messages
+_READINGS = 3  # of an entry that arrives damaged, before it is passed over
 _BACK = (100, 10_000, 1 << 62)  # how many entries each further attempt goes back
 
 
@@ -55,6 +56,8 @@ class PartitionReader:
         self._reached = self._yielded = start  # the newest message that was read, and the newest that was yielded
         self._expects_start = start.is_message
         self._backwards = iter(_BACK)
+        self._readings = 1
+        self._passed_over: set[tuple[int, int]] = set()  # entries that were damaged in each reading
         self.done = False
         self._open(start)
 
@@ -95,8 +98,30 @@ class PartitionReader:
                 self._check_entry(read.messages[-1])
             length += (more + 1) * message.length()
             self.done = self._reached == self._end
-        damaged_entries.require_none(self._name, self._start, self._end)
+        self._require_whole()
         return read
+
+    def begins_again(self) -> bool:
+        """Return whether the messages have to be read again, because some arrived damaged.
+
+        Only if the settings accept a gap: an entry that is damaged each time is then passed over. Otherwise the error
+        is raised, and the next attempt of the whole range reads them again.
+        """
+        if not self._settings.accept_gap:
+            return False
+        if self._readings == _READINGS:
+            damaged = damaged_entries.of(self._name, self._start, self._end)
+            for ledger, entry in sorted(set(damaged) - self._passed_over):
+                log.warning(
+                    "event=gap_accepted topic=%s entry=%d:%d reason=%s",
+                    *(self._name, ledger, entry, "the messages of this entry are damaged at the broker"),
+                )
+            self._passed_over.update(damaged)
+        self._readings = self._readings % _READINGS + 1
+        self.close()
+        self._reached, self.done = self._yielded, False
+        self._open(self._yielded)
+        return True
 
     def goes_back(self, chunk: EntryChunk) -> bool:
         """Return whether the messages have to be read again, from an earlier entry; otherwise they can be yielded.
@@ -126,6 +151,10 @@ class PartitionReader:
                 return self._read(_WAIT_MS)
             except pulsar.Timeout as error:
                 silences += 1
+                self._require_whole()
+                if self._end.place[:2] in self._passed_over:
+                    self._miss(self._end, None)
+                    return None
                 if waits and not is_patient():
                     raise self._silent("a stop ended the wait for messages from Pulsar") from error
                 if silences >= _SILENCES and self._ends_earlier():
@@ -166,12 +195,15 @@ class PartitionReader:
 
     def _miss(self, requested: Position, received: Position | None) -> None:
         """Raise PositionLost for messages that are gone, or log a gap that is accepted. A lost end ends the reading."""
-        damaged_entries.require_none(self._name, self._start, self._end)
+        self._require_whole()
         error = messages_gone(*self._place, requested, received)
         if not self._settings.accept_gap:
             raise error
         log.warning("event=gap_accepted topic=%s asked_for=%s reason=%s", self._name, requested, error.message)
         self.done = requested is self._end
+
+    def _require_whole(self) -> None:
+        damaged_entries.require_none(self._name, self._start, self._end, self._passed_over)
 
     def _rest(self, position: Position, batch: int) -> int:
         """Return how many messages of the same entry follow this one within the range."""

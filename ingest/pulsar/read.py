@@ -12,7 +12,7 @@ from _pulsar import Message
 from penstock.formats.change import Messages
 from penstock.ingest.fetched_messages import Extra, FetchedMessages
 from penstock.ingest.patience import patience_seconds
-from penstock.ingest.pulsar.errors import PATIENCE_SECONDS, broker_error
+from penstock.ingest.pulsar.errors import PATIENCE_SECONDS, MessagesDamaged, broker_error
 from penstock.ingest.pulsar.ids import EntryIds
 from penstock.ingest.pulsar.partition_reader import EntryChunk, PartitionReader
 from penstock.ingest.pulsar.position import Position
@@ -44,7 +44,12 @@ def read_range(
     try:
         count = 0
         while not reading.done:
-            found = reading.chunk(rows, size)
+            try:
+                found = reading.chunk(rows, size)
+            except MessagesDamaged:
+                if not reading.begins_again():
+                    raise
+                continue
             if reading.goes_back(found):
                 continue
             if found.messages:

@@ -46,7 +46,7 @@ class SessionStart:
         ]
 
         # `mapInArrow` asks for the version of pandas, which it does not use here: 0.3 s of CPU, and 39 MiB.
-        functions.require_minimum_pandas_version = lambda: None  # type: ignore[assignment]
+        vars(functions)["require_minimum_pandas_version"] = lambda: None
 
         def opening() -> SparkSession:
             session = open_session(name, master=master, cores=cores, settings=settings, first=first)

@@ -67,7 +67,8 @@ def test_both_halves_of_a_commit_write_one_hint_and_list_the_schemas_once(tmp_pa
 def test_a_commit_whose_compaction_is_lost_leaves_the_hint_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, calls = lookup_table(tmp_path), []
+    table = lookup_table(tmp_path)
+    calls: list[object] = []
     writer = table.writer(commit_user="job")
     writer.write(rows(table, (1, "a", None)))
     messages = writer.prepare(1)
@@ -86,7 +87,8 @@ def test_a_commit_whose_compaction_is_lost_leaves_the_hint_of_its_rows(
 def test_a_second_half_has_the_schema_version_that_was_made_after_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, calls = lookup_table(tmp_path), []
+    table = lookup_table(tmp_path)
+    calls: list[object] = []
 
     def alter_between(*arguments: Any) -> Any:
         calls.append(arguments)

@@ -82,8 +82,8 @@ OTHER_TESTS = (
     "tests/unit/table/read/test_change_stream.py::test_streams_have_the_rows_of_the_table",
     "tests/unit/table/read/test_random_expressions.py",
 )
-# Properties, each with 10,000 examples.
-PROPERTIES = ("tests/unit", "-m", "hypothesis")
+# Folders with properties, each of which is tried with 10,000 examples: a minute or two of CPU.
+PROPERTIES = ("tests/unit/formats", "tests/unit/ingest", "tests/unit/pipelines", "tests/unit/table")
 
 Result = dict[str, Any]
 
@@ -272,7 +272,9 @@ def others() -> Iterator[Piece]:
     """Yield the tests that belong to no other part and try more at night."""
     for name in OTHER_TESTS:
         yield Piece("others", name, lambda name=name: tests(name, "--night"))  # type: ignore[misc]
-    yield Piece("others", " ".join(PROPERTIES), lambda: tests(*PROPERTIES, "--night"))
+    for folder in PROPERTIES:
+        words = (folder, "-m", "hypothesis", "--night")
+        yield Piece("others", f"properties in {folder}", lambda words=words: tests(*words))  # type: ignore[misc]
 
 
 def planted(seeds: int, minutes: float, jobs: int) -> Iterator[Piece]:

@@ -19,6 +19,7 @@ from tests.nightly import (
     OTHER_TESTS,
     PARTS,
     PEERS_TEST,
+    PROPERTIES,
     PYTEST,
     ROOT,
     Night,
@@ -105,6 +106,15 @@ ELSEWHERE = {
     "tests/statements/test_statements.py::test_many_random_scripts_match_the_model": "`statements` plays more",
     "tests/integration/install/test_oldest_spark.py::python": "`make oldest`: it fetches another Spark",
 }
+
+
+def test_every_folder_with_properties_is_a_part_of_the_night() -> None:
+    files = [file for file in (ROOT / "tests" / "unit").rglob("test_*.py") if "\n@given(" in file.read_text("utf-8")]
+    assert files
+    assert {f"tests/unit/{file.relative_to(ROOT / 'tests' / 'unit').parts[0]}" for file in files} == {
+        *PROPERTIES,
+        "tests/unit/test_strategies.py",
+    }
 
 
 def test_every_test_that_tries_more_at_night_is_a_part_of_the_night() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -67,11 +68,11 @@ class AvroChanges:
     ) -> None:
         assert schema.node is not None
         self._messages, self._options, self._numbers, self._schema = messages, options, numbers, schema
-        walk = Walk([messages.values[number] or b"" for number in numbers.tolist()], schema.node, HEAD_BYTES)
+        walk = Walk(chosen(messages.values, numbers), schema.node, HEAD_BYTES)
         self._odd, self._members = walk.odd, walk.members
         self._keys: dict[str, pa.Array] = {}
         if own is not None and own.node is not None and messages.keys is not None:
-            keys = Walk([messages.keys[number] or b"" for number in numbers.tolist()], own.node, HEAD_BYTES)
+            keys = Walk(chosen(messages.keys, numbers), own.node, HEAD_BYTES)
             self._odd |= keys.odd
             names = [column.name for column in own.columns]
             self._keys = dict(zip(names, map(column_of, keys.members.values()), strict=True))
@@ -96,13 +97,13 @@ class AvroChanges:
     def add_to(self, decoded: DecodeResult) -> Bools:
         """Add the rows; return which messages were accepted."""
         accepted: Bools = np.zeros(len(self._numbers), np.bool_)
-        for name, chosen in self._tables():
+        for name, places in self._tables():
             rule = self._options.rule(*name, tuple(self._keys))
             watch = {watched.lower() for watched in rule.watch}
             watched = [place for place, column in enumerate(self._schema.columns) if column.name.lower() in watch]
             if any(self._is_nested(place) for place in watched):
                 continue
-            mine = chosen[~self._moves_by_key(watched)[chosen]]
+            mine = places[~self._moves_by_key(watched)[places]]
             if len(mine):
                 self._add_rows(name, mine, self._moved(watched), rule, decoded)
                 accepted[mine] = True
@@ -195,6 +196,13 @@ class AvroChanges:
             return np.full(len(self._numbers), -1, np.int64)
         found: Int64s = np.maximum(np.asarray(times.fill_null(-1)), -1)
         return found
+
+
+def chosen(texts: Sequence[bytes | None], numbers: Int64s) -> Sequence[bytes]:
+    """Return these texts, none of which is missing."""
+    if len(numbers) == len(texts):
+        return cast("Sequence[bytes]", texts)
+    return [texts[number] or b"" for number in numbers.tolist()]
 
 
 def _first_bytes(texts: Member) -> Int64s:

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.errors import DecodeError
 from penstock.formats.change import Bools, DecodeOptions, DecodeResult, Int64s, Messages
-from penstock.formats.debezium.avro_changes import AvroChanges
+from penstock.formats.debezium.avro_changes import AvroChanges, chosen
 from penstock.formats.debezium.avro_schema import HEAD_BYTES, Schema
 from penstock.formats.debezium.avro_walk import Node
 
@@ -39,15 +39,23 @@ def decode_by_schema(
 
 def _alike(messages: Messages) -> Iterator[tuple[bytes, bytes | None, Int64s]]:
     """Yield the heads of values and keys, and the numbers of the messages that have them; not those without value."""
-    values = [value and value[:HEAD_BYTES] for value in messages.values]
-    keys = [None] * len(values) if messages.keys is None else [key and key[:HEAD_BYTES] for key in messages.keys]
-    heads = list(zip(values, keys, strict=True))
-    place = {head: number for number, head in enumerate(dict.fromkeys(heads))}
-    codes = np.fromiter(map(place.__getitem__, heads), np.int64, len(heads))
-    counts = np.bincount(codes)
-    for (value, key), code in place.items():
-        if value:
-            yield value, key, np.arange(len(heads)) if counts[code] == len(heads) else np.flatnonzero(codes == code)
+    values, of_value = _distinct([value and value[:HEAD_BYTES] for value in messages.values])
+    keys, of_key = _distinct([key and key[:HEAD_BYTES] for key in messages.keys or [None] * len(messages)])
+    pairs = of_value * len(keys) + of_key
+    found, counts = np.unique(pairs, return_counts=True) if len(values) + len(keys) > 2 else ([0], [len(pairs)])
+    for pair, count in zip(found, counts, strict=True):
+        if value := values[pair // len(keys)]:
+            numbers = np.arange(count) if count == len(pairs) else np.flatnonzero(pairs == pair)
+            yield value, keys[pair % len(keys)], numbers
+
+
+def _distinct(heads: list[bytes | None]) -> tuple[list[bytes | None], Int64s]:
+    """Return the different heads, and the place of each head among them."""
+    distinct = dict.fromkeys(heads)
+    if len(distinct) == 1:
+        return list(distinct), np.zeros(len(heads), np.int64)
+    place = {head: number for number, head in enumerate(distinct)}
+    return list(distinct), np.fromiter(map(place.__getitem__, heads), np.int64, len(heads))
 
 
 def _schemas(value: bytes, key: bytes | None, schema_of: SchemaOf) -> tuple[Schema, Schema | None] | None:
@@ -86,6 +94,6 @@ def _is_key(schema: Schema) -> bool:
 
 
 def _parts(messages: Messages, numbers: Int64s) -> Iterator[Int64s]:
-    sizes = np.cumsum([len(messages.values[number] or b"") for number in numbers.tolist()])
+    sizes = np.cumsum([len(value) for value in chosen(messages.values, numbers)])
     part = np.maximum(sizes // _MOST_BYTES, np.arange(len(numbers)) // _MOST)
     yield from np.split(numbers, np.flatnonzero(np.diff(part)) + 1)

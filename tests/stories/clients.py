@@ -28,11 +28,16 @@ def client_steps(
     draw, made = random.Random(f"{seed} clients"), list(steps)
     further: list[Step] = []
     if not EXCLUDING & options.keys():
+        made = [_beside(draw, step, keys, partitions) for step in made]
         further += [statement(draw, keys, partitions) for _ in range(draw.choice((0, 2, 3, 4)))]
     if draw.random() < 0.7:
         further += [
             {"op": "consume", "most": draw.choice((None, None, 1, 2)), "options": ["consumer-id"]}
             for _ in range(draw.choice((2, 4, 6)))
+        ]
+        # What it has read is undone, and it must read what comes instead.
+        further += [
+            {"op": "rollback", "which": draw.randrange(100), "to": "snapshot"} for _ in range(draw.choice((0, 1, 2)))
         ]
     if partitions:
         further += [
@@ -41,3 +46,11 @@ def client_steps(
     for step in further:
         made.insert(draw.randint(1, len(made)), step)
     return made
+
+
+def _beside(draw: random.Random, step: Step, keys: Sequence[str], partitions: Sequence[str]) -> Step:
+    """Let another process run a statement while some of the writes are under way."""
+    if step["op"] != "write" or "branch" in step or draw.random() < 0.8:
+        return step
+    # It acts from begin to end at one of the operations of the write, as what it reads would depend on the operation.
+    return {"op": "meanwhile", "step": step, "at": draw.randrange(1, 16), "other": statement(draw, keys, partitions)}

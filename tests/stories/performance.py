@@ -143,10 +143,8 @@ class Performance:
                 return step if self._last_write else None
             case "meanwhile":
                 return {**step, "step": self._resolved(step["step"]), "other": self._resolved(step["other"])}
-            case "delete" | "rescale" if not self._is_shown(None):
+            case "delete" | "rescale" | "sql" if self._lacks_waiting_rows(step) and not self._is_shown(None):
                 return {"op": "compact", "full": True}
-            case "sql" if self.story.options.get("bucket") == "-2" and not self._is_shown(None):
-                return {"op": "compact", "full": True}  # rows that wait for a bucket stay as they are
             case "consume":
                 return step if self._sound(None).snapshots.latest_id() else None
             case "fallback":
@@ -168,6 +166,10 @@ class Performance:
             case "rescale":
                 return step if self._sound(None).snapshots.latest_id() else None
         return step
+
+    def _lacks_waiting_rows(self, step: Step) -> bool:
+        """Return whether the step leaves rows as they are that wait for a compaction: statements compact them first."""
+        return step["op"] in {"delete", "rescale"} or (step["op"] == "sql" and self.story.options.get("bucket") == "-2")
 
     def _fallback_branch(self, step: Step) -> Step | None:
         main = self.lines[None]
@@ -329,8 +331,8 @@ class Performance:
         def act() -> None:
             actor = self._actor("main" if step.get("twins") else "other", number)
             acted = other
-            if other["op"] == "delete" and not self._is_shown(None):
-                # The first step has committed rows that wait for a compaction: a delete does not see them.
+            if self._lacks_waiting_rows(other) and not self._is_shown(None):
+                # The first step has committed rows that wait for a compaction: it would not see them.
                 acted = {"op": "compact", "full": True}
             actor.perform(bare(acted), number, self._is_done)
             actors.append((actor, acted))

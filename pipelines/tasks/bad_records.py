@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.errors import DecodeError
 from penstock.formats.change import BadRecord
+from penstock.formats.resemblance import resembled_format
 from penstock.pipelines.tasks.batch_report import BatchReport
 
 Action = Literal["fail", "skip", "dead-letter"]
 
+# How a message of the format that was expected begins, if the record does not have it.
+_MISREAD = re.compile(r"Invalid ([\w-]+) format\b")
 FEW = 10  # up to this number the share never applies: a batch may contain only a handful of records
 MOST = 1000
 SHARE = 0.1
@@ -46,9 +50,19 @@ class OnBad:
             offset=record.position,
             table=table,
             record=repr(record.raw[:200]) if self.shows_records else None,
-            hint="--on-bad-record dead-letter , in a file  errors: {bad-record: dead-letter} , keeps such records in a"
+            hint=_format_meant(record)
+            + "--on-bad-record dead-letter , in a file  errors: {bad-record: dead-letter} , keeps such records in a"
             " table;  skip  instead of  dead-letter  leaves them out",
         )
+
+
+def _format_meant(record: BadRecord) -> str:
+    """Return a sentence if the record has another format: usually all records of the topic have it."""
+    read_as = _MISREAD.match(record.message)
+    name = resembled_format(record.raw) if read_as is not None else None
+    if read_as is None or name is None or name == read_as[1]:
+        return ""
+    return f"the record looks like {name}: set  value.format={name}  if the others have it too. "
 
 
 FAIL = OnBad()

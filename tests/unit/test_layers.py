@@ -228,7 +228,7 @@ FLOORS = {
         {"expectations"},
     ],
     "formats": [
-        {"change", "exact_decimals", "json_text", "mysql_type"},
+        {"change", "exact_decimals", "json_text", "mysql_type", "resemblance"},
         {"message_format", "json_bytes", "demand", "freed_memory"},
         {"faults", "geometry", "unsent_values"},
         {"row_builder", "joined_batches"},

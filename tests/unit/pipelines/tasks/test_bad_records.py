@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError
+from penstock.formats.change import BadRecord
 from penstock.pipelines.ledger.batch_identity import NEWEST
+from penstock.pipelines.tasks.bad_records import OnBad
 from penstock.pipelines.tasks.batch_report import BatchReport
 from tests.here import run
 from tests.shop import Shop, change, insert
@@ -26,6 +28,16 @@ def shop(tmp_path: Path) -> Shop:
 def letters(shop: Shop) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = shop.table(LETTERS).scan().to_arrow().to_pylist()
     return sorted(rows, key=lambda row: (row["source_position"], row["offset"]))
+
+
+def test_the_error_names_the_format_that_the_record_has() -> None:
+    def hint(message: str) -> str:
+        return OnBad().error(BadRecord(0, "bad", message, insert("orders", {"id": 1}).encode()), "t/0").hint or ""
+
+    meant = "the record looks like canal-json: set  value.format=canal-json  if the others have it too. --on-bad-record"
+    assert hint("Invalid debezium-json format: missing 'op' field.").startswith(meant)
+    for message in ("Invalid canal-json format: missing 'type' field.", "'seven' does not fit INT"):
+        assert hint(message).startswith("--on-bad-record dead-letter , in a file  errors: {bad-record: dead-letter}")
 
 
 def test_dead_letters_contain_the_record_and_the_reason(shop: Shop) -> None:

@@ -48,7 +48,7 @@ class TablePattern:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """Split at the first bare dot; if there is none, or it is a wildcard, at the first escaped one that is no wildcard.
+    """Split at the first bare dot, or, if that is missing or a wildcard, at the first escaped dot before no quantifier.
 
     So `shop.orders`, `shop.*`, the regular expression `shop\\..*` and Flink CDC's `shop.\\.*` all name a database.
     """

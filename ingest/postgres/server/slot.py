@@ -102,7 +102,7 @@ OTHERS_SLOT = (
 
 
 def existing_position(connection: PgConnection, slot: str) -> str | None:
-    """Return the position of a slot that can be read, or None if there is none."""
+    """Return the position of the slot if it exists and can be read."""
     found = slot_facts(connection, slot)
     return None if found is None or found.wal_status == LOST else lsn_text(found.confirmed)
 

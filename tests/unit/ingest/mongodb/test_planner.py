@@ -266,7 +266,7 @@ def test_no_collection_is_an_error_only_if_there_must_be_one(
     [({"database": "shopp"}, "shop.*", "shop"), ({"collection": "ordrs"}, "shop.orders, shop.users", "orders")],
 )
 def test_a_misspelt_name_gets_the_nearest_one(
-    server: Server, tmp_path: Path, misspelt: dict[str, str], seen: str, meant: str
+    server: Server, tmp_path: Path, misspelt: dict[str, Any], seen: str, meant: str
 ) -> None:
     server.client["shopp"] = SimpleNamespace(list_collections=lambda session: [])  # as a server shows an unknown name
     with pytest.raises(ConfigError) as caught:

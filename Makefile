@@ -78,7 +78,7 @@ nightly: prepare ## 200,000 stories, 20,000 of pipelines, 2,000 of peers, 20,000
 	@$(PY) -m tests.nightly --jobs $(JOBS) $(NIGHTLY)
 
 soak: prepare ## a pipeline under load for MINUTES, with workers killed: memory, files, handles and threads stay flat
-	@PENSTOCK_SOAK_MINUTES=$(MINUTES) $(PY) -m pytest -q tests/chaos/test_soak.py
+	@PENSTOCK_SOAK_MINUTES=$(MINUTES) $(PY) -m pytest -q -o faulthandler_timeout=0 tests/chaos/test_soak.py
 
 oldest: env ## pipelines and tables on the oldest Spark that is supported, in an environment of its own: fetches 400 MB
 	@$(PY) -m pytest -q --night tests/integration/install/test_oldest_spark.py

@@ -64,14 +64,15 @@ class TableVerdict:
     # values that both sides represent differently from the source
     lossy: Mapping[str, int] = field(default_factory=dict)
     is_early: bool = False  # it can be compared after the next batches
+    is_missing: bool = False  # the pipeline has filled it, and it does not exist any more
 
     @property
     def is_equal(self) -> bool:
-        return not self.ranges and self.not_compared is None
+        return not self.differs and self.not_compared is None
 
     @property
     def differs(self) -> bool:
-        return bool(self.ranges)
+        return bool(self.ranges) or self.is_missing
 
 
 _INCOMPATIBLE = "the table cannot store the types of its source, and ignore-incompatible leaves it out"
@@ -93,6 +94,7 @@ class Verification:
     ignored: frozenset[str] = frozenset()
     parked: Mapping[str, str] = field(default_factory=dict)  # tables that lack batches, and why
     leaves_out_incompatible: bool = False  # the pipeline skips tables that cannot store the types of their sources
+    filled: Collection[str] = ()  # tables that had rows of their sources, according to the checkpoint
 
     def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
         """Yield a verdict for each table with sources, or for the wanted ones, named `database.table` or `table`."""
@@ -126,6 +128,8 @@ class Verification:
         try:
             return self._verdict(target, sources)
         except (NotComparable, PastUnknown, SourceAltered, TableMissing, UnusableName) as why:
+            if isinstance(why, TableMissing) and target in self.filled:
+                return TableVerdict(target, "", None, 0, 0, is_missing=True)
             early = isinstance(why, SourceAltered)
             if early and self._is_left_out(target, sources):
                 return TableVerdict(target, "", None, 0, 0, not_compared=_INCOMPATIBLE)

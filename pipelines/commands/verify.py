@@ -33,8 +33,8 @@ FLAGS = (
 )
 _DOES = (
     "Compare tables with their sources by checksums of key ranges, at one position of the log, while the "
-    "pipeline runs. Exit code 0: equal, 1: different. Tables that cannot be compared are listed; it is an error if "
-    "none can be."
+    "pipeline runs. Exit code 0: equal, 1: different, or a table was dropped. Tables that cannot be compared are "
+    "listed; it is an error if none can be."
 )
 
 
@@ -120,12 +120,15 @@ def _verification(spec: PipelineSpec, flags: Flags) -> Verification:
         frozenset(words_of(flags.get("ignore-columns", ()))),
         {table: str(parked["reason"]) for table, parked in checkpoint.parked().items()},
         spec.sink.ignore_incompatible,
+        frozenset((checkpoint.filled_tables() or {}).get("tables", ())),
     )
 
 
 def _lines(verdict: TableVerdict) -> list[str]:
     from penstock.pipelines.api.compared_columns import HASH_RANGE
 
+    if verdict.is_missing:
+        return [f"missing  {verdict.table}: the pipeline has filled the table, and it does not exist any more"]
     if verdict.not_compared:
         return [f"skipped  {verdict.table}: {verdict.not_compared}"]
     at = f"at {verdict.position}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,31 @@ def test_a_snapshot_that_expired_cannot_be_compared(lake: Lake) -> None:
     lake.table("ods.orders").expire_snapshots(retain_max=1, retain_min=1, older_than=2**60)
     with pytest.raises(PastUnknown, match="no longer has the snapshot"):
         list(compared.rows_at(compared.tables()[0], point))
+
+
+def test_a_table_that_was_dropped_is_missing_beside_others_that_are_equal(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("orders", "clients"):
+        lake.create(name, LOGGED)
+        lake.write(name, [{"id": 1, "city": "a", "score": 1}])
+    tables = {"source": {"type": "table", "tables": ["ods.orders", "ods.clients"]}}
+    lake.run("orders", "clients")
+    assert "equal    dwd.clients" in verified(lake, capsys, 0, **tables)
+    lake.catalog.drop_table("dwd.orders")
+    out = verified(lake, capsys, 1, **tables)
+    assert "equal    dwd.clients" in out
+    assert "missing  dwd.orders: the pipeline has filled the table, and it does not exist any more" in out
+    assert verified(lake, capsys, 1).startswith("missing  dwd.orders: ")
+    answer = json.loads(verified(lake, capsys, 1, "--json"))
+    assert not answer["equal"]
+    assert [(table["table"], table["is_missing"]) for table in answer["tables"]] == [("dwd.orders", True)]
+
+
+def test_a_table_that_no_batch_has_filled_yet_is_skipped(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("orders", "clients"):
+        lake.create(name, LOGGED)
+        lake.write(name, [{"id": 1, "city": "a", "score": 1}])
+    lake.run("orders")
+    out = verified(lake, capsys, 0, source={"type": "table", "tables": ["ods.orders", "ods.clients"]})
+    assert "skipped  dwd.clients: " in out

@@ -25,7 +25,7 @@ class Sizes:
 
     warehouse: CatalogSettings
     clock: Callable[[], float] = time.monotonic
-    _known: dict[str, tuple[int, Size]] = field(default_factory=dict)
+    _known: dict[str, tuple[tuple[int, int], Size]] = field(default_factory=dict)
     _looked: float | None = None
 
     def of(self, tables: Iterable[str]) -> dict[str, Size]:
@@ -44,7 +44,11 @@ class Sizes:
         except TableMissing:
             self._known.pop(table, None)
             return
-        # Only a new snapshot can have other files.
-        if latest is not None and self._known.get(table, (0,))[0] != latest.id:
+        if latest is None:  # also of a table that was created again
+            self._known.pop(table, None)
+            return
+        # Only a new snapshot can have other files. After a rollback, it may have the id of a former one.
+        state = (latest.id, latest.mark)
+        if table not in self._known or self._known[table][0] != state:
             files = live_entries(store, latest)
-            self._known[table] = latest.id, Size(len(files), sum(entry.file.size for entry in files))
+            self._known[table] = state, Size(len(files), sum(entry.file.size for entry in files))

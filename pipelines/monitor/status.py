@@ -74,21 +74,21 @@ def letters_kept(warehouse: CatalogSettings, tables: Iterable[str], pipeline: st
     found: Counter[str] = Counter()
     for table in tables:
         try:
-            latest = warehouse.store(table).snapshots.latest_id() or 0
+            latest = warehouse.store(table).snapshots.latest()
         except TableMissing:
             continue
-        found.update(_letters(warehouse, table, latest, pipeline))
+        if latest is not None:
+            found.update(_letters(warehouse, table, latest.id, latest.mark, pipeline))
     return dict(found)
 
 
 @lru_cache(maxsize=32)  # the status page asks every few seconds
-def _letters(warehouse: CatalogSettings, table: str, snapshot: int, pipeline: str) -> Mapping[str, int]:
-    if not snapshot:
-        return {}
+def _letters(warehouse: CatalogSettings, table: str, snapshot: int, _mark: int, pipeline: str) -> Mapping[str, int]:
     rows = Table(warehouse.store(table)).scan(
         columns=["target_table"], where=pc.field("pipeline") == pipeline, snapshot=snapshot
     )
-    # The snapshot is a part of the cache's key: new letters have a new snapshot.
+    # The snapshot is a part of the cache's key: new letters have a new snapshot, with another mark if it has the id of
+    # one that was rolled back.
     return Counter(target or "" for target in rows.to_arrow()["target_table"].to_pylist())
 
 

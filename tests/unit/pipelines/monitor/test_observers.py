@@ -197,6 +197,26 @@ def test_table_sizes_are_read_at_most_once_a_minute_for_scrapes(tmp_path: Path) 
     assert f'penstock_table_bytes{{table="ods.orders"}} {float(held)}'.encode() in metrics.text()
 
 
+def test_the_size_of_a_table_is_read_again_after_a_rollback_although_its_snapshot_has_the_same_id(
+    tmp_path: Path,
+) -> None:
+    catalog = penstock.Catalog(tmp_path)
+    catalog.create_database("ods")
+    orders = catalog.create_table("ods.orders", [("id", "INT NOT NULL")])
+
+    for number in range(3):
+        with orders.writer() as writer:
+            writer.write(pa.table({"id": pa.array([number], pa.int32())}))
+            writer.commit()
+    now = [0.0]
+    sizes = Sizes(CatalogSettings(str(tmp_path)), clock=lambda: now[0])
+    assert sizes.of(["ods.orders"])["ods.orders"].files == 3
+    orders.rollback_to(2)
+    assert [snapshot.id for snapshot in orders.refresh().compact(full=True)] == [3]
+    now[0] = 61.0
+    assert sizes.of(["ods.orders"])["ods.orders"].files == 1
+
+
 def notifying(*events: str, clock: Callable[[], float] = lambda: 0.0) -> tuple[WebhookObserver, list[dict[str, Any]]]:
     sent: list[dict[str, Any]] = []
     return WebhookObserver("shop", "http://x", events, send=lambda url, event: sent.append(event), clock=clock), sent

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaConflict
@@ -22,8 +23,9 @@ from penstock.pipelines.ledger.batch_logs import CheckpointProgress
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.pipeline_state import PipelineState, TableStatus
 from penstock.pipelines.monitor.run_monitor import RunMonitor
-from penstock.pipelines.monitor.status import state_of
+from penstock.pipelines.monitor.status import letters_kept, state_of
 from penstock.pipelines.monitor.status_text import as_facts, as_lines, place
+from penstock.pipelines.tasks.dead_letter_table import ensure
 from tests.here import run
 from tests.shop import Shop, insert
 from tests.unit.pipelines.monitor.test_run_monitor import Noted
@@ -128,6 +130,24 @@ def test_tables_without_snapshots_of_the_pipeline_are_listed(shop: Shop) -> None
     assert state_of("shop", spec.checkpoint, shop.warehouse, ()).tables == ()
     [table] = state_of("shop", spec.checkpoint, shop.warehouse, ["ods"]).tables
     assert (table.table, table.snapshot, table.records) == ("ods.orders", None, 0)
+
+
+def test_dead_letters_are_counted_again_after_a_rollback_although_the_snapshot_has_the_same_id(shop: Shop) -> None:
+    ensure(shop.warehouse, "ods.letters")
+    table = shop.table("letters")
+
+    def add(*targets: str) -> None:
+        rows = [{"pipeline": "shop", "target_table": target} for target in targets]
+        with table.refresh().writer() as writer:
+            writer.write(pa.Table.from_pylist(rows, schema=table.schema))
+            writer.commit()
+
+    add("ods.a")
+    add("ods.b")
+    assert letters_kept(shop.warehouse, ["ods.letters"], "shop") == {"ods.a": 1, "ods.b": 1}
+    table.refresh().rollback_to(1)
+    add("ods.c", "ods.c")
+    assert letters_kept(shop.warehouse, ["ods.letters"], "shop") == {"ods.a": 1, "ods.c": 2}
 
 
 def test_a_table_that_is_not_captured_any_more_does_not_stream(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

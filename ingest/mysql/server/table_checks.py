@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 
+# Columns of each table of the information schema. MariaDB takes names there that differ in case only for one.
+_COLUMNS = "MIN(TABLE_SCHEMA), MIN(TABLE_NAME), GROUP_CONCAT(COLUMN_NAME)"
+_TABLE = "CAST(TABLE_SCHEMA AS BINARY), CAST(TABLE_NAME AS BINARY)"
+
 _UNLOGGED = "may change without being logged"
 # By engine: the difference from tables whose rows are kept and logged.
 _ENGINES = {
@@ -108,8 +112,8 @@ def _timestamps_in_keys(connection: Connection, tables: Collection[TableName], z
 def _keys_of_type(connection: Connection, type_: str, tables: Collection[TableName]) -> Iterator[tuple[str, str]]:
     """Yield the names of tables with columns of this type in their primary key, and the columns."""
     statement = (
-        "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME) FROM information_schema.COLUMNS c"
-        f" WHERE c.DATA_TYPE = '{type_}' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
+        f"SELECT {_COLUMNS} FROM information_schema.COLUMNS WHERE DATA_TYPE = '{type_}' AND COLUMN_KEY = 'PRI'"
+        f" GROUP BY {_TABLE} ORDER BY 1, 2"
     )
     for database, table, columns in ask(connection, statement):
         if (database, table) in tables:
@@ -127,9 +131,9 @@ def check_labels(
     if settings.get("binlog_row_metadata", "MINIMAL") == "FULL":
         return
     statement = (
-        "SELECT TABLE_SCHEMA, TABLE_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
+        f"SELECT {_COLUMNS} FROM information_schema.COLUMNS"
         " WHERE DATA_TYPE IN ('enum', 'set') AND CHARACTER_SET_NAME NOT IN ('latin1', 'ascii')"
-        " AND LOCATE('?', COLUMN_TYPE) > 0 GROUP BY 1, 2 ORDER BY 1, 2"
+        f" AND LOCATE('?', COLUMN_TYPE) > 0 GROUP BY {_TABLE} ORDER BY 1, 2"
     )
     for database, table, columns in ask(connection, statement):
         if (database, table) in set(wanted.tables):
@@ -144,10 +148,10 @@ def check_labels(
 def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[ServerFinding]:
     """Yield an error for unknown character sets: the binlog contains text in the column's character set."""
     statement = (
-        "SELECT TABLE_SCHEMA, TABLE_NAME, CHARACTER_SET_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
-        " WHERE CHARACTER_SET_NAME IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        f"SELECT {_COLUMNS}, CHARACTER_SET_NAME FROM information_schema.COLUMNS WHERE CHARACTER_SET_NAME IS NOT NULL"
+        f" GROUP BY {_TABLE}, CHARACTER_SET_NAME ORDER BY 1, 2, 4"
     )
-    for database, table, charset, columns in ask(connection, statement):
+    for database, table, columns, charset in ask(connection, statement):
         if (database, table) in tables and charset_named(charset) is None:
             fix = f"ALTER TABLE {qualified((database, table))} CONVERT TO CHARACTER SET utf8mb4;"
             message = f"{database}.{table} has text that cannot be decoded from the binlog: {columns}"

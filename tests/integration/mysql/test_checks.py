@@ -207,6 +207,24 @@ def test_an_unknown_character_set_is_reported_with_its_columns(
         assert check_source(connection, CheckedPlan([(DATABASE, "t")])) == []
 
 
+def test_each_of_the_tables_whose_names_differ_in_case_only_is_checked(
+    server: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MariaDB's information schema takes their names for one, so that one of them was not checked."""
+    monkeypatch.setattr(table_checks, "charset_named", lambda name: None if name == "gbk" else charset_named(name))
+    names = ["Orders", "orders", "ORDERS"]
+    for name in names:
+        server.run(f"CREATE TABLE {name} (k TIME PRIMARY KEY, {name}_a VARCHAR(9) CHARACTER SET gbk)")
+    with connected(server.address) as connection:
+        found = check_source(connection, CheckedPlan([(DATABASE, name) for name in names]))
+    texts = [item.message for item in found if item.level == "error"]
+    assert sorted(texts) == sorted(
+        f"{DATABASE}.{name} has text that cannot be decoded from the binlog: {name}_a" for name in names
+    )
+    keys = {item.message.partition(" ")[0] for item in found if "has TIME columns in its key" in item.message}
+    assert keys == {f"{DATABASE}.{name}" for name in names}
+
+
 def test_another_reader_in_the_server_id_range_is_reported(server: Playground) -> None:
     """Readers that register, as replicas do."""
     registered = b"\x15" + (6010).to_bytes(4, "little") + b"\x00\x00\x00" + b"\x00\x00" + b"\x00" * 8

@@ -88,7 +88,7 @@ class CommitPhase:
         snapshots: dict[str, Snapshot] = {}
         before: dict[str, Snapshot | None] = {}
         for attempt in range(1, MOST_FOREIGN + 2):
-            done = run.commits.commit(identity, self._with_left_waiting(messages), watermarks)
+            done = run.commits.commit(identity, self._with_left_waiting(messages, identity), watermarks)
             run.targets.put(done.schemas)
             run.targets.received.update(done.schemas)
             uncompacted |= done.uncompacted
@@ -106,7 +106,7 @@ class CommitPhase:
         return uncompacted, snapshots, before
 
     def _with_left_waiting(
-        self, messages: Mapping[str, Sequence[CommitMessage]]
+        self, messages: Mapping[str, Sequence[CommitMessage]], identity: BatchIdentity
     ) -> Mapping[str, Sequence[CommitMessage]]:
         """Return the messages of the batch with those of compactions that were missing in its tables before it."""
         run, warehouse = self.run, self.run.reader.warehouse
@@ -118,8 +118,7 @@ class CommitPhase:
             try:
                 together[table] = [*made, *run.compact(waiting).get(table, ())]
             except PenstockError as error:
-                if not self.policy.parks(table, error):
-                    raise
+                self._park({table: error}, identity)
                 discard(warehouse.store(table), together.pop(table))
         return together
 

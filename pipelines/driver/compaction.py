@@ -36,13 +36,17 @@ SUFFIX = "-compact"  # of the commit user's name
 
 @dataclass(frozen=True, slots=True)
 class DueBucket:
-    """A bucket to compact, as it was at one snapshot. `full`: compact all of it into one sorted run."""
+    """A bucket to compact, as it was at one snapshot. `full`: compact all of it into one sorted run.
+
+    `at_once`: a commit waits for it, so that it is not left for the next round.
+    """
 
     table: str
     version: TargetVersion
     partition: bytes
     bucket: int
     full: bool = False
+    at_once: bool = False
 
 
 Compact = Callable[[Sequence[DueBucket]], Mapping[str, list[CommitMessage]]]
@@ -103,7 +107,7 @@ def compact_task(
         with mark.carrying():
             for batch in batches:
                 for due in (due for number in batch.column(0).to_pylist() for due in groups[number]):
-                    message = compacted(warehouse, due) if time.monotonic() < until else None
+                    message = compacted(warehouse, due) if due.at_once or time.monotonic() < until else None
                     if message is not None:
                         body = pa.array([pickle.dumps(message)], pa.binary())
                         yield pa.RecordBatch.from_arrays([pa.array([due.table], pa.string()), body], schema=SCHEMA)

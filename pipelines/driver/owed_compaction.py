@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.pipelines.driver.compaction import DueBucket, all_buckets, due_buckets
 from penstock.pipelines.mapping.target_tables import TargetVersion
 from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.compaction.plan import CompactionSpec
@@ -23,11 +24,15 @@ def buckets_left_waiting(
 
     The messages of a batch must be committed together with it: see `left_waiting`. Most tables have none.
     """
-    store, layout = warehouse.store(table), warehouse.layout(table, schema)
-    base = min((message.base_snapshot for message in messages), default=0)
-    found = left_waiting(store, layout, store.snapshots.find(base)) if base else set()
+    layout, base = warehouse.layout(table, schema), min((message.base_snapshot for message in messages), default=0)
+    # Asked before the snapshot is read, which costs a request: tables of other kinds never have such buckets.
+    if not base or layout.mode is not BucketMode.CROSS_PARTITION:
+        return []
+    store = warehouse.store(table)
+    found = left_waiting(store, layout, store.snapshots.find(base))
     own = {(message.partition, message.bucket) for message in messages}
-    return [DueBucket(table, TargetVersion(schema, base), *place) for place in sorted(found - own)]
+    version = TargetVersion(schema, base)
+    return [DueBucket(table, version, *place, at_once=True) for place in sorted(found - own)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
 
-from penstock.errors import StoreError
+from penstock.errors import StoreError, TableCorrupt
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.driver import compaction as compacting
@@ -25,6 +25,7 @@ from penstock.pipelines.driver.compaction import (
     due_buckets,
 )
 from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Maintenance
+from penstock.pipelines.job import build
 from penstock.pipelines.tasks.batch_result import SCHEMA, BatchResult
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committer
@@ -317,29 +318,66 @@ def test_a_key_that_moves_is_deleted_before_its_new_row_by_full_compactions(shop
     assert moved == [("+I", "a"), ("-D", "a"), ("+I", "b")]
 
 
+def moved_key_batch(shop: Shop, options: dict[str, str], number: int, *keys: tuple[int, str], **pipeline: Any) -> None:
+    """Run a batch of rows into a table whose keys move between partitions."""
+    shop.put(f"{number}.json", insert("orders", *({"id": key, "name": name} for key, name in keys)))
+    sink = {"primary-keys": ["id"], "partition-keys": ["name"], "table-options": {"bucket": "-1", **options}}
+    # The checkpoint knows the compaction that is rolled back.
+    run(shop.spec(sink=sink, pipeline={"accept-gap": "true", **pipeline}, errors={"isolate": True}))
+
+
+def roll_back_compaction(shop: Shop) -> None:
+    table = shop.table("orders")
+    table.rollback_to(max(made.id for made in table.snapshots if made.commit_kind is CommitKind.APPEND))
+
+
 @pytest.mark.parametrize("options", [AT_ONCE["lookup"], AT_ONCE["vectors"]], ids=["lookup", "vectors"])
 def test_a_batch_makes_up_for_a_compaction_of_moved_keys_that_was_rolled_back(
     shop: Shop, options: dict[str, str]
 ) -> None:
-    sink = {"primary-keys": ["id"], "partition-keys": ["name"], "table-options": {"bucket": "-1", **options}}
-
-    def batch(number: int, *keys: tuple[int, str]) -> None:
-        shop.put(f"{number}.json", insert("orders", *({"id": key, "name": name} for key, name in keys)))
-        # The checkpoint knows the compaction that is rolled back.
-        run(shop.spec(sink=sink, pipeline={"accept-gap": "true"}))
-
-    batch(0, (1, "a"), (2, "a"))
-    batch(1, (1, "b"), (2, "c"))
-    table = shop.table("orders")
-    table.rollback_to(max(made.id for made in table.snapshots if made.commit_kind is CommitKind.APPEND))
+    moved_key_batch(shop, options, 0, (1, "a"), (2, "a"))
+    moved_key_batch(shop, options, 1, (1, "b"), (2, "c"))
+    roll_back_compaction(shop)
     # Nothing of the partitions "a" and "b" is in this batch.
-    batch(2, (2, "c"))
+    moved_key_batch(shop, options, 2, (2, "c"))
     assert [(row["id"], row["name"]) for row in shop.rows("orders")] == [(1, "b"), (2, "c")]
     append, compact = shop.table("orders").snapshots[-2:]
     assert (append.commit_kind, compact.commit_kind) == (CommitKind.APPEND, CommitKind.COMPACT)
     assert append.commit_user == compact.commit_user
     assert all(file.level > 0 for file in shop.live("orders"))
     check_invariants(shop.table("orders"))
+
+
+def test_a_table_that_is_parked_by_a_lost_compaction_misses_no_batch(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_key_batch(shop, AT_ONCE["lookup"], 0, (1, "a"), (2, "a"))
+    moved_key_batch(shop, AT_ONCE["lookup"], 1, (1, "b"), (2, "c"))
+    roll_back_compaction(shop)
+
+    def fails(_warehouse: CatalogSettings, due: DueBucket) -> NoReturn:
+        raise TableCorrupt("a file is damaged", table=due.table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compacting, "compacted", fails)
+        moved_key_batch(shop, AT_ONCE["lookup"], 2, (3, "c"))
+    assert list(build.job(shop.spec()).parking().tables) == ["ods.orders"]
+    moved_key_batch(shop, AT_ONCE["lookup"], 3, (4, "c"), **{"retry-parked": True})
+    rows = sorted((row["id"], row["name"]) for row in shop.rows("orders"))
+    assert rows == [(1, "b"), (2, "c"), (3, "c"), (4, "c")]
+    check_invariants(shop.table("orders"))
+
+
+def test_a_bucket_for_which_a_commit_waits_is_compacted_however_long_it_takes(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
+    [due] = due_buckets(shop.warehouse, "ods.orders")
+    monkeypatch.setattr(compacting, "TASK_SECONDS", -1.0)
+    for at_once in (False, True):
+        numbers = pa.RecordBatch.from_arrays([pa.array([0])], names=["group"])
+        dues = [[replace(due, at_once=at_once)]]
+        assert len(list(compact_task(shop.warehouse, dues, ErrorMark())(iter([numbers])))) == at_once
 
 
 def test_maintenance_runs_by_time_for_idle_tables(shop: Shop) -> None:

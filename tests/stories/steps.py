@@ -33,13 +33,14 @@ def fitted(step: Step, model: TableModel) -> Step:
 
 
 def with_rows_to_retract(rows: list[list[Any]], model: TableModel) -> list[list[Any]]:
-    """Return the rows with +I in place of a retract whose key an aggregation does not have.
+    """Return the rows with +I in place of a retract whose key is not in a table that merges its columns.
 
     Such a row is invisible until another one follows, unless a compaction has dropped it by then.
     """
     if model.removes:
         # A commit has one row of a key: of a delete and a later row, only the row.
-        return list({model.key_of(cells): [kind, *cells] for kind, *cells in reversed(rows)}.values())[::-1]
+        last = {model.key_of(cells): [kind, *cells] for kind, *cells in reversed(rows)}
+        return [[kind if key in model.rows else "+I", *cells] for key, (kind, *cells) in last.items()][::-1]
     if model.options.get("merge-engine") not in REMOVING or "ignore-delete" in model.options:
         return rows
     keys, fitting = set(model.rows), []

@@ -12,6 +12,7 @@ from penstock.table.maintenance.branch_history import first_replaced, replace_ma
 from penstock.table.maintenance.rollback import RollbackResult, set_consumers_back
 from penstock.table.maintenance.tags import is_kept, tag_files
 from penstock.table.meta.snapshot import Snapshot, snapshot_json
+from penstock.table.meta.snapshot_files import HintedFolder
 from penstock.table.meta.store import TableStore, branch_names
 from penstock.table.meta.tag_files import tag_json
 from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
@@ -49,6 +50,8 @@ def _create_branch(store: TableStore, name: str, tag: str | None) -> None:
     if tagged is not None:
         store.storage.write(f"{root}/tag/tag-{tag}", tag_json(tagged))
         store.storage.write(f"{root}/snapshot/snapshot-{tagged.snapshot.id}", snapshot_json(tagged.snapshot))
+        # The hint, which Java does not write, shows the snapshot to a writer whose listing does not have it yet.
+        HintedFolder(store.storage, f"{root}/snapshot", "snapshot-").write_latest(tagged.snapshot.id)
     for schema_id in store.schemas.ids():
         if schema_id > newest:
             continue

@@ -16,6 +16,7 @@ from penstock.table.maintenance.branches import create_branch, delete_branch, fa
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tag_deletion import delete_tag
 from penstock.table.maintenance.tags import create_tag, tag_files
+from penstock.table.meta.snapshot_files import HintedFolder
 from penstock.table.meta.store import branch_names
 from penstock.table.operations.executor import OwnProcess
 from penstock.table.schema.changes import AddColumn, evolve
@@ -45,6 +46,14 @@ def test_a_branch_from_a_tag_begins_with_its_snapshot() -> None:
     assert names(branch, 3) == names(store, 3)
     assert tag_files(branch).names() == ["t"]
     check_whole(store)
+
+
+def test_writers_find_the_snapshot_of_a_new_branch_that_a_listing_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "t", 3)
+    create_branch(store, "dev", "t")
+    monkeypatch.setattr(HintedFolder, "numbers", lambda self: [])
+    assert store.on_branch("dev").snapshots.latest_id() == 3
 
 
 def test_a_branch_of_an_expired_snapshot_is_created_from_its_tag() -> None:

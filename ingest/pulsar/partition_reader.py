@@ -147,12 +147,13 @@ class PartitionReader:
         """Return the next message; None if the end of the range is gone and the settings accept a gap."""
         give_up, silences, waits = time.monotonic() + self._patience, 0, is_patient()
         while True:
+            ends_damaged = self._ends_damaged()  # before the wait: the queue may have had earlier messages
             try:
                 return self._read(_WAIT_MS)
             except pulsar.Timeout as error:
                 silences += 1
                 self._require_whole()
-                if self._end.place[:2] in self._passed_over:
+                if ends_damaged:
                     self._miss(self._end, None)
                     return None
                 if waits and not is_patient():
@@ -162,6 +163,14 @@ class PartitionReader:
                     return None
                 if time.monotonic() > give_up:
                     raise self._silent(f"no messages from Pulsar for {self._patience:g} s") from error
+
+    def _ends_damaged(self) -> bool:
+        """Return whether this reader has dropped the last entry of the range, which is to be passed over.
+
+        The client then has received all other entries of the range.
+        """
+        end = self._end.place[:2]
+        return end in self._passed_over and end in damaged_entries.of(self._name, self._start, self._end)
 
     def _silent(self, message: str) -> SourceError:
         return SourceError(

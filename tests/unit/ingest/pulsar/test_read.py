@@ -32,10 +32,13 @@ class Entry:
 
 
 class Broker:
-    """Entries 0 to 4 of ledger 7. `damaged` has how many further readings drop an entry."""
+    """Entries 0 to 4 of ledger 7. `damaged` has how many further readings drop an entry.
 
-    def __init__(self, damaged: dict[int, int]) -> None:
-        self.damaged, self.opened = damaged, 0
+    `silences` has how often a reading, by its number, receives nothing for a moment before its first entry.
+    """
+
+    def __init__(self, damaged: dict[int, int], silences: dict[int, int] | None = None) -> None:
+        self.damaged, self.silences, self.opened = damaged, silences or {}, 0
 
     def reader(self, _properties: object, _place: object, first: Position) -> Broker:
         self.opened += 1
@@ -43,6 +46,9 @@ class Broker:
         return self
 
     def read_next(self, _millis: int) -> Entry:
+        if self.silences.get(self.opened, 0):
+            self.silences[self.opened] -= 1
+            raise pulsar.Timeout("no message")
         while self.left:
             number = self.left.pop(0)
             if self.damaged.get(number, 0) == 0:
@@ -84,6 +90,12 @@ def test_an_entry_that_is_damaged_at_the_broker_is_passed_over_if_a_gap_is_accep
 
 def test_the_last_entry_of_a_range_may_be_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert entries_read(monkeypatch, Broker({4: 99}), accept_gap=True) == [0, 1, 2, 3]
+
+
+def test_a_slow_broker_does_not_end_a_range_whose_last_entry_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker({4: 99}, silences={4: 2})
+    assert entries_read(monkeypatch, broker, accept_gap=True) == [0, 1, 2, 3]
+    assert broker.silences == {4: 0}
 
 
 def test_an_entry_that_a_network_damaged_is_read_again_before_a_gap_is_accepted(

@@ -25,5 +25,10 @@ def resembled_format(raw: bytes | None) -> str | None:
     if not isinstance(message, Mapping):
         return None
     payload = message.get("payload")
-    names = {*message, *(payload if isinstance(payload, Mapping) and "op" in payload else ())}
-    return next((name for name, marks in _MARKS if marks <= names), None)
+    envelope = payload if isinstance(payload, Mapping) and "op" in payload else {}
+    names = {*message, *envelope}
+    found = next((name for name, marks in _MARKS if marks <= names), None)
+    source = envelope.get("source", message.get("source"))
+    # Of the same envelope, with documents of MongoDB as texts.
+    is_of_mongodb = isinstance(source, Mapping) and "collection" in source
+    return "debezium-bson" if found == "debezium-json" and is_of_mongodb else found

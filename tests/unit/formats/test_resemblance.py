@@ -26,6 +26,8 @@ DEBEZIUM: dict[str, Any] = {"before": None, "after": {"id": 1}, "source": {"db":
         (CANAL, "canal-json"),
         (DEBEZIUM, "debezium-json"),
         ({"schema": {}, "payload": DEBEZIUM}, "debezium-json"),
+        (DEBEZIUM | {"source": {"db": "shop", "collection": "c"}, "after": "{}"}, "debezium-bson"),
+        ({"schema": {}, "payload": DEBEZIUM | {"source": {"collection": "c"}}}, "debezium-bson"),
         ({"database": "shop", "table": "t", "type": "insert", "ts": 1, "xid": 2, "data": {"id": 1}}, "maxwell-json"),
         ({"table": "S.T", "op_type": "I", "op_ts": "2026-01-01", "pos": "1", "after": {"ID": 1}}, "ogg-json"),
         ({"metadata": {"operation": "insert"}, "data": {"id": 1}}, "aws-dms-json"),

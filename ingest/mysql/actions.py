@@ -77,7 +77,8 @@ _JDBC_READ = (
     *("sslMode", "useSSL", "requireSSL", "verifyServerCertificate"),
     *("allowPublicKeyRetrieval", "serverRSAPublicKeyFile"),
 )
-_JDBC_ALIKE = 0.8
+_JDBC_ALIKE = 0.85
+_JDBC_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _REQUIRED = ("hostname", "username", "password", "database-name")
 
 
@@ -133,7 +134,7 @@ def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
         found["mode"] = mode
     elif not given.keys().isdisjoint(("usessl", "requiressl", "verifyservercertificate")):
         found["mode"] = _older_mode(given)
-    if given.get("allowpublickeyretrieval", "").lower() == "true":
+    if _flag(given, "allowPublicKeyRetrieval"):
         found["allow-public-key-retrieval"] = True
     if "serverrsapublickeyfile" in given:
         found["public-key"] = given["serverrsapublickeyfile"]
@@ -142,11 +143,22 @@ def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
 
 def _older_mode(given: Mapping[str, str]) -> str:
     """Return the mode that the driver's properties before sslMode mean together."""
-    if given.get("usessl", "true").lower() != "true":
+    if not _flag(given, "useSSL", unset=True):
         return "disabled"
-    if given.get("verifyservercertificate", "").lower() == "true":
+    requires = _flag(given, "requireSSL")
+    if _flag(given, "verifyServerCertificate"):
         return "verify-ca"
-    return "required" if given.get("requiressl", "").lower() == "true" else "preferred"
+    return "required" if requires else "preferred"
+
+
+def _flag(given: Mapping[str, str], name: str, *, unset: bool = False) -> bool:
+    """Return a flag of the driver. Raise ConfigError for a word that it refuses too: a guess could turn TLS off."""
+    text = given.get(name.lower())
+    if text is None:
+        return unset
+    if text.lower() not in _JDBC_FLAGS:
+        raise ConfigError(f"{_JDBC}{name} cannot be {text!r}", hint=", ".join(_JDBC_FLAGS))
+    return _JDBC_FLAGS[text.lower()]
 
 
 def _translate(flags: FlagValues) -> TranslatedSource:

@@ -25,8 +25,8 @@ def test_a_misspelt_property_is_refused_as_the_connection_would_lack_its_protect
 
 
 def test_other_properties_of_the_driver_have_no_effect_and_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    assert ssl(sslCert="x", socketTimeout="5") is None
-    for name in ("sslCert", "socketTimeout"):
+    assert ssl(sslCert="x", socketTimeout="5", trustServerCertificate="true") is None
+    for name in ("sslCert", "socketTimeout", "trustServerCertificate"):
         assert f"event=mysql_conf_without_effect key=jdbc.properties.{name}" in caplog.text
 
 
@@ -41,7 +41,15 @@ def test_other_properties_of_the_driver_have_no_effect_and_are_logged(caplog: py
         ({"requireSSL": "true"}, "required"),
         ({"useSSL": "true", "verifyServerCertificate": "true"}, "verify-ca"),
         ({"verifyServerCertificate": "false"}, "preferred"),
+        ({"useSSL": "YES", "requireSSL": "yes"}, "required"),
+        ({"useSSL": "no"}, "disabled"),
     ],
 )
 def test_properties_about_tls_are_a_mode(properties: dict[str, str], mode: str) -> None:
     assert ssl(**properties) == {"mode": mode}
+
+
+@pytest.mark.parametrize("name", ["useSSL", "requireSSL", "verifyServerCertificate", "allowPublicKeyRetrieval"])
+def test_a_flag_with_another_word_than_those_of_the_driver_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} cannot be 'on'"):
+        ssl(**{name: "on"})

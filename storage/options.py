@@ -34,8 +34,18 @@ _AZURE_LOGIN = (
     f"{_OAUTH}2.client.secret",
     f"{_OAUTH}2.client.endpoint",
     f"{_OAUTH}2.msi.tenant",
+    f"{_OAUTH}2.msi.endpoint",
+    f"{_OAUTH}2.msi.authority",
     f"{_OAUTH}2.token.file",
 )
+# The options of obstore's client for those that begin with `fs.azure.account.oauth2.`
+_AZURE_LOGIN_NAMES = {
+    "client.id": "client_id",
+    "client.secret": "client_secret",
+    "msi.tenant": "tenant_id",
+    "msi.endpoint": "msi_endpoint",
+    "token.file": "federated_token_file",
+}
 _AZURE_PROVIDERS = ("ClientCredsTokenProvider", "MsiTokenProvider", "WorkloadIdentityTokenProvider")
 _ENDPOINT = re.compile(r"(?P<host>https?://[^/]+)/(?P<tenant>[^/]+)/oauth2/(v2\.0/)?token/?")
 _PUBLIC_LOGIN = "https://login.microsoftonline.com"
@@ -179,18 +189,29 @@ def azure_config(account: str, options: Mapping[str, str]) -> dict[str, str]:
 
 def _azure_login(account: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return how obstore's client logs in, from the options of Hadoop's. Raise ConfigError for what it cannot do."""
-    given = {name: value for name in _AZURE_LOGIN if (value := _of_account(name, account, options)) is not None}
+    given = {name: value for name in _AZURE_LOGIN if (value := _of_account(name, account, options))}
     auth, provider = given.get("fs.azure.account.auth.type", ""), given.get(f"{_OAUTH}.provider.type", "")
+    if auth.lower() in {"sharedkey", "sas"}:
+        return {}  # the options of a login may be there for other accounts, or other jobs
     if auth.lower() == "custom" or (provider and provider.rpartition(".")[2] not in _AZURE_PROVIDERS):
         raise ConfigError(
             f"a login at Azure by {provider or auth} is not supported",
             option=f"{_OAUTH}.provider.type",
             hint=f"use one of {', '.join(_AZURE_PROVIDERS)}, or an option of the client after object-store.",
         )
-    names = {"client.id": "client_id", "client.secret": "client_secret", "msi.tenant": "tenant_id"}
-    names["token.file"] = "federated_token_file"
-    config = {theirs: given[f"{_OAUTH}2.{ours}"] for ours, theirs in names.items() if f"{_OAUTH}2.{ours}" in given}
-    return config | _tenant(given.get(f"{_OAUTH}2.client.endpoint"))
+    config = {
+        theirs: given[f"{_OAUTH}2.{ours}"]
+        for ours, theirs in _AZURE_LOGIN_NAMES.items()
+        if f"{_OAUTH}2.{ours}" in given
+    }
+    authority = _authority(given.get(f"{_OAUTH}2.msi.authority", ""))
+    return config | authority | _tenant(given.get(f"{_OAUTH}2.client.endpoint"))
+
+
+def _authority(host: str) -> dict[str, str]:
+    """Return the host that gives tokens, if it is not the usual one."""
+    host = host.strip().rstrip("/")
+    return {"authority_host": host} if host and host != _PUBLIC_LOGIN else {}
 
 
 def _tenant(endpoint: str | None) -> dict[str, str]:
@@ -204,8 +225,7 @@ def _tenant(endpoint: str | None) -> dict[str, str]:
             option=f"{_OAUTH}2.client.endpoint",
             hint=f"write {_PUBLIC_LOGIN}/TENANT/oauth2/token",
         )
-    other = {} if found["host"] == _PUBLIC_LOGIN else {"authority_host": found["host"]}
-    return {"tenant_id": found["tenant"], **other}
+    return {"tenant_id": found["tenant"], **_authority(found["host"])}
 
 
 def _of_account(option: str, account: str, options: Mapping[str, str]) -> str | None:

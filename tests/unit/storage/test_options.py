@@ -66,6 +66,29 @@ def test_an_application_logs_in_at_azure_by_options_of_hadoop() -> None:
     AzureStore("lake", config={"account_name": "acme", **azure_config("", identity)})
 
 
+def test_a_managed_identity_logs_in_at_azure_by_options_of_hadoop() -> None:
+    given = {
+        "fs.azure.account.auth.type": "OAuth",
+        f"{OAUTH}.provider.type": "org.apache.hadoop.fs.azurebfs.oauth2.MsiTokenProvider",
+        f"{OAUTH}2.msi.endpoint": "http://169.254.169.254/metadata/identity/oauth2/token",
+        f"{OAUTH}2.msi.authority": "https://login.microsoftonline.com/",
+        f"{OAUTH}2.client.endpoint": "",
+    }
+    check_known(given)
+    config = azure_config("acme.dfs.core.windows.net", given)
+    assert config == {"account_name": "acme", "msi_endpoint": given[f"{OAUTH}2.msi.endpoint"]}
+    other = azure_config("", given | {f"{OAUTH}2.msi.authority": "https://login.chinacloudapi.cn/"})
+    assert other["authority_host"] == "https://login.chinacloudapi.cn"
+    AzureStore("lake", config=config | other)
+
+
+@pytest.mark.parametrize("auth", ["SharedKey", "SAS"])
+def test_options_of_a_login_have_no_effect_on_an_account_with_a_key_at_azure(auth: str) -> None:
+    given = CLIENT | {f"{OAUTH}.provider.type": "a.b.UserPasswordTokenProvider", f"{OAUTH}2.client.endpoint": "?"}
+    own = {"fs.azure.account.auth.type.acme.dfs.core.windows.net": auth, "fs.azure.account.key": "K"}
+    assert azure_config("acme.dfs.core.windows.net", given | own) == {"account_name": "acme", "account_key": "K"}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -18,6 +18,7 @@ from penstock.schema_evolution.expectations import Expectation
 from penstock.schema_evolution.row_versions import check_history
 from penstock.schema_evolution.soft_deletes import check_marks
 from penstock.schema_evolution.transforms import Transform
+from penstock.table.merge.engines.aggregation import AGGREGATION
 from penstock.table.merge.engines.registry import merge_engine, merge_spec
 from penstock.table.merge.incoming_kinds import RetractRefused, check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
@@ -72,11 +73,17 @@ def check_history_of(source: str, table: TableSchema) -> None:
 
 
 def check_masked_key(transform: Transform | None, source: SourceSchema, table: TableSchema, rules: ColumnRules) -> None:
-    """Raise ConfigError if a mask gives different rows of a source table the same key."""
+    """Raise ConfigError if a mask gives different rows of a source table the same key.
+
+    An aggregate is meant to make one row of many. Columns beside the whole key of the source tell no rows apart.
+    """
     masks = {} if transform is None else transform.masks or {}
-    keys = {name: mask for name, mask in masks.items() if rules.name(name) in table.primary_keys}
-    alike = next((name for name, mask in keys.items() if not mask.keeps_distinct), None)
-    if alike is not None:
+    merging = {rules.name(name): name for name, mask in masks.items() if not mask.keeps_distinct}
+    alike = next((merging[key] for key in table.primary_keys if key in merging), None)
+    if alike is None or merge_engine(table.typed) is AGGREGATION:
+        return
+    own = {rules.name(name) for name in source.primary_keys}
+    if not own or not own <= set(table.primary_keys) - merging.keys():
         raise ConfigError(
             f"the mask {masks[alike]} on {alike!r}, a column of the table's key, makes one row of different rows",
             source=f"{source.database}.{source.table}",

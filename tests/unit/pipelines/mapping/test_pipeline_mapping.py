@@ -246,6 +246,21 @@ def test_a_mask_that_makes_keys_alike_is_refused(shop: Shop, mask: str, exists: 
         assert len({row["id"] for row in shop.rows("orders")}) == 2
 
 
+def test_a_mask_may_make_the_keys_of_an_aggregate_alike(shop: Shop) -> None:
+    options = {"merge-engine": "aggregation", "fields.q1.aggregate-function": "sum", "bucket": "1"}
+    rule = {"source-table": "shop.orders", "projection": "name, q1", "primary-keys": ["name"]}
+    shop.put("1.json", *(insert("orders", {"id": n, "name": f"a{n}", "q1": n}) for n in (1, 2)))
+    run(shop.spec(transform=[{**rule, "mask": {"name": "keep-first(1)"}}], sink={"table-options": options}))
+    assert shop.table("orders").scan().to_arrow().to_pylist() == [{"name": "a*", "q1": 3}]
+
+
+def test_a_key_column_beside_the_key_of_the_source_may_be_masked(shop: Shop) -> None:
+    rule = {"source-table": "shop.orders", "mask": {"name": "keep-first(1)"}, "partition-keys": ["name"]}
+    shop.put("1.json", *(insert("orders", {"id": n, "name": f"a{n}"}) for n in (1, 2)))
+    run(shop.spec(transform=[rule], sink={"primary-keys": ["id", "name"]}))
+    assert shop.rows("orders") == [{"id": 1, "name": "a*"}, {"id": 2, "name": "a*"}]
+
+
 def test_an_aggregate_refuses_old_rows_that_a_filter_by_the_time_may_have_left_out(shop: Shop) -> None:
     options = {"merge-engine": "aggregation", "fields.q1.aggregate-function": "sum", "bucket": "1"}
     rule = {"source-table": "shop.orders", "projection": "name, q1", "primary-keys": ["name"]}

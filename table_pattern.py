@@ -10,6 +10,7 @@ from penstock.errors import ConfigError
 # A star after a name character matches any text, as in a shell; after a bracket or a dot it is a quantifier.
 _STAR = re.compile(r"(?<![\])}.\\*])\*")
 _ESCAPED_DOT = "\\."
+_ESCAPED = re.compile(r"\\.")
 _QUANTIFIERS = {"*", "+", "?"}
 # Flink CDC writes `\.*` for the regular expression's `.*`.
 _LITERAL_DOT = re.compile(r"\\\.(?![*+?])")
@@ -53,7 +54,7 @@ def _parted(text: str) -> tuple[str, str]:
     So `shop.orders`, `shop.*`, the regular expression `shop\\..*` and Flink CDC's `shop.\\.*` all name a database.
     """
     place = _bare_dot(text)
-    escaped = _LITERAL_DOT.search(text)
+    escaped = next((dot for dot in _LITERAL_DOT.finditer(text) if _is_outside(text[: dot.start()])), None)
     if escaped is not None and (place is None or text[place + 1 : place + 2] in _QUANTIFIERS):
         return text[: escaped.start()], text[escaped.end() :]
     if place is not None:
@@ -62,6 +63,12 @@ def _parted(text: str) -> tuple[str, str]:
         database, _, table = text.partition(_ESCAPED_DOT)
         return database, table
     raise ConfigError(f"{text!r} does not name a table", hint="write database.table; both may be regular expressions")
+
+
+def _is_outside(before: str) -> bool:
+    """Return whether no bracket is open after this text."""
+    plain = _ESCAPED.sub("", before)
+    return sum((letter in "([{") - (letter in ")]}") for letter in plain) == 0
 
 
 def _bare_dot(text: str) -> int | None:

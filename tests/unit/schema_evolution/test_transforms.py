@@ -225,6 +225,8 @@ def test_constants_are_columns_of_one_text() -> None:
         (r"crm_\d+\..*", {"crm_1.customer", "crm_22.customer"}),
         (r".*\..*_[ab]", {"shop.tmp_a", "shop.tmp_b"}),
         (r"sho\.*.*", {"shop.orders", "shop.tmp_a", "shop.tmp_b"}),
+        (r"(a\.b|shop).*", {"shop.orders", "shop.tmp_a", "shop.tmp_b"}),
+        (r"(crm_1\.c|sho).*", set()),
         (".*.customer", {"crm_1.customer", "crm_22.customer"}),
         (r"\.*.\.*", {"shop.orders", "shop.tmp_a", "shop.tmp_b", "crm_1.customer", "crm_22.customer"}),
         ("*.*", {"shop.orders", "shop.tmp_a", "shop.tmp_b", "crm_1.customer", "crm_22.customer"}),

@@ -7,6 +7,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from penstock.pipelines.job.run_control import pause_before_retry
 from penstock.pipelines.ledger.batch_identity import LOOKED_AT
 from penstock.pipelines.ledger.lineage import Lineage
 from penstock.pipelines.ledger.local_logs import LocalLogs
-from penstock.pipelines.spark.checkpoint_files import accept_left_files, prefer_quick_files
+from penstock.pipelines.spark.checkpoint_files import accept_left_files, files_of_copy, prefer_quick_files
 from penstock.pipelines.spark.errors import cause_of_end, jvm_ended
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.spark.masters import MasterWatch
@@ -242,11 +243,13 @@ class JobRun:
         if sink.logs is not None:
             sink.logs.fill()
             checkpoint = str(sink.logs.path)
-        prefer_quick_files(self.session, checkpoint)
+        else:
+            prefer_quick_files(self.session, checkpoint)
         accept_left_files(self.session)
         stream = self.session.readStream.format(self._source).load()
         writer = stream.writeStream.queryName(self.job.name).option("checkpointLocation", checkpoint_url(checkpoint))
-        return writer.trigger(**self._trigger(bounded)).foreachBatch(sink).start()
+        with nullcontext() if sink.logs is None else files_of_copy(self.session):
+            return writer.trigger(**self._trigger(bounded)).foreachBatch(sink).start()
 
     def _trigger(self, bounded: BoundedRun | None) -> dict[str, Any]:
         if self.job.trigger.until_caught_up and bounded is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -35,6 +37,23 @@ def prefer_quick_files(session: SparkSession, checkpoint: str) -> None:
     elif chosen_here:
         session.conf.unset(SETTING)
         session.conf.unset(_CHOSEN_HERE)
+
+
+@contextmanager
+def files_of_copy(session: SparkSession) -> Iterator[None]:
+    """Let a query that starts here write a local copy of its logs, if the user has set the class for a store instead.
+
+    Spark's documentation recommends such a class for S3. It refuses local files.
+    """
+    given = session.conf.get(SETTING, "")
+    session.conf.set(SETTING, _quick_class(session))
+    try:
+        yield
+    finally:
+        if given:
+            session.conf.set(SETTING, given)
+        else:
+            session.conf.unset(SETTING)
 
 
 def accept_left_files(session: SparkSession) -> None:

@@ -15,6 +15,7 @@ from penstock.pipelines.job import build
 from penstock.pipelines.job.foreach_batch import BatchSink
 from penstock.pipelines.job.job_run import JobRun
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.pipelines.spark.checkpoint_files import SETTING
 from tests.servers import s3
 from tests.shop import Shop, insert
 
@@ -50,7 +51,14 @@ def test_a_run_continues_from_a_checkpoint_in_an_object_store(
         spec = shop.spec(pipeline={"checkpoint": CHECKPOINT}, sink={"catalog": catalog})
         JobRun(build.job(spec), spark).run()
 
-    run(0)
+    # As Spark's documentation recommends for S3; it cannot write local files, and its jar is not there.
+    of_store = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    spark.conf.set(SETTING, of_store)
+    try:
+        run(0)
+        assert spark.conf.get(SETTING) == of_store
+    finally:
+        spark.conf.unset(SETTING)
     batches = CheckpointFolder(CHECKPOINT, store).batches
     first = batches.progress()
     assert (first.planned, first.done) == (0, 0)

@@ -215,9 +215,11 @@ class IndexAdvance:
         def current(pieces: Iterator[KeyRun]) -> Iterator[KeyRun]:
             for piece in pieces:
                 several.append(in_several_places(piece))
-                # Buckets come in any order: a delete may follow the row with which its key came back.
+                # Buckets come in any order: a delete may follow the row with which its key came back, and precede the
+                # row that it deletes. A key that is in no place stays where it was, unless it is forgotten.
                 forgets = keys.forgets_deleted
-                yield settled(piece, with_deleted=True) if forgets else united([piece[piece.stamps > 0]])
+                places = settled(piece, with_deleted=forgets)
+                yield places if forgets else united([piece[piece.stamps > 0], places])
 
         with self._shards() as shards:
             for run in keys.visible(snapshot, partitions):

@@ -333,6 +333,22 @@ def test_a_late_delete_of_a_row_with_a_sequence_leaves_the_key_in_its_partition(
     assert [row[:2] for row in content(table)] == [("1", "a")]
 
 
+@pytest.mark.parametrize("order", ["aba", "bab"])
+def test_keys_that_moved_away_and_back_stay_in_their_bucket_while_their_rows_wait(
+    tmp_path: Path, keys_folder: Path, order: str
+) -> None:
+    """The place that they left last is read before or after the one that they have."""
+    options = {"deletion-vectors.enabled": "true", "write-only": "true", "dynamic-bucket.target-row-num": "1"}
+    table = moving_table(tmp_path, **options)
+    for partition in order:
+        write(table, ("1", partition, 1), ("2", partition, 1))
+    shutil.rmtree(keys_folder)
+    write(table, ("2", order[-1], 9))
+    write(table, ("1", order[-1], 9))
+    table.compact(options={"write-only": "false"})
+    assert content(table) == [("1", order[-1], 9), ("2", order[-1], 9)]
+
+
 @pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str)
 def test_rows_that_wait_in_the_partition_of_their_key_are_no_second_place(
     tmp_path: Path, keys_folder: Path, options: dict[str, str], caplog: pytest.LogCaptureFixture
@@ -387,7 +403,14 @@ def test_first_row_ignores_a_row_of_another_partition(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{}, {"changelog_producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str
+    "options",
+    [
+        {},
+        {"changelog_producer": "lookup"},
+        {"deletion-vectors.enabled": "true"},
+        {"deletion-vectors.enabled": "true", "write-only": "true"},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
 def test_a_random_history_matches_a_dict(
@@ -409,6 +432,10 @@ def test_a_random_history_matches_a_dict(
         write(table, *values, kinds=kinds)
         if lost:
             shutil.rmtree(keys_folder, ignore_errors=True)
+        if "write-only" in options:
+            if number % 4 < 3:
+                continue  # the rows of several commits wait for a compaction
+            table.compact(options={"write-only": "false"})
         assert content(table) == sorted(((key, *row) for key, row in model.items()), key=repr)
     assert max(len(group) for group in buckets(table).values()) > 1
 

@@ -126,15 +126,6 @@ class Levels:
         return max(occupied, default=0 if self.level0 else -1)
 
     @property
-    def shown_level(self) -> int:
-        """Return the level whose rows the changelog of full compactions has shown.
-
-        This is the highest level with files, because all files of a bucket are compacted to its top level or above
-        others that are on a higher one. It is below the top level if the number of levels was raised since.
-        """
-        return self.highest_occupied if self.highest_occupied > 0 else self.max_level
-
-    @property
     def run_count(self) -> int:
         """Return the number of sorted runs."""
         return len(self.level0) + sum(1 for files in self.upper if files)

@@ -39,7 +39,7 @@ from penstock.table.options.table_options import TableOptions
 from penstock.table.read.consumer_place import ConsumerPlace
 from penstock.table.read.follow import follows_overwrite, is_another, next_snapshot, snapshot_splits
 from penstock.table.read.scan import Scan
-from penstock.table.read.stream_start import level_of_state, starting
+from penstock.table.read.stream_start import levels_of_state, starting
 from penstock.table.read.time_travel import ReadPoint
 from penstock.table.read.update_pairs import packed_updates, whole_updates
 from penstock.table.system.streamed import BINLOG
@@ -192,7 +192,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _state(self, snapshot_id: int) -> list[Piece]:
         scan = Scan.of(self.store, point=ReadPoint(snapshot_id), falls_back=False)
-        plan = replace(scan, keep_level=level_of_state(scan.table_schema())).plan()
+        plan = replace(scan, keep_levels=levels_of_state(scan.table_schema())).plan()
         # Read with the table's current schema, which is the query's, whatever the snapshot's schema was.
         schema = self.store.schema()
         return [Piece(PieceRead.STATE, schema.id, split) for split in plan.splits]

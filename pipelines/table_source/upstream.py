@@ -21,7 +21,7 @@ from penstock.table.read.plan import plan_state
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
-from penstock.table.read.stream_start import level_of_state
+from penstock.table.read.stream_start import levels_of_state
 from penstock.table.read.update_pairs import whole_updates
 from penstock.table.schema.table_schema import TableSchema
 
@@ -52,7 +52,7 @@ class Upstream:
     def state_splits(self, snapshot: Snapshot) -> tuple[Split, ...]:
         """Return the splits of the rows at a snapshot, always in the same order."""
         schema = self.schema_at(snapshot)
-        return plan_state(self.store, Layout.of(schema), snapshot, keep_level=level_of_state(schema)).splits
+        return plan_state(self.store, Layout.of(schema), snapshot, keep_levels=levels_of_state(schema)).splits
 
     def state(self, snapshot: Snapshot, first: int, last: int) -> Iterator[ChangeBatch]:
         """Yield the rows of the splits with numbers in [first, last)."""

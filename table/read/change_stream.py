@@ -23,7 +23,7 @@ from penstock.table.read.plan import plan_state
 from penstock.table.read.pruning import possible_changes
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.read.stream_start import Start, level_of_state, starting
+from penstock.table.read.stream_start import Start, levels_of_state, starting
 from penstock.table.schema.table_schema import TableSchema
 
 
@@ -110,7 +110,9 @@ class ChangeStream:
 
     def _state_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         reader = SplitReader(self.store, self.reader.layout, self.reader.wanted)
-        plan = plan_state(self.store, self.reader.layout, snapshot, self._where, keep_level=level_of_state(self.schema))
+        plan = plan_state(
+            self.store, self.reader.layout, snapshot, self._where, keep_levels=levels_of_state(self.schema)
+        )
         for split in plan.splits:
             for batch in reader.read(split):
                 # With any kind in the files, each row is new for a stream that begins here.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from html import escape
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +27,8 @@ from penstock.table.values.hashing import bucket_of, hash_rows
 from penstock.table.values.html import rows_html
 from penstock.table.values.types import Field
 
-KeepLevel = Callable[[int], bool]
+# The files of a table with keys that a plan has: above level 0, or those of the last full compaction of their bucket.
+KeptLevels: TypeAlias = Literal["compacted", "fully-compacted"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,13 +70,15 @@ def plan_state(
     snapshot: Snapshot | None,
     where: pc.Expression | None = None,
     *,
-    keep_level: KeepLevel | None = None,
+    keep_levels: KeptLevels | None = None,
     keep_file: Callable[[DataFile], bool] | None = None,
 ) -> Plan:
     """Return the splits with the table's rows at `snapshot`, without splits that `where` rules out by statistics."""
     if snapshot is None:
         return Plan(None, ())
     entries = _entries(store, layout, snapshot, where)
+    if keep_levels is not None:
+        entries = _of_levels(entries, keep_levels)
     skip_young = invisible_level_0(layout)
     # Rows in postponed buckets are not visible before a compaction distributes them.
     entries = [
@@ -82,7 +86,6 @@ def plan_state(
         for entry in entries
         if entry.bucket >= 0
         and not (skip_young and entry.file.level == 0)
-        and (keep_level is None or keep_level(entry.file.level))
         and (keep_file is None or keep_file(entry.file))
     ]
     if where is not None:
@@ -92,6 +95,24 @@ def plan_state(
         split for bucket, group in grouped(entries).items() for split in bucket_splits(layout, bucket, group, vectors)
     ]
     return Plan(snapshot, tuple(splits))
+
+
+def _of_levels(entries: list[ManifestEntry], kept: KeptLevels) -> list[ManifestEntry]:
+    """Return the entries of these levels.
+
+    The last full compaction of a bucket wrote its highest level with files, which is below the top level if the number
+    of levels was raised since. Its changelog has shown these rows, and no later one shows them again.
+    """
+    above = [entry for entry in entries if entry.file.level > 0]
+    if kept == "compacted":
+        return above
+    return [
+        entry
+        for group in grouped(above).values()
+        for highest in [max(entry.file.level for entry in group)]
+        for entry in group
+        if entry.file.level == highest
+    ]
 
 
 def hidden_file(store: TableStore, layout: Layout, snapshot: Snapshot, covers: Callable[[bytes], bool]) -> str | None:

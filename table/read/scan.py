@@ -18,7 +18,7 @@ from penstock.table.read.engine_read import EngineRead
 from penstock.table.read.fallback import Fallback
 from penstock.table.read.filter import RowFilter
 from penstock.table.read.outputs import from_start
-from penstock.table.read.plan import KeepLevel, Plan, plan_state
+from penstock.table.read.plan import KeptLevels, Plan, plan_state
 from penstock.table.read.snapshot_range import SnapshotRange
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
@@ -45,7 +45,7 @@ class Scan(EngineRead):
     travel: Travel
     options: Mapping[str, str]
     between: SnapshotRange | None = None
-    keep_level: KeepLevel | None = None
+    keep_levels: KeptLevels | None = None
     falls_back: bool = True
     snapshot: Snapshot | None = None
     limit: int | None = None
@@ -131,7 +131,7 @@ class Scan(EngineRead):
     ) -> Plan:
         after = self.travel.created_after
         keep_file = None if after is None else lambda file: (file.creation_millis or 0) > after
-        return plan_state(store, layout, snapshot, where, keep_level=self.keep_level, keep_file=keep_file)
+        return plan_state(store, layout, snapshot, where, keep_levels=self.keep_levels, keep_file=keep_file)
 
     def _fallback(self, schema: TableSchema, snapshot: Snapshot | None) -> Fallback | None:
         if not self.falls_back:

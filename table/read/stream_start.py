@@ -10,10 +10,9 @@ from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.meta.store import TableStore
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
-from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
 from penstock.table.options.scans import CONSUMER_ID, CONSUMER_IGNORE_PROGRESS
 from penstock.table.options.table_options import TableOptions
-from penstock.table.read.plan import KeepLevel
+from penstock.table.read.plan import KeptLevels
 from penstock.table.read.time_travel import Travel, resolve
 from penstock.table.schema.table_schema import TableSchema
 
@@ -69,7 +68,7 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
     )
 
 
-def level_of_state(schema: TableSchema) -> KeepLevel | None:
+def levels_of_state(schema: TableSchema) -> KeptLevels | None:
     """Return which levels a stream reads of the snapshot with whose rows it begins; None for all.
 
     Where compactions write the changelog, rows that are not compacted yet come with the changelog of a later snapshot.
@@ -77,11 +76,7 @@ def level_of_state(schema: TableSchema) -> KeepLevel | None:
     producer = schema.typed[CHANGELOG_PRODUCER]
     if not schema.primary_keys or not producer.by_compaction:
         return None
-    if producer.by_lookup:
-        return lambda level: level > 0
-    trigger = schema.typed[NUM_SORTED_RUN_COMPACTION_TRIGGER]
-    top = schema.typed.get(NUM_LEVELS, trigger + 1) - 1
-    return lambda level: level == top
+    return "compacted" if producer.by_lookup else "fully-compacted"
 
 
 def _mode(travel: Travel) -> str:

@@ -13,10 +13,9 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.files.row_tracking import TRACKED, is_tracked
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
 from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.fallback import Fallback
-from penstock.table.read.plan import plan_state
+from penstock.table.read.plan import KeptLevels, plan_state
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
 from penstock.table.schema.numbered_files import MAIN_BRANCH
@@ -45,9 +44,9 @@ def binlog(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
 
 
 def read_optimized(store: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """Return the rows of the files on the highest level only, read without merging.
+    """Return the rows of the last full compaction of each bucket, read without merging.
 
-    They are the state of the last full compaction.
+    After the number of levels was raised, Java shows them after the next full compaction only.
     """
     return _rows(store, snapshot, top_only=True)
 
@@ -102,9 +101,5 @@ def _splits(store: TableStore, schema: TableSchema, snapshot: Snapshot | None, *
 
 def _planned(store: TableStore, layout: Layout, snapshot: Snapshot | None, *, top_only: bool) -> tuple[Split, ...]:
     # The files of append tables are all on level 0 and need no merge.
-    if not (top_only and layout.has_keys):
-        return tuple(plan_state(store, layout, snapshot).splits)
-    options = layout.schema.typed
-    # Levels are numbered from 0.
-    top = options.get(NUM_LEVELS, options[NUM_SORTED_RUN_COMPACTION_TRIGGER] + 1) - 1
-    return tuple(plan_state(store, layout, snapshot, keep_level=lambda level: level == top).splits)
+    kept: KeptLevels | None = "fully-compacted" if top_only and layout.has_keys else None
+    return tuple(plan_state(store, layout, snapshot, keep_levels=kept).splits)

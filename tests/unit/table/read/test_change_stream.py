@@ -54,6 +54,28 @@ def state_of(table: Table) -> State:
     return folded({}, ({**row, "rowkind": "+I"} for row in table.scan().to_arrow().to_pylist()))
 
 
+@pytest.mark.parametrize("trigger", ["9", "2"])
+def test_a_stream_begins_with_the_rows_that_a_changelog_of_other_levels_has_shown(tmp_path: Path, trigger: str) -> None:
+    """They are below the top level after the number of levels was raised, and no later changelog shows them again."""
+    options = {"bucket": "1", "changelog-producer": "full-compaction", "write-only": "true"}
+    table = new_table(tmp_path, COLUMNS, keys=("p", "k"), options=options)
+    put(table, ("a", 1, "x"), ("a", 2, "x"))
+    table.compact()
+    compacted = state_of(table)
+    table.store.evolve([SetOption("num-sorted-run.compaction-trigger", trigger)], check_usable)
+    put(table, ("a", 2, "y"), ("a", 3, "y"))
+    assert folded({}, ({**row, "rowkind": "+I"} for row in table.system("ro").to_pylist())) == compacted
+    stream = ChangeStream(table.store, {})
+    found: State = {}
+    for _ in range(2):
+        while (changes := stream.poll()) is not None:
+            found = folded(found, (row for batch in changes.batches for row in batch.to_pylist()))
+            stream.advance(changes.snapshot)
+        table.refresh().compact()
+    assert stream.poll() is None
+    assert found == state_of(table)
+
+
 def test_a_consumer_keeps_the_rows_that_an_overwrite_removed(tmp_path: Path) -> None:
     table = new_table(tmp_path, COLUMNS, keys=("p", "k"), options={"bucket": "1", **OVERWRITES})
     put(table, ("a", 1, "x"))

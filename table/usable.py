@@ -6,7 +6,7 @@ from penstock.errors import ConfigError
 from penstock.table.buckets.layout import ALONE, BucketMode, Layout, postponed_layout
 from penstock.table.errors import FormatUnknown
 from penstock.table.files.encoding import encoding_of
-from penstock.table.iceberg.types import check_iceberg
+from penstock.table.iceberg.types import check_iceberg, check_shown_level
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.merge.engines.registry import check_forced_lookup, merge_engine, merge_spec, merges_in_part
 from penstock.table.meta.tag_periods import TagPeriod
@@ -39,6 +39,8 @@ def check_usable(schema: TableSchema, before: TableSchema | None = None) -> None
     TagPeriod.of(schema.options)
     relative_folder(schema.typed[DATA_FILE_PATH_DIRECTORY] or "", DATA_FILE_PATH_DIRECTORY.key)
     check_iceberg(schema)
+    if before is not None:
+        check_shown_level(schema, before)
 
 
 def _check_postponed_files(layout: Layout) -> None:

@@ -50,6 +50,23 @@ def shown_level(schema: TableSchema) -> int:
     return options.get(NUM_LEVELS, options[NUM_SORTED_RUN_COMPACTION_TRIGGER] + 1) - 1
 
 
+def check_shown_level(schema: TableSchema, before: TableSchema) -> None:
+    """Raise ConfigError for another number of levels of a table whose files Iceberg shows.
+
+    Files on the former top level would stay in the metadata beside those that replace them, or files of two levels be
+    shown, with two rows of one key.
+    """
+    old, new = shown_level(before), shown_level(schema)
+    vectors = before.typed[DELETION_VECTORS_ENABLED] or schema.typed[DELETION_VECTORS_ENABLED]
+    if before.primary_keys and is_enabled(before) and is_enabled(schema) and not vectors and old != new:
+        raise ConfigError(
+            f"the number of levels cannot change from {old + 1} to {new + 1} while Iceberg metadata is written: its"
+            " readers would see old rows beside new ones",
+            option=NUM_LEVELS.key,
+            hint=f"set num-levels = {old + 1} in the same statement, which leaves other options free",
+        )
+
+
 def check_iceberg(schema: TableSchema) -> None:
     """Raise ConfigError for a table whose Iceberg metadata would be refused or misread."""
     options = schema.typed

@@ -15,11 +15,14 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.iceberg.publication import publish
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.store import TableStore
+from penstock.table.schema.changes import SetOption
+from penstock.table.usable import check_usable
 from tests.iceberg import AT_TABLE, VECTORS, files_of, folder_of, iceberg_rows, newest, opened, ordered
 from tests.unit.table.tables import new_table, rows
 
@@ -81,6 +84,24 @@ def test_a_table_with_keys_shows_what_a_full_compaction_merged(tmp_path: Path) -
     assert ordered(iceberg_rows(folder_of(table))) == merged
     table.compact()
     assert ordered(iceberg_rows(folder_of(table))) == content(table) != merged
+
+
+@pytest.mark.parametrize("trigger", ["9", "2"])
+def test_the_number_of_levels_cannot_change(tmp_path: Path, trigger: str) -> None:
+    """Readers of Iceberg saw replaced rows beside the rows that replace them."""
+    table = new_table(tmp_path, COLUMNS, options=ONE_BUCKET)
+    commit(table, (1, "a", "mon"), (2, "b", "mon"))
+    table.compact()
+    change = SetOption("num-sorted-run.compaction-trigger", trigger)
+    with pytest.raises(ConfigError, match="number of levels cannot change from 6 to") as refused:
+        table.store.evolve([change], check_usable)
+    assert refused.value.hint is not None
+    assert "num-levels = 6" in refused.value.hint
+    table.store.evolve([change, SetOption("num-levels", "6")], check_usable)
+    table = table.refresh()
+    commit(table, (1, "newer", "mon"))
+    table.compact()
+    assert ordered(iceberg_rows(folder_of(table))) == content(table)
 
 
 @pytest.mark.slow

@@ -153,7 +153,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         with plain_errors():
             begins = start.get("begins") and (start["state"] or start["first"])
-            self._consumer.keep(begins or start["next"])
+            self._consumer.keep(begins or start["next"], 0 if begins else start.get("mark", 0))
             end = self._end(start["next"], None if isinstance(limit, ReadAllAvailable) else self.most_rows)
             if end == start["next"] and not (start.get("begins") and start["state"]):
                 return start
@@ -210,7 +210,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         with plain_errors():
-            self._consumer.keep(end["next"])
+            self._consumer.keep(end["next"], end.get("mark", 0))
 
     # called in tasks
 

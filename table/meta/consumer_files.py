@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.storage.base import Storage
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.values.names import LONGEST_NEW, path_step
+
+_MARK = "penstockMark"  # Java and pypaimon ignore members that they do not know
+
+
+class Position(NamedTuple):
+    """The first snapshot that a reader has not read, and the mark of the one before it (0: not known)."""
+
+    next_snapshot: int
+    mark: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +57,25 @@ class ConsumerFiles:
         return found
 
     def next_snapshot(self, consumer_id: str) -> int | None:
+        position = self.position(consumer_id)
+        return None if position is None else position.next_snapshot
+
+    def position(self, consumer_id: str) -> Position | None:
         path = self.path(consumer_id)
         try:
-            return JsonFile.parse(self._storage.read(path), path).number("nextSnapshot")
+            content = JsonFile.parse(self._storage.read(path), path)
         except FileNotFoundError:
             return None
+        return Position(content.number("nextSnapshot"), content.number(_MARK, 0))
 
     def least_next_snapshot(self) -> int | None:
         """Return the first snapshot that some consumer still has to read, or None if there are no consumers."""
         return min((consumer.next_snapshot for consumer in self.all()), default=None)
 
-    def put(self, consumer_id: str, next_snapshot: int) -> None:
+    def put(self, consumer_id: str, next_snapshot: int, mark: int = 0) -> None:
         path_step(consumer_id, "consumer", longest=LONGEST_NEW, table=self._table)
-        self._storage.write(self.path(consumer_id), pretty_json({"nextSnapshot": next_snapshot}))
+        content = {"nextSnapshot": next_snapshot, **({_MARK: mark} if mark else {})}
+        self._storage.write(self.path(consumer_id), pretty_json(content))
 
     def delete(self, consumer_id: str) -> None:
         self._storage.delete(self.path(consumer_id))

@@ -72,7 +72,7 @@ class ChangeStream:
         if not self._state:
             next_snapshot(store, self._next)  # refuses a position behind the newest snapshot: a rollback
         # Before the first read, so that the snapshots with which the stream begins do not expire.
-        self._place.keep(self._state or self._next)
+        self._place.keep(self._state or self._next, self._mark)
 
     @property
     def schema(self) -> TableSchema:
@@ -96,7 +96,7 @@ class ChangeStream:
             return SnapshotBatches(snapshot, self._state_rows(snapshot))
         following = next_snapshot(self.store, self._next)
         if following is None:
-            self._place.keep(self._next)
+            self._place.keep(self._next, self._mark)
             return None
         # As in `follow`: ids are used again after a rollback.
         check_follows(self.store, self._last, self._created)
@@ -106,7 +106,11 @@ class ChangeStream:
     def advance(self, snapshot: Snapshot) -> None:
         """Continue after the snapshot, which is processed."""
         self._state, self._next, self._last = 0, snapshot.id + 1, snapshot
-        self._place.keep(self._next)
+        self._place.keep(self._next, self._mark)
+
+    @property
+    def _mark(self) -> int:
+        return 0 if self._state or self._last is None else self._last.mark
 
     def _state_rows(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
         reader = SplitReader(self.store, self.reader.layout, self.reader.wanted)

@@ -27,15 +27,15 @@ class ConsumerPlace:
     _kept: int | None = None
     _written: int = 0
 
-    def keep(self, next_id: int) -> None:
-        """Let the snapshots from `next_id` on not expire."""
+    def keep(self, next_id: int, mark: int = 0) -> None:
+        """Let the snapshots from `next_id` on not expire. `mark` is the mark of the snapshot before it, if known."""
         if self.consumer is None:
             return
         if self._kept == next_id:
             if not self._is_due():
                 return
             self.store.schema()  # read again, for an expiration time that was changed; refuses a dropped table
-        consumer_files(self.store).put(self.consumer, next_id)
+        consumer_files(self.store).put(self.consumer, next_id, mark)
         self._kept, self._written = next_id, self.store.ambient.now_millis()
 
     def renew(self, next_id: int) -> None:

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from penstock.table.buckets.layout import Layout
 from penstock.table.errors import SnapshotReplaced
-from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.options.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
@@ -21,6 +20,7 @@ from penstock.table.read.consumer_place import ConsumerPlace
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.splits import Split
+from penstock.table.read.stream_start import kept_position
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import whole_number
 
@@ -60,18 +60,17 @@ def follow(
     SnapshotReplaced when the table is rolled back or fast-forwarded behind the position, because snapshot ids are then
     reused.
     """
-    consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
-    next_id = _start(store, consumers, from_snapshot, consumer_id)
+    next_id = _start(store, from_snapshot, consumer_id)
     place = ConsumerPlace(store, consumer_id)
-    # Before the first read: from here on the next snapshot does not expire.
-    place.keep(next_id)
     last = store.snapshots.find(next_id - 1)  # the table may be rolled back before the first changes are read
+    # Before the first read: from here on the next snapshot does not expire.
+    place.keep(next_id, _mark(last))
     created = store.schemas.created_millis()
 
     while until is None or next_id <= until:
         snapshot = next_snapshot(store, next_id)
         if snapshot is None:
-            place.keep(next_id)
+            place.keep(next_id, _mark(last))
             store.ambient.sleep(poll_seconds)
             continue
         # After a rollback ids are assigned again: the next id may belong to another history.
@@ -80,13 +79,17 @@ def follow(
         last = snapshot
         rows = _changes_of(store, snapshot)
         if rows.num_rows:
-            yield SnapshotChanges(snapshot.id, rows, partial(place.keep, next_id + 1))
+            yield SnapshotChanges(snapshot.id, rows, partial(place.keep, next_id + 1, snapshot.mark))
         next_id += 1
-        place.keep(next_id)
+        place.keep(next_id, snapshot.mark)
 
 
-def _start(store: TableStore, consumers: ConsumerFiles, from_snapshot: int | None, consumer_id: str | None) -> int:
-    known = consumers.next_snapshot(consumer_id) if consumer_id is not None else None
+def _mark(snapshot: Snapshot | None) -> int:
+    return 0 if snapshot is None else snapshot.mark
+
+
+def _start(store: TableStore, from_snapshot: int | None, consumer_id: str | None) -> int:
+    known = kept_position(store, consumer_id) if consumer_id is not None else None
     if known is not None:
         return known
     if from_snapshot is not None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
+from penstock.table.errors import SnapshotReplaced
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot_times import snapshot_at
 from penstock.table.meta.store import TableStore
@@ -33,6 +34,26 @@ def consumer_files(store: TableStore) -> ConsumerFiles:
     return ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
 
 
+def kept_position(store: TableStore, consumer: str) -> int | None:
+    """Return the snapshot that a consumer reads next, None for an unknown one.
+
+    SnapshotReplaced if the snapshot before it is not the one that was read: a rollback sets consumers back, but a
+    reader may write its position after that.
+    """
+    position = consumer_files(store).position(consumer)
+    if position is None:
+        return None
+    read = store.snapshots.find(position.next_snapshot - 1) if position.mark else None
+    if read is not None and not read.has_mark(position.mark):
+        raise SnapshotReplaced(
+            f"snapshot {read.id} was replaced after the consumer {consumer} had read it: the table was rolled back, or"
+            " dropped and created again",
+            table=store.name,
+            hint="reset the consumer to the first snapshot after the rollback, or delete it",
+        )
+    return position.next_snapshot
+
+
 def starting(store: TableStore, options: Mapping[str, str]) -> Start:
     """Return the start.
 
@@ -40,7 +61,7 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
     """
     read = TableOptions(options)
     consumer, ignores = read[CONSUMER_ID], read[CONSUMER_IGNORE_PROGRESS]
-    known = consumer_files(store).next_snapshot(consumer) if consumer and not ignores else None
+    known = kept_position(store, consumer) if consumer and not ignores else None
     if known is not None:
         return Start(0, known)
     travel = Travel.of({**store.schema().options, **options})

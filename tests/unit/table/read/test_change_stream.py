@@ -137,6 +137,35 @@ def test_a_rollback_before_the_first_changes_of_a_stream_is_noticed(tmp_path: Pa
         stream.poll()
 
 
+@pytest.mark.parametrize("how", ["follow", "stream"])
+def test_a_consumer_whose_position_is_written_after_a_rollback_is_noticed(tmp_path: Path, how: str) -> None:
+    """Such a reader passed over the new snapshots with the ids of those that it had read."""
+    table = new_table(tmp_path, COLUMNS, keys=("p", "k"), options={"bucket": "1"})
+
+    def read() -> None:
+        if how == "follow":
+            list(table.refresh().follow(consumer_id="c", until=table.refresh().snapshots[-1].id))
+            return
+        stream = ChangeStream(table.refresh().store, {"consumer-id": "c", **FIRST})
+        while (changes := stream.poll()) is not None:
+            list(changes.batches)
+            stream.advance(changes.snapshot)
+
+    put(table, ("a", 1, "x"))
+    put(table, ("a", 2, "x"))
+    read()
+    late = table.store.storage.read(f"{table.store.paths.root}/consumer/consumer-c")
+    table.refresh().rollback_to(1)
+    read()  # set back by the rollback
+    put(table, ("a", 3, "y"))
+    table.store.storage.write(f"{table.store.paths.root}/consumer/consumer-c", late)
+    with pytest.raises(SnapshotReplaced, match="replaced after the consumer c had read it") as refused:
+        read()
+    assert refused.value.hint == "reset the consumer to the first snapshot after the rollback, or delete it"
+    table.refresh().reset_consumer("c", 2)
+    read()
+
+
 def test_a_rollback_before_the_first_changes_that_are_followed_is_noticed(tmp_path: Path) -> None:
     table = two_rows(tmp_path)
     waiting = replace(table.store.ambient, sleep=lambda _: replace_newest(table))

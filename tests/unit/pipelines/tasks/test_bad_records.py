@@ -179,3 +179,27 @@ def test_a_bad_record_changes_no_schema(shop: Shop, policy: str) -> None:
     run(shop.spec(errors={"bad-record": policy}))
     assert shop.ids("orders") == [1, 3, 6]
     assert shop.table("orders").schema_id == 1
+
+
+@pytest.mark.parametrize(
+    ("deletes", "rule", "kept"),
+    [
+        ("soft", "expect", [(1, 5, False), (2, -1, True)]),
+        ("soft", "filter", [(1, 5, False)]),
+        ("history", "expect", [(1, 5, None)]),
+        ("hard", "expect", [(1, 5, None)]),
+    ],
+)
+def test_the_delete_of_a_row_that_a_rule_left_out(
+    shop: Shop, deletes: str, rule: str, kept: list[tuple[int, int, bool | None]]
+) -> None:
+    """Only a mark needs a row: the rule does not say whether an earlier version of it is in the table."""
+    source = {"source-table": "shop.orders"}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 5}, {"id": 2, "q1": -1}))
+    shop.put("2.json", change("DELETE", "orders", {"id": 2, "q1": -1}))
+    rules: dict[str, Any] = {
+        "expect": {"expect": [{**source, "condition": "q1 >= 0", "action": "drop"}]},
+        "filter": {"transform": [{**source, "filter": "q1 >= 0"}]},
+    }
+    run(shop.spec(sink={"deletes": deletes}, **rules[rule]))
+    assert [(row["id"], row["q1"], row.get("_deleted")) for row in shop.rows("orders")] == kept
